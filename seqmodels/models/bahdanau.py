@@ -1,0 +1,243 @@
+"""Attention: one annotation per source word; look again at every step.
+
+Paper
+    D. Bahdanau, K. Cho, Y. Bengio: Neural Machine Translation by Jointly Learning to Align and
+    Translate. ICLR 2015, arXiv:1409.0473v7 (first version 1 September 2014). Equations by its
+    numbers, A.x by its appendix.
+
+Before
+    The RNN encoder–decoder presses every source into one vector; its BLEU falls with length.
+
+Idea
+    Keep one annotation per source word, read from both sides. Before each target word, score all
+    annotations against the decoder's state and read their weighted mean: a soft alignment.
+
+Symbols
+    paper       code    shape      meaning
+    x_t, y_i    src, y  (B,)       token
+    E y         e       (B,E)      embedding
+    h_j         h       (B,S,2D)   annotations: forward and backward state side by side
+    U_a h_j     keys    (B,S,A)    the half of the score that does not depend on the step
+    s_i         s       (B,D)      decoder state
+    alpha_ij    alpha   (B,S)      weight of source word j for target word i
+    c_i         c       (B,2D)     this step's summary of the source
+    z, r        z, r    (B,D)      update gate, reset gate
+    t_i         t       (B,M)      maxout layer of the output
+
+Differs
+    1. z lets the new state in, as A.1.1 and the authors' code have it: the other way round than
+       in `rnn_encdec` (eq. 7 of Cho et al.).
+    2. The output reads s_i, as eq. (4) has it; A.2.2 prints s_{i-1}. In the authors' code s_{i-1}
+       has already read y_{i-1}, so that nothing is lost there; with s_{i-1} of A.1.1 it would be.
+    3. One vocabulary and one embedding serve both languages, because all five models share them.
+    4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
+       score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+
+Cost
+    Time O((S+T) D² + S T D), memory O(S D) between source and target; S + T sequential steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from seqmodels.interface import SequenceModel
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are the paper's."""
+
+    vocab_size: int
+    """Tokens in the shared vocabulary (paper: 30,000 words a language)."""
+    d_model: int = 1000
+    """Width of decoder state and of each encoder direction (A.2.3: n)."""
+    d_embed: int = 620
+    """Width of an embedding (A.2.3: m)."""
+    d_maxout: int = 500
+    """Maxout units of the output layer, each the larger of two inputs (A.2.3: l)."""
+    d_align: int = 1000
+    """Hidden units of the alignment model (A.2.3: n')."""
+    dropout: float = 0.0
+    """Share of embeddings and output units dropped in training (paper: none)."""
+
+
+PAPER = Config(vocab_size=30_000)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """All that the decoder knows: it grows with the source, one annotation a word."""
+
+    h: Float[Tensor, "B S 2D"]
+    keys: Float[Tensor, "B S A"]
+    src_mask: Bool[Tensor, "B S"]
+    s: Float[Tensor, "B D"]
+    alpha: Float[Tensor, "B S"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+class GatedUnit(nn.Module):
+    """A.1.1: forget (r) and renew (z), each learned; x = W e (+ C c) comes computed."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
+        self.U = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x: Float[Tensor, "B 3D"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+        """Return the next state."""
+        x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
+        z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
+        h_new = torch.tanh(x_h + self.U(r * h))  #                                        A.1.1
+        return (1 - z) * h + z * h_new  #                                                 A.1.1
+
+
+class Encoder(nn.Module):
+    """Read left to right and right to left; pads leave the state as it was (A.2.1)."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
+        self.unit = GatedUnit(cfg.d_model)
+        self.W_back = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
+        self.unit_back = GatedUnit(cfg.d_model)
+
+    def forward(
+        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S 2D"]:
+        """Return an annotation for every word."""
+        real = src_mask.unsqueeze(-1).unbind(1)
+        ahead = self.read(self.unit, self.W(e).unbind(1), real)
+        back = self.read(self.unit_back, self.W_back(e).unbind(1)[::-1], real[::-1])
+        return torch.cat([torch.stack(ahead, 1), torch.stack(back[::-1], 1)], -1)  #        (7)
+
+    @staticmethod
+    def read(unit: GatedUnit, x: tuple[Tensor, ...], real: tuple[Tensor, ...]) -> list[Tensor]:
+        """Return the states of one direction."""
+        h, states = x[0].new_zeros(x[0].shape[0], x[0].shape[-1] // 3), []
+        for x_t, real_t in zip(x, real, strict=True):
+            h = torch.where(real_t, unit(x_t, h), h)
+            states.append(h)
+        return states
+
+
+class Attention(nn.Module):
+    """A.1.2: which annotations matter to the decoder's *previous* state?"""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.W_a = nn.Linear(cfg.d_model, cfg.d_align, bias=False)
+        self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
+        self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
+
+    def forward(
+        self, s: Float[Tensor, "B D"], state: State
+    ) -> tuple[Float[Tensor, "B 2D"], Float[Tensor, "B S"]]:
+        """Return the expected annotation c_i and the weights alpha_i."""
+        query = self.W_a(s).unsqueeze(1)
+        score = self.v_a(torch.tanh(query + state.keys)).squeeze(-1)  #                   A.1.2
+        alpha = score.masked_fill(~state.src_mask, -torch.inf).softmax(-1)  #               (6)
+        return torch.bmm(alpha.unsqueeze(1), state.h).squeeze(1), alpha  #                  (5)
+
+
+class DeepOutput(nn.Module):
+    """A.2.2: the next word from state, previous word and summary, through maxout units."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.U_o = nn.Linear(cfg.d_model, 2 * cfg.d_maxout)
+        self.V_o = nn.Linear(cfg.d_embed, 2 * cfg.d_maxout, bias=False)
+        self.C_o = nn.Linear(2 * cfg.d_model, 2 * cfg.d_maxout, bias=False)
+        self.W_o = nn.Linear(cfg.d_maxout, cfg.vocab_size)
+        self.dropout = nn.Dropout(cfg.dropout)
+
+    def forward(
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*B C"]
+    ) -> Float[Tensor, "*B V"]:
+        """Return logits."""
+        t = self.U_o(s) + self.V_o(e) + self.C_o(c)
+        t = t.unflatten(-1, (-1, 2)).amax(-1)  #                                   maxout, A.2.2
+        return self.W_o(self.dropout(t))
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class Bahdanau(SequenceModel):
+    """Bahdanau et al. 2014 (RNNsearch): align and translate."""
+
+    Config = Config
+    year = 2014
+    paper = "Bahdanau et al., arXiv:1409.0473"
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embed = nn.Embedding(cfg.vocab_size, cfg.d_embed)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.encoder = Encoder(cfg)
+        self.W_s = nn.Linear(cfg.d_model, cfg.d_model)
+        self.attention = Attention(cfg)
+        self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
+        self.C = nn.Linear(2 * cfg.d_model, 3 * cfg.d_model, bias=False)
+        self.unit = GatedUnit(cfg.d_model)
+        self.output = DeepOutput(cfg)
+        init(self)
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Annotate the source; every word keeps its own place."""
+        h = self.encoder(self.dropout(self.embed(src)), src_mask)
+        back_1 = h[:, 0, self.config.d_model :]
+        s = torch.tanh(self.W_s(back_1))  #                                          s_0, A.2.2
+        return State(h, self.attention.U_a(h), src_mask, s, torch.zeros_like(h[..., 0]))
+
+    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+        """Write one token: look with s_{i-1}, then move on with what was seen."""
+        e = self.dropout(self.embed(y))
+        c, alpha = self.attention(state.s, state)
+        s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
+        return self.output(s, e, c), state._replace(s=s, alpha=alpha)
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Loop over `step`'s recurrence; what does not wait for the state is done before."""
+        state = self.encode(src, src_mask)
+        e = self.dropout(self.embed(tgt_in))
+        x, s = self.W(e), state.s
+        states, summaries = [], []
+        for x_t in x.unbind(1):
+            c, _ = self.attention(s, state)
+            s = self.unit(x_t + self.C(c), s)
+            states.append(s)
+            summaries.append(c)
+        return self.output(torch.stack(states, 1), e, torch.stack(summaries, 1))
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: nn.Module) -> None:
+    """Make recurrent matrices orthogonal, the score small, all others N(0, 1/fan-in) (B.1)."""
+    for name, p in model.named_parameters():
+        if name.endswith(("W_a.weight", "U_a.weight")):
+            nn.init.normal_(p, std=0.001)
+        elif name.endswith("v_a.weight"):
+            nn.init.zeros_(p)
+        elif ".U" in name and "output" not in name:
+            for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
+                nn.init.orthogonal_(block)
+        elif p.dim() == 2:
+            nn.init.normal_(p, std=p.shape[1] ** -0.5)
+        else:
+            nn.init.zeros_(p)

@@ -1,0 +1,190 @@
+"""LSTM seq2seq: deep, reversed, and still one vector.
+
+Paper
+    I. Sutskever, O. Vinyals, Q. V. Le: Sequence to Sequence Learning with Neural Networks.
+    NIPS 2014, arXiv:1409.3215v3 (first version 10 September 2014). The unit is that of
+    A. Graves, arXiv:1308.0850, eqs. (7)–(11), without peepholes.
+
+Before
+    The encoder–decoder of June 2014 rescored phrases; on long sentences gradients had to travel
+    from the last target word through everything back to the first source word.
+
+Idea
+    Depth and memory: four layers of LSTM a side, the encoder's last state handed over layer by
+    layer. And one trick: read the source backwards, so that first words meet first words.
+
+Symbols
+    paper       code    shape      meaning
+    x_t, y_t    src, y  (B,)       token
+    i f g o     i f g o (B,D)      input gate, forget gate, new cell content, output gate
+    h           h       (B,L,D)    output of each layer
+    c           c       (B,L,D)    cell of each layer
+    v           (h, c)             "the fixed-dimensional representation" of the source
+
+Differs
+    1. Graves' peephole weights are left out: with them the paper's count of 64 M recurrent
+       parameters (2 sides × 4 layers × 8 M) would not come out; biases are kept.
+    2. One vocabulary and one embedding serve both languages, because all five models share them.
+    3. AdamW (paper: SGD at 0.7, halved); dropout between layers is ours; one model (paper: five).
+
+Cost
+    Time O((S+T) L D²), memory O(L D) between source and target whatever S is; S + T sequential
+    steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from seqmodels.interface import SequenceModel
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are the paper's."""
+
+    vocab_size: int
+    """Tokens in the shared vocabulary (paper: 160,000 source and 80,000 target words)."""
+    d_model: int = 1000
+    """Cells in each layer (section 3.4)."""
+    d_embed: int = 1000
+    """Width of an embedding (section 3.4)."""
+    n_layers: int = 4
+    """LSTM layers on each side (section 3.4)."""
+    is_reversed: bool = True
+    """Read the source from its last word to its first (section 3.3)."""
+    dropout: float = 0.0
+    """Share of units dropped between layers in training (paper: none)."""
+
+
+PAPER = Config(vocab_size=80_000)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """All that the decoder knows: its size does not depend on the source's length."""
+
+    h: Float[Tensor, "B L D"]
+    c: Float[Tensor, "B L D"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+class LSTMLayer(nn.Module):
+    """One layer: a cell that is added to, not overwritten, and three gates around it."""
+
+    def __init__(self, d_in: int, d_model: int):
+        super().__init__()
+        self.W = nn.Linear(d_in, 4 * d_model)
+        self.U = nn.Linear(d_model, 4 * d_model, bias=False)
+
+    def unit(
+        self, x: Float[Tensor, "B 4D"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
+    ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
+        """Take one step; x = W e comes computed."""
+        i, f, g, o = (x + self.U(h)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  #      Graves (7), (8), (9)
+        h = torch.sigmoid(o) * torch.tanh(c)  #                               Graves (10), (11)
+        return h, c
+
+    def forward(
+        self,
+        e: Float[Tensor, "B N E"],
+        real: Bool[Tensor, "B N"],
+        h: Float[Tensor, "B D"],
+        c: Float[Tensor, "B D"],
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"], Float[Tensor, "B D"]]:
+        """Return all outputs, the last output and the last cell; pads leave both as they were."""
+        outputs = []
+        for x_t, real_t in zip(self.W(e).unbind(1), real.unsqueeze(-1).unbind(1), strict=True):
+            h_t, c_t = self.unit(x_t, h, c)
+            h, c = torch.where(real_t, h_t, h), torch.where(real_t, c_t, c)
+            outputs.append(h)
+        return torch.stack(outputs, 1), h, c
+
+
+class DeepLSTM(nn.Module):
+    """A stack of layers; the whole sequence passes through one layer, then through the next."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        widths = [cfg.d_embed] + [cfg.d_model] * (cfg.n_layers - 1)
+        self.layers = nn.ModuleList(LSTMLayer(d_in, cfg.d_model) for d_in in widths)
+        self.dropout = nn.Dropout(cfg.dropout)
+
+    def forward(
+        self, e: Float[Tensor, "B N E"], real: Bool[Tensor, "B N"], state: State
+    ) -> tuple[Float[Tensor, "B N D"], State]:
+        """Return the top layer's outputs and all layers' last states."""
+        hs, cs = [], []
+        for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
+            e, h, c = layer(self.dropout(e), real, h, c)
+            hs.append(h)
+            cs.append(c)
+        return self.dropout(e), State(torch.stack(hs, 1), torch.stack(cs, 1))
+
+
+def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """Turn each source round and leave its pads at the end."""
+    n = src_mask.sum(1, keepdim=True)
+    t = torch.arange(src.shape[1], device=src.device).expand_as(src)
+    return src.gather(1, torch.where(src_mask, n - 1 - t, t))
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class LSTMSeq2Seq(SequenceModel):
+    """Sutskever et al. 2014: one deep LSTM reads, another one writes."""
+
+    Config = Config
+    year = 2014
+    paper = "Sutskever et al., arXiv:1409.3215"
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embed = nn.Embedding(cfg.vocab_size, cfg.d_embed)
+        self.encoder = DeepLSTM(cfg)
+        self.decoder = DeepLSTM(cfg)
+        self.output = nn.Linear(cfg.d_model, cfg.vocab_size)
+        init(self)
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source, last word first; all that is left of it is (h, c)."""
+        if self.config.is_reversed:
+            src = reverse(src, src_mask)  #                                                  3.3
+        empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
+        return self.encoder(self.embed(src), src_mask, State(empty, empty))[1]
+
+    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+        """Write one token: a sequence of length one."""
+        y = y.unsqueeze(1)
+        h, state = self.decoder(self.embed(y), torch.ones_like(y, dtype=torch.bool), state)
+        return self.output(h.squeeze(1)), state
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Start the decoder where the encoder stopped; the loop over time is in LSTMLayer."""
+        state = self.encode(src, src_mask)
+        real = torch.ones_like(tgt_in, dtype=torch.bool)
+        h, _ = self.decoder(self.embed(tgt_in), real, state)
+        return self.output(h)  #                                                      eq. (1)
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: nn.Module) -> None:
+    """Draw every parameter from the uniform distribution on ±0.08 (section 3.4)."""
+    for p in model.parameters():
+        nn.init.uniform_(p, -0.08, 0.08)

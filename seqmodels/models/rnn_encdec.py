@@ -1,0 +1,201 @@
+"""RNN encoder–decoder: the whole source in one vector.
+
+Paper
+    K. Cho, B. van Merriënboer, C. Gulcehre, D. Bahdanau, F. Bougares, H. Schwenk, Y. Bengio:
+    Learning Phrase Representations using RNN Encoder–Decoder for Statistical Machine Translation.
+    EMNLP 2014, arXiv:1406.1078v3. Equations by its numbers, A.x by its appendix.
+
+Before
+    Translation was counted, not computed: tables of phrases, each scored by itself. Feed-forward
+    networks wanted inputs of one fixed length.
+
+Idea
+    One recurrent network reads the source and ends in a vector c; a second one writes the target
+    from c. A new gated unit learns what to keep and what to forget: the later GRU.
+
+Symbols
+    paper       code    shape      meaning
+    x_t, y_t    src, y  (B,)       token
+    e(x)        e       (B,E)      embedding
+    h<t>        h       (B,D)      encoder state
+    c           c       (B,D)      summary of the source
+    h'<t>       s       (B,D)      decoder state (s as in all later papers)
+    z, r        z, r    (B,D)      update gate, reset gate
+    s'          t       (B,M)      maxout layer of the output
+
+Differs
+    1. z keeps the old state, as eq. (7) prints it; in the authors' code z lets the new one in.
+       The same unit, with the gate's sign flipped.
+    2. In the decoder r acts on the state alone, as in eq. (8) and in the authors' code; appendix
+       A.1.2 prints it around U' h' + C c.
+    3. One vocabulary and one embedding serve both languages, because all five models share them.
+    4. Full-rank output matrix G (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
+       other than recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+    5. It translates whole sentences by itself (paper: rescores phrases of another system).
+
+Cost
+    Time O((S+T) D²), memory O(D) between source and target whatever S is; S + T sequential steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from seqmodels.interface import SequenceModel
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are the paper's."""
+
+    vocab_size: int
+    """Tokens in the shared vocabulary (paper: 15,000 words a language)."""
+    d_model: int = 1000
+    """Width of encoder and decoder state (section 4.1)."""
+    d_embed: int = 100
+    """Width of an embedding (section 4.1: rank-100 matrices)."""
+    d_maxout: int = 500
+    """Maxout units of the output layer, each the larger of two inputs (section 4.1)."""
+    dropout: float = 0.0
+    """Share of embeddings and output units dropped in training (paper: none)."""
+
+
+PAPER = Config(vocab_size=15_000)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """All that the decoder knows: its size does not depend on the source's length."""
+
+    c: Float[Tensor, "B D"]
+    s: Float[Tensor, "B D"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+class GatedUnit(nn.Module):
+    """Section 2.3: forget (r) and keep (z), each learned; x = W e (+ C c) comes computed."""
+
+    def __init__(self, d_model: int):
+        super().__init__()
+        self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
+        self.U = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x: Float[Tensor, "B 3D"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+        """Return the next state."""
+        x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
+        z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (5), (6)
+        h_new = torch.tanh(x_h + self.U(r * h))  #                                          (8)
+        return z * h + (1 - z) * h_new  #                                                   (7)
+
+
+class Encoder(nn.Module):
+    """Read left to right; pads leave the state as it was."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
+        self.unit = GatedUnit(cfg.d_model)
+
+    def forward(
+        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B D"]:
+        """Return the state after the last real word."""
+        x = self.W(e)
+        h = x.new_zeros(x.shape[0], x.shape[-1] // 3)
+        for x_t, real in zip(x.unbind(1), src_mask.unsqueeze(-1).unbind(1), strict=True):
+            h = torch.where(real, self.unit(x_t, h), h)
+        return h
+
+
+class DeepOutput(nn.Module):
+    """A.1.2: the next word from state, previous word and summary, through maxout units."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.O_h = nn.Linear(cfg.d_model, 2 * cfg.d_maxout)
+        self.O_y = nn.Linear(cfg.d_embed, 2 * cfg.d_maxout, bias=False)
+        self.O_c = nn.Linear(cfg.d_model, 2 * cfg.d_maxout, bias=False)
+        self.G = nn.Linear(cfg.d_maxout, cfg.vocab_size)
+        self.dropout = nn.Dropout(cfg.dropout)
+
+    def forward(
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*B C"]
+    ) -> Float[Tensor, "*B V"]:
+        """Return logits."""
+        t = self.O_h(s) + self.O_y(e) + self.O_c(c)
+        t = t.unflatten(-1, (-1, 2)).amax(-1)  #                                   maxout, A.1.2
+        return self.G(self.dropout(t))
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class RNNEncDec(SequenceModel):
+    """Cho et al. 2014: read the source into c, write the target from c."""
+
+    Config = Config
+    year = 2014
+    paper = "Cho et al., arXiv:1406.1078"
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embed = nn.Embedding(cfg.vocab_size, cfg.d_embed)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.encoder = Encoder(cfg)
+        self.V = nn.Linear(cfg.d_model, cfg.d_model)
+        self.V_start = nn.Linear(cfg.d_model, cfg.d_model)
+        self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
+        self.C = nn.Linear(cfg.d_model, 3 * cfg.d_model, bias=False)
+        self.unit = GatedUnit(cfg.d_model)
+        self.output = DeepOutput(cfg)
+        init(self)
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source; all that is left of it is c."""
+        h = self.encoder(self.dropout(self.embed(src)), src_mask)
+        c = torch.tanh(self.V(h))  #                                                     A.1.1
+        return State(c, torch.tanh(self.V_start(c)))  #                           h'<0>, A.1.2
+
+    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+        """Write one token: c is read by the state and by the output at every step."""
+        e = self.dropout(self.embed(y))
+        s = self.unit(self.W(e) + self.C(state.c), state.s)  #                             2.2
+        return self.output(s, e, state.c), State(state.c, s)
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Loop over `step`'s recurrence; what does not wait for the state is done before."""
+        c, s = self.encode(src, src_mask)
+        e = self.dropout(self.embed(tgt_in))
+        x = self.W(e) + self.C(c).unsqueeze(1)
+        states = []
+        for x_t in x.unbind(1):
+            s = self.unit(x_t, s)
+            states.append(s)
+        return self.output(torch.stack(states, 1), e, c.unsqueeze(1))
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: nn.Module) -> None:
+    """Make recurrent matrices orthogonal, all others N(0, 1/fan-in), biases zero."""
+    for name, p in model.named_parameters():
+        if ".U" in name:
+            for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
+                nn.init.orthogonal_(block)
+        elif p.dim() == 2:
+            nn.init.normal_(p, std=p.shape[1] ** -0.5)
+        else:
+            nn.init.zeros_(p)
