@@ -39,7 +39,7 @@ class Batch(NamedTuple):
 class SequenceModel(nn.Module):
     """The base of all models; a subclass writes out the three methods."""
 
-    Config: ClassVar[type]
+    config_type: ClassVar[type]
     """A frozen dataclass of sizes; its first field is `vocab_size`."""
     year: ClassVar[int]
     paper: ClassVar[str]

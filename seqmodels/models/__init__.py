@@ -27,4 +27,4 @@ def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
     """
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}; choose from {', '.join(MODELS)}")
-    return MODELS[name](MODELS[name].Config(vocab_size=vocab_size, **sizes))
+    return MODELS[name](MODELS[name].config_type(vocab_size=vocab_size, **sizes))

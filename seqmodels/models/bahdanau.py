@@ -133,7 +133,7 @@ class Encoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """A.1.2: which annotations matter to the decoder's *previous* state?"""
+    """A.1.2: weigh the annotations by how well they fit the decoder's *previous* state."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -177,7 +177,7 @@ class DeepOutput(nn.Module):
 class Bahdanau(SequenceModel):
     """Bahdanau et al. 2014 (RNNsearch): align and translate."""
 
-    Config = Config
+    config_type = Config
     year = 2014
     paper = "Bahdanau et al., arXiv:1409.0473"
 
@@ -227,7 +227,7 @@ class Bahdanau(SequenceModel):
 # --------------------------------------------------------------------------------------- Init
 
 
-def init(model: nn.Module) -> None:
+def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, the score small, all others N(0, 1/fan-in) (B.1)."""
     for name, p in model.named_parameters():
         if name.endswith(("W_a.weight", "U_a.weight")):

@@ -135,7 +135,7 @@ class Block(nn.Module):
 class GPT(SequenceModel):
     """Radford et al. 2019: one stack that continues a text."""
 
-    Config = Config
+    config_type = Config
     year = 2019
     paper = "Radford et al., OpenAI (GPT-2)"
 
@@ -204,7 +204,7 @@ class GPT(SequenceModel):
 # --------------------------------------------------------------------------------------- Init
 
 
-def init(model: nn.Module) -> None:
+def init(model: SequenceModel) -> None:
     """Draw weights from N(0, 0.02²), residual outputs smaller by √(2L); biases zero (2.3)."""
     for name, p in model.named_parameters():
         if name.endswith(("W_o.weight", "W_out.weight")):

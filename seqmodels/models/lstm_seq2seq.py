@@ -146,7 +146,7 @@ def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tenso
 class LSTMSeq2Seq(SequenceModel):
     """Sutskever et al. 2014: one deep LSTM reads, another one writes."""
 
-    Config = Config
+    config_type = Config
     year = 2014
     paper = "Sutskever et al., arXiv:1409.3215"
 
@@ -184,7 +184,7 @@ class LSTMSeq2Seq(SequenceModel):
 # --------------------------------------------------------------------------------------- Init
 
 
-def init(model: nn.Module) -> None:
+def init(model: SequenceModel) -> None:
     """Draw every parameter from the uniform distribution on ±0.08 (section 3.4)."""
     for p in model.parameters():
         nn.init.uniform_(p, -0.08, 0.08)

@@ -143,7 +143,7 @@ class DeepOutput(nn.Module):
 class RNNEncDec(SequenceModel):
     """Cho et al. 2014: read the source into c, write the target from c."""
 
-    Config = Config
+    config_type = Config
     year = 2014
     paper = "Cho et al., arXiv:1406.1078"
 
@@ -189,7 +189,7 @@ class RNNEncDec(SequenceModel):
 # --------------------------------------------------------------------------------------- Init
 
 
-def init(model: nn.Module) -> None:
+def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, all others N(0, 1/fan-in), biases zero."""
     for name, p in model.named_parameters():
         if ".U" in name:

@@ -2,8 +2,7 @@
 
 Paper
     A. Vaswani, N. Shazeer, N. Parmar, J. Uszkoreit, L. Jones, A. N. Gomez, Ł. Kaiser,
-    I. Polosukhin: Attention Is All You Need. NIPS 2017, arXiv:1706.03762v7. Equations by its
-    numbers, or by its sections where they have none.
+    I. Polosukhin: Attention Is All You Need. NIPS 2017, arXiv:1706.03762v7 (eqs., sections).
 
 Before
     Attention sat on top of recurrence, where each state waits for the one before it.
@@ -21,19 +20,16 @@ Symbols
     PE          pe        (N,D)        positional encoding
 
 Differs
-    1. `is_prenorm` (off) normalises before each sublayer and at the end of each stack, as most
-       later code does; the paper normalises after the residual sum, and so do we.
+    1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code.
     2. Dropout also acts on attention weights, as in the authors' code (5.4 names two places).
     3. AdamW with linear decay (paper: Adam with inverse square root decay).
 
 Cost
-    Time O((S+T) D² + (S+T)² D), memory O(L S D) between source and target; training takes O(1)
-    sequential steps, writing takes T.
+    Time O((S+T) D² + (S+T)² D), memory O(L S D); O(1) sequential steps to train, T to write.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -97,31 +93,23 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
         d_k, d_v = cfg.d_k or cfg.d_model // cfg.n_heads, cfg.d_v or cfg.d_model // cfg.n_heads
-        self.n_heads = cfg.n_heads
+        self.split = nn.Unflatten(-1, (cfg.n_heads, -1))
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_v = nn.Linear(cfg.d_model, cfg.n_heads * d_v, bias=False)
         self.W_o = nn.Linear(cfg.n_heads * d_v, cfg.d_model, bias=False)
         self.dropout = nn.Dropout(cfg.dropout)
 
-    def split(self, x: Float[Tensor, "B N HK"]) -> Float[Tensor, "B H N K"]:
-        """Cut the last axis into heads."""
-        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-
     def memory(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor]:
         """Return what can be looked at: all heads' keys and values."""
-        return self.split(self.W_k(x)), self.split(self.W_v(x))
+        return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
     def forward(
-        self,
-        x: Float[Tensor, "B N D"],
-        k: Float[Tensor, "B H M K"],
-        v: Float[Tensor, "B H M Kv"],
-        mask: Bool[Tensor, "*B N M"],
+        self, x: Float[Tensor, "B N D"], memory: tuple[Tensor, Tensor], mask: Bool[Tensor, "*B N M"]
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N M"]]:
         """Return the new x and the weights; mask is True where looking is allowed."""
-        q = self.split(self.W_q(x))
-        score = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        q, (k, v) = self.split(self.W_q(x)).transpose(1, 2), memory
+        score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         alpha = score.masked_fill(~mask, -torch.inf).softmax(-1)  #                          (1)
         heads = self.dropout(alpha) @ v
         return self.W_o(heads.transpose(1, 2).flatten(2)), alpha  #                        3.2.2
@@ -163,34 +151,31 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "B S D"], src_mask: Bool[Tensor, "B S"]) -> Tensor:
         """Let every word look at every word."""
         z = self.self_residual.before(x)
-        out, _ = self.self_attention(z, *self.self_attention.memory(z), src_mask[:, None, None])
+        out, _ = self.self_attention(z, self.self_attention.memory(z), src_mask[:, None, None])
         x = self.self_residual.after(x, out)
         return self.ff_residual.after(x, self.ff(self.ff_residual.before(x)))
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(EncoderLayer):
     """3.1: self-attention to what is written, attention to the source, then feed-forward."""
 
     def __init__(self, cfg: Config):
-        super().__init__()
-        self.self_attention, self.self_residual = MultiHeadAttention(cfg), Residual(cfg)
+        super().__init__(cfg)
         self.src_attention, self.src_residual = MultiHeadAttention(cfg), Residual(cfg)
-        self.ff, self.ff_residual = feed_forward(cfg), Residual(cfg)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, x: Float[Tensor, "B N D"], state: State, layer: int
     ) -> tuple[Float[Tensor, "B N D"], tuple[Tensor, Tensor], Float[Tensor, "B S"]]:
         """Return x, the target's keys and values so far, and the last word's source weights."""
         z = self.self_residual.before(x)
-        k_new, v_new = self.self_attention.memory(z)
-        k = torch.cat([state.tgt_k[:, layer], k_new], 2)
-        v = torch.cat([state.tgt_v[:, layer], v_new], 2)
+        past, new = (state.tgt_k[:, layer], state.tgt_v[:, layer]), self.self_attention.memory(z)
+        k, v = (torch.cat(pair, 2) for pair in zip(past, new, strict=True))
         n, m = x.shape[1], k.shape[2]
         causal = torch.ones(n, m, dtype=torch.bool, device=x.device).tril(m - n)  #        3.2.3
-        out, _ = self.self_attention(z, k, v, causal)
+        out, _ = self.self_attention(z, (k, v), causal)
         x = self.self_residual.after(x, out)
         z, src = self.src_residual.before(x), (state.src_k[:, layer], state.src_v[:, layer])
-        out, alpha = self.src_attention(z, *src, state.src_mask[:, None, None])
+        out, alpha = self.src_attention(z, src, state.src_mask[:, None, None])
         x = self.src_residual.after(x, out)
         x = self.ff_residual.after(x, self.ff(self.ff_residual.before(x)))
         return x, (k, v), alpha[:, :, -1].mean(1)
@@ -198,7 +183,7 @@ class DecoderLayer(nn.Module):
 
 def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
     """Return the positional encoding of positions start … end - 1 (section 3.5)."""
-    rate = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10_000) / d_model))
+    rate = 10_000.0 ** (-torch.arange(0, d_model, 2) / d_model)
     angle = torch.arange(start, end).unsqueeze(1) * rate
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)  #             sin 2i, cos 2i+1
 
@@ -209,7 +194,7 @@ def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
 class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
-    Config = Config
+    config_type = Config
     year = 2017
     paper = "Vaswani et al., arXiv:1706.03762"
 
@@ -225,9 +210,8 @@ class Transformer(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "B N"], start: int = 0) -> Float[Tensor, "B N D"]:
         """Return embeddings × √d plus positions, which begin at `start`."""
-        d = self.config.d_model
-        pe = sinusoids(start, start + tokens.shape[1], d).to(self.embedding.weight)
-        return self.dropout(self.embedding(tokens) * math.sqrt(d) + pe)  #              3.4, 3.5
+        x = self.embedding(tokens) * self.config.d_model**0.5  #                                3.4
+        return self.dropout(x + sinusoids(start, start + x.shape[1], x.shape[2]).to(x))  #    3.5
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source in one pass; keep each layer's keys and values of it."""
@@ -235,7 +219,7 @@ class Transformer(SequenceModel):
         for layer in self.encoder:
             x = layer(x, src_mask)
         x = self.norm_src(x)
-        memory = [layer.src_attention.memory(x) for layer in self.decoder]
+        memory = [layer.src_attention.memory(x) for layer in self.decoder]  # type: ignore
         src_k, src_v = (torch.stack(tensors, 1) for tensors in zip(*memory, strict=True))
         nothing = src_k[:, :, :, :0], src_v[:, :, :, :0]
         return State(src_k, src_v, src_mask, *nothing, torch.zeros_like(src_mask, dtype=x.dtype))
@@ -265,7 +249,7 @@ class Transformer(SequenceModel):
 # --------------------------------------------------------------------------------------- Init
 
 
-def init(model: nn.Module) -> None:
+def init(model: SequenceModel) -> None:
     """Draw matrices from Glorot's uniform distribution, embeddings from N(0, 1/D)."""
     for name, p in model.named_parameters():
         if name == "embedding.weight":

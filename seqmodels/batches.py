@@ -1,0 +1,86 @@
+"""Batches by token budget and length; their order is a function of (seed, epoch) alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqmodels.interface import BOS, PAD, Batch
+
+POOL = 50
+"""Batches that are shuffled together before they are sorted by length."""
+
+
+class Example(NamedTuple):
+    """One source and one target as token ids; the target ends with EOS where its text ends."""
+
+    src: Sequence[int]
+    tgt: Sequence[int]
+
+
+def pad(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return the rows as one int64 tensor, filled up with PAD on the right."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows])
+
+
+def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
+    """Put examples into one padded Batch."""
+    src = pad([e.src for e in examples]).to(device)
+    tgt_out = pad([e.tgt for e in examples]).to(device)
+    tgt_in = pad([[BOS, *e.tgt[:-1]] for e in examples]).to(device)
+    return Batch(src, src != PAD, tgt_in, tgt_out)
+
+
+def cut(order: Sequence[int], sizes: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Cut the order into runs of at most `batch_tokens`: rows × the longest row's size."""
+    runs: list[list[int]] = [[]]
+    longest = 0
+    for i in order:
+        longest = max(longest, sizes[i])
+        if runs[-1] and longest * (len(runs[-1]) + 1) > batch_tokens:
+            runs.append([])
+            longest = sizes[i]
+        runs[-1].append(i)
+    return runs
+
+
+def by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
+    """Return batches of indices, shortest first: for evaluation, where order does not matter."""
+    sizes = [max(len(e.src), len(e.tgt)) for e in examples]
+    order = sorted(range(len(examples)), key=lambda i: (sizes[i], len(examples[i].src), i))
+    return cut(order, sizes, batch_tokens)
+
+
+def shuffled(
+    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
+) -> list[list[int]]:
+    """Return one epoch's batches of indices.
+
+    All examples are shuffled; pools of about POOL batches are sorted by length and cut; then the
+    batches are shuffled. So a batch holds like lengths, and no two epochs hold the same batches.
+    """
+    rng = random.Random(f"{seed}/{epoch}")
+    sizes = [max(len(e.src), len(e.tgt)) for e in examples]
+    order = list(range(len(examples)))
+    rng.shuffle(order)
+    pool = max(1, POOL * batch_tokens * len(sizes) // sum(sizes))
+    runs: list[list[int]] = []
+    for start in range(0, len(order), pool):
+        chunk = sorted(order[start : start + pool], key=lambda i: (sizes[i], len(examples[i].src)))
+        runs += cut(chunk, sizes, batch_tokens)
+    rng.shuffle(runs)
+    return runs
+
+
+def stream(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
+    """Yield training batches without end, epoch after epoch."""
+    epoch = 0
+    while True:
+        for run in shuffled(examples, batch_tokens, seed, epoch):
+            yield collate([examples[i] for i in run])
+        epoch += 1

@@ -1,0 +1,123 @@
+"""The command `seqmodels`: the models, figures from records, and one text through a trained run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from seqmodels.compare import Parser, guard, positive
+
+
+def models(args: argparse.Namespace) -> None:
+    """Print the models in order of history."""
+    import torch
+
+    from seqmodels.compare import count_parameters
+    from seqmodels.models import MODELS
+
+    print(f"{'name':13} {'year':5} {'paper':36} {'parameters':>12}  file")
+    for name, model_type in MODELS.items():
+        module = __import__(model_type.__module__, fromlist=["PAPER"])
+        with torch.device("meta"):
+            n = count_parameters(model_type(module.PAPER))
+        print(f"{name:13} {model_type.year:<5} {model_type.paper:36} {n:12,}  {module.__file__}")
+    print("\nParameters at the paper's own sizes and vocabulary (PAPER in each file).")
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw the figures and tables of a folder of records."""
+    from seqmodels.plot import load_records, plot_folder, table
+
+    files = plot_folder(args.folder)
+    print(table(load_records(args.folder)))
+    print("\n".join(str(file) for file in files))
+
+
+def open_run(run: Path) -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a run: FOLDER/MODEL-seedN, with or without .json."""
+    from seqmodels import checkpoint, record, text
+
+    path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
+    model = checkpoint.load(record.load(path), path.with_suffix(".safetensors"))
+    return model, text.load(path.with_name("tokenizer.json"))
+
+
+def read(model: Any, tokenizer: Any, text: str) -> Any:
+    """Return the text as a batch of one source; an empty text is BOS alone."""
+    from seqmodels.batches import Example, collate
+    from seqmodels.interface import BOS
+
+    tokens = tokenizer.encode(text) or [BOS]
+    if model.max_target(len(tokens)) < 1:
+        limit = len(tokens) + model.max_target(len(tokens)) - 1
+        raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
+    return collate([Example(tokens, tokens)])
+
+
+def translate(args: argparse.Namespace) -> None:
+    """Print the target that a trained run writes for one source."""
+    import torch
+
+    from seqmodels.decode import align, beam
+    from seqmodels.interface import BOS
+    from seqmodels.plot import draw_alignment
+
+    model, tokenizer = open_run(args.run)
+    batch = read(model, tokenizer, args.text)
+    n = batch.src.shape[1]
+    written = beam(
+        model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
+    )
+    print(tokenizer.decode(written[0]))
+    if args.alignment:
+        tgt_in = torch.tensor([[BOS, *written[0]]])[:, : len(written[0])]
+        alpha = align(model, batch.src, batch.src_mask, tgt_in)[0]
+        src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
+        drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
+        draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
+
+
+def generate(args: argparse.Namespace) -> None:
+    """Print a text and what a trained run goes on with."""
+    import torch
+
+    from seqmodels.decode import sample
+
+    model, tokenizer = open_run(args.run)
+    batch = read(model, tokenizer, args.text)
+    n = min(args.length, model.max_target(batch.src.shape[1]))
+    draw = torch.Generator().manual_seed(args.seed)
+    written = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
+    print(args.text + " " * bool(args.text) + tokenizer.decode(written[0]))
+
+
+def build_parser() -> Parser:
+    """Return the command line."""
+    p = Parser(prog="seqmodels", description=__doc__, allow_abbrev=False)
+    commands = p.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
+    c.set_defaults(run_command=models)
+    c = commands.add_parser("plot", help="draw figures and tables from a folder of records")
+    c.add_argument("folder", type=Path, metavar="FOLDER")
+    c.set_defaults(run_command=plot)
+    c = commands.add_parser("translate", help="translate one text with a trained run")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    c.add_argument("text")
+    c.add_argument("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
+    c.add_argument("--alignment", type=Path, metavar="FILE.svg", help="draw where it looked")
+    c.set_defaults(run_command=translate)
+    c = commands.add_parser("generate", help="continue one text with a trained run")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
+    c.add_argument("text")
+    c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
+    c.add_argument("--temperature", type=float, default=0.8, metavar="X", help="default: 0.8")
+    c.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    c.set_defaults(run_command=generate)
+    return p
+
+
+def main() -> None:
+    """Run the command line."""
+    args = build_parser().parse_args()
+    guard("seqmodels", lambda: args.run_command(args))

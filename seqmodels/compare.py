@@ -1,0 +1,330 @@
+"""The experiment: train what is missing, evaluate, record, tabulate, plot."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+
+from seqmodels import checkpoint, plot, record
+from seqmodels.batches import Example, collate
+from seqmodels.decode import align
+from seqmodels.evaluate import (
+    Row,
+    by_bin,
+    compare_tokens,
+    free_running,
+    scores,
+    signatures,
+    state_bytes,
+    teacher_forced,
+)
+from seqmodels.interface import EOS, SequenceModel
+from seqmodels.models import MODELS, build
+from seqmodels.text import Tokenizer
+from seqmodels.train import TrainConfig, train
+
+# ------------------------------------------------------------------------- What a task says
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSet:
+    """Examples with one number each, along which their scores are drawn."""
+
+    name: str
+    axis: str
+    """What the number is, with its unit."""
+    headline: str
+    """The score that the figure shows."""
+    examples: Sequence[Example]
+    x: Sequence[int]
+    bins: Sequence[tuple[int, int]]
+    trained_to: int | None = None
+    """Longest x in training."""
+    is_generated: bool = True
+    """Write targets freely, too; else they are scored teacher-forced only."""
+
+
+class Recipe(NamedTuple):
+    """Sizes of one model, but for its width, and how it is trained."""
+
+    sizes: Mapping[str, Any]
+    rate: float
+    """Peak learning rate, the best of those tried."""
+
+
+class Shown(NamedTuple):
+    """The one example whose alignment is drawn, with its gold links where they are known."""
+
+    example: Example
+    links: Sequence[tuple[int, int]] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that the harness needs to know; it never asks which task it is."""
+
+    name: str
+    data: Mapping[str, Any]
+    """Name, sha256 and counts, as the record shows them."""
+    tokenizer: Tokenizer
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    tests: Sequence[TestSet]
+    recipes: Mapping[str, Recipe]
+    training: Mapping[str, Any]
+    """Fields of TrainConfig that all models share: the budget above all."""
+    n_parameters: int
+    """Size of every model, to 5 %."""
+    beam: int = 1
+    shown: Shown | None = None
+
+
+# -------------------------------------------------------------------------- The command line
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and exit with 2."""
+        self.exit(2, f"{self.prog}: {message} (--help shows all flags)\n")
+
+
+def parser(name: str, doc: str) -> Parser:
+    """Return the command line that all tasks share; a task adds its own flags."""
+    p = Parser(
+        prog=f"python -m tasks.{name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    names = list(MODELS)
+    p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
+                   help=f"which of {', '.join(names)} (default: all)")  # fmt: skip
+    p.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N",
+                   help="one run of each model per seed (default: 1)")  # fmt: skip
+    p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
+                   help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
+    p.add_argument("--data", type=Path, metavar="PATH", help="your own data (default: embedded)")
+    p.add_argument("--tokens", type=positive, metavar="N",
+                   help="budget: target tokens to train each model on")  # fmt: skip
+    p.add_argument("--rate", type=float, metavar="R",
+                   help="learning rate for all models (default: each recipe's own)")  # fmt: skip
+    p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
+                   help="auto: cuda where there is one (default)")  # fmt: skip
+    p.add_argument("--out", type=Path, metavar="DIR",
+                   help="folder of records and figures (default: runs/TASK-DATA-SIZE)")  # fmt: skip
+    return p
+
+
+def positive(text: str) -> int:
+    """Parse a whole number above zero."""
+    n = int(text.replace("_", ""))
+    if n <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return n
+
+
+def device_of(choice: str) -> str:
+    """Return cpu or cuda.
+
+    Raises ValueError if cuda is asked for and there is none.
+    """
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda: no CUDA device is available here; use --device cpu")
+    return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def guard(prog: str, run: Callable[[], None]) -> NoReturn:
+    """Run a command; turn what a person can mend into one line and exit code 2 (Ctrl-C: 130)."""
+    try:
+        run()
+    except (ValueError, OSError) as error:
+        sys.exit(fail(prog, " ".join(str(error).split()), 2))
+    except KeyboardInterrupt:
+        sys.exit(fail(prog, "stopped; finished runs are kept, the same command goes on", 130))
+    sys.exit(0)
+
+
+def fail(prog: str, message: str, code: int) -> int:
+    """Print one line to stderr and return the exit code."""
+    print(f"\r{prog}: {message}", file=sys.stderr)
+    return code
+
+
+# ------------------------------------------------------------------------------- One run
+
+
+def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
+    """Return the sizes with the d_model whose parameter count comes nearest to `n_parameters`.
+
+    Raises ValueError if none comes within 5 %.
+    """
+    counts = {}
+    with torch.device("meta"):
+        for d_model in range(16, 2049, 8):
+            model = build(name, vocab_size, d_model=d_model, **sizes)
+            counts[d_model] = count_parameters(model)
+            if counts[d_model] > n_parameters:
+                break
+    d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+    if abs(counts[d_model] / n_parameters - 1) > 0.05:
+        raise ValueError(
+            f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+            f"the nearest is {counts[d_model]:,}"
+        )
+    return {"d_model": d_model, **sizes}
+
+
+def count_parameters(model: SequenceModel) -> int:
+    """Return the number of parameters, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def evaluate(
+    model: SequenceModel, task: Task, test: TestSet, device: str
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return a test set's rows and its entry in the record."""
+    rows = teacher_forced(model, test.examples, device)
+    free = free_running(model, test.examples, task.beam, device) if test.is_generated else None
+    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
+        ref = task.tokenizer.decode(example.tgt)
+        is_ended = EOS in example.tgt  # a text's end is counted as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": len(ref.encode()) + is_ended}
+        row |= {"src": task.tokenizer.decode(example.src), "ref": ref}
+        if free is None:
+            row["exact"] = row["n_right"] == row["n_tokens"]
+        else:
+            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    entry = {
+        "name": test.name,
+        "axis": test.axis,
+        "headline": test.headline,
+        "trained_to": test.trained_to,
+        "overall": scores(rows),
+        "bins": by_bin(rows, test.bins),
+    }
+    return rows, entry
+
+
+def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
+    """Return the weights with which the model writes the shown example's true target."""
+    if task.shown is None:
+        return None
+    example, links = task.shown
+    batch = collate([example], device)
+    if not hasattr(model.encode(batch.src, batch.src_mask), "alpha"):
+        return None
+    alpha = align(model, batch.src, batch.src_mask, batch.tgt_in)[0]
+    tgt = [token for token in example.tgt if token != EOS]
+    return {
+        "src": task.tokenizer.tokens(example.src),
+        "tgt": task.tokenizer.tokens(tgt),
+        "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
+        "gold": links,
+    }
+
+
+def run_one(name: str, task: Task, cfg: TrainConfig, path: Path, device: str) -> dict[str, Any]:
+    """Train, evaluate and record one model; return the record."""
+    record.reset_peak_memory(device)
+    torch.manual_seed(cfg.seed)
+    sizes = model_sizes(name, task)
+    model = build(name, **sizes).to(device)
+    weights = path.with_suffix(".safetensors")
+    curve = train(model, task.train, task.valid, cfg, device, lambda w: checkpoint.save(weights, w))
+    since = time.perf_counter()
+    rows, tests = [], []
+    for test in task.tests:
+        test_rows, entry = evaluate(model, task, test, device)
+        rows += test_rows
+        tests.append(entry)
+    evaluate_s = time.perf_counter() - since
+    result = {
+        "schema": record.SCHEMA,
+        "task": task.name,
+        "model": name,
+        "seed": cfg.seed,
+        "model_config": sizes,
+        "train_config": asdict(cfg),
+        "beam": task.beam,
+        "n_parameters": count_parameters(model),
+        "data": task.data,
+        "provenance": record.provenance(device),
+        "curve": curve,
+        "tests": tests,
+        "signatures": signatures(),
+        "alignment": alignment_of(model, task, device),
+        "state_bytes": state_bytes(model, device),
+        "speed": {
+            "train_tokens_per_s": curve[-1]["tokens"] / curve[-1]["seconds"],
+            "evaluate_sentences_per_s": len(rows) / evaluate_s,
+        },
+        "peak_memory_bytes": record.peak_memory_bytes(device),
+        "train_s": curve[-1]["seconds"],
+        "evaluate_s": evaluate_s,
+        "hypotheses": path.with_suffix(".jsonl").name,
+    }
+    record.save(path, result, rows)
+    return result
+
+
+def model_sizes(name: str, task: Task) -> dict[str, Any]:
+    """Return the arguments of `build`."""
+    vocab_size = task.tokenizer.vocab_size
+    sizes = task.recipes[name].sizes
+    return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
+
+
+# ------------------------------------------------------------------------ The comparison
+
+
+def check_same(path: Path, task: Task, cfg: TrainConfig, name: str) -> None:
+    """Raise ValueError if the record at the path was made with other settings than these."""
+    old = record.load(path)
+    was = {"data": old["data"]["sha256"], "beam": old["beam"]} | old["train_config"]
+    now = {"data": task.data["sha256"], "beam": task.beam} | asdict(cfg)
+    was |= old["model_config"]
+    now |= model_sizes(name, task)
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in now if was.get(k) != now[k]]
+    if changed:
+        raise ValueError(
+            f"{path} was made with other settings ({'; '.join(changed)}); "
+            "choose another --out or remove it"
+        )
+
+
+def compare(task: Task, args: argparse.Namespace) -> None:
+    """Train every (seed, model) that has no record yet; then draw and print all that have one."""
+    device = device_of(args.device)
+    out = args.out or Path("runs") / f"{task.name}-{task.data['name'].split()[0]}-{args.size}"
+    out.mkdir(parents=True, exist_ok=True)
+    task.tokenizer.save(out / "tokenizer.json")
+    for seed in args.seeds:
+        for name in args.models:
+            rate = args.rate or task.recipes[name].rate
+            cfg = TrainConfig(rate=rate, seed=seed, **task.training)
+            path = out / f"{name}-seed{seed}.json"
+            if path.exists():
+                check_same(path, task, cfg, name)
+                print(f"{name}, seed {seed}: recorded in {path}")
+                continue
+            print(f"{name}, seed {seed}: training on {cfg.tokens:,} tokens", flush=True)
+            done = run_one(name, task, cfg, path, device)
+            score = done["tests"][0]["overall"][done["tests"][0]["headline"]]["value"]
+            print(
+                f"{name}, seed {seed}: {done['tests'][0]['headline']} {score:.2f}, "
+                f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation",
+                flush=True,
+            )
+    files = plot.plot_folder(out)
+    print(f"\n{plot.table(plot.load_records(out))}")
+    print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+    print("  " + ", ".join(sorted(file.name for file in files)))

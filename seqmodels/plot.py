@@ -1,0 +1,574 @@
+"""Records -> figures and tables: score against length, curves, size of the state, alignments.
+
+Read the JSON records of one folder, one per (model, seed), and nothing else: neither torch nor a
+model is needed to draw again. The same records give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+Record = dict[str, Any]
+
+SCHEMA = "seqmodels.record/1"
+FIELDS = re.findall(
+    r"\S+",
+    """task model seed n_parameters state_bytes train_s alignment signatures data.name
+    train_config.tokens speed.train_tokens_per_s curve[].tokens curve[].seconds curve[].valid_nats
+    tests[].name tests[].axis tests[].headline tests[].trained_to tests[].overall
+    tests[].bins[].low tests[].bins[].high tests[].bins[].n""",
+)
+"""What is read here of a record."""
+
+THIN = 30
+"""Bins with fewer examples are drawn hollow, and starred in tables."""
+
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
+METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
+LOSSES = {"nats": "nats per token", "bits_per_byte": "bits per byte"}
+NAMES = METRICS | LOSSES
+TEACHER_FORCED = (*LOSSES, "token_accuracy")
+
+
+class Look(NamedTuple):
+    """How one model is named and drawn."""
+
+    label: str
+    colour: str
+    dashes: Any
+    marker: str
+
+
+LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid = attends
+    "rnn_encdec": Look("RNN enc–dec (Cho 2014)", "#C98200", (0, (4, 1.6)), "s"),
+    "bahdanau": Look("Attention (Bahdanau 2014)", "#1B75BC", "-", "o"),
+    "lstm_seq2seq": Look("LSTM (Sutskever 2014)", "#B02A1E", (0, (1.6, 1.2)), "D"),
+    "transformer": Look("Transformer (2017)", "#009B77", "-", "^"),
+    "gpt": Look("GPT-2 (2019)", "#3B2A84", "-", "v"),
+}
+FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
+INK, GREY = "#222222", "#666666"
+HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
+WIDTH = 9.5
+"""Inches; at 800 pixels a point is 1.17 pixels."""
+
+RC: dict[str, Any] = {
+    **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
+    **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
+    **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
+    **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
+    "svg.fonttype": "path",  # looks the same where no font is installed
+    "svg.hashsalt": "seqmodels",
+    "text.parse_math": False,  # a price of $5 is no formula
+}
+
+
+# Records
+
+
+def load_records(folder: Path) -> list[Record]:
+    """Read all records of a folder, in order of history, then of seed.
+
+    JSON files of another schema are passed over. Raises ValueError for a file that is no JSON, a
+    record that lacks a field, the same (model, seed) twice, two tasks, or no record at all.
+    """
+    found: dict[tuple[str, int], Record] = {}
+    for path in sorted(Path(folder).glob("*.json")):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON: {error}") from None
+        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+            continue
+        if lacks := [fault for field in FIELDS if (fault := _fault(record, field))]:
+            raise ValueError(f"{path}: the record lacks the field {lacks[0]}")
+        if (key := (record["model"], record["seed"])) in found:
+            raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
+        found[key] = record
+    if not found:
+        raise ValueError(f"{folder} holds no record (*.json with schema {SCHEMA!r})")
+    if len(tasks := sorted({r["task"] for r in found.values()})) > 1:
+        raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
+    return [r for group in _by_model(found.values()).values() for r in group]
+
+
+def _fault(value: Any, field: str, path: str = "") -> str:
+    """Return the path at which `value` lacks the dotted field; empty if it is there."""
+    name, _, rest = field.partition(".")
+    key, is_list = name.removesuffix("[]"), name.endswith("[]")
+    path = f"{path}.{key}".lstrip(".")
+    if not isinstance(value, dict) or key not in value:
+        return path
+    items = {f"{path}[{i}]": v for i, v in enumerate(value[key])} if is_list else {path: value[key]}
+    return next((f for p, v in items.items() if rest and (f := _fault(v, rest, p))), "")
+
+
+def _by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group by model, in order of history, then of name; within a model by seed."""
+    rank = {model: i for i, model in enumerate(LOOKS)}
+    groups: dict[str, list[Record]] = {}
+    for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
+        groups.setdefault(r["model"], []).append(r)
+    return groups
+
+
+def _looks(models: Collection[str]) -> dict[str, Look]:
+    """Order the models and give each its look; unknown ones a further colour and their own name."""
+    unknown = sorted(set(models) - set(LOOKS))
+    further = {
+        model: Look(model, FURTHER[i % 3], (0, (6, 1.5, 1.2, 1.5)), "PX*"[i % 3])
+        for i, model in enumerate(unknown)
+    }
+    return {m: k for m, k in (LOOKS | further).items() if m in models}
+
+
+def _tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """Return every test set by name; all records must have been scored on the same bins."""
+    tests: dict[str, dict[str, Any]] = {}
+    for r in records:
+        for test in r["tests"]:
+            first = tests.setdefault(test["name"], test)
+            here, there = (
+                [(b["low"], b["high"], b["n"]) for b in t["bins"]] for t in (test, first)
+            )
+            if not here or here != there:
+                raise ValueError(
+                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no bins or not "
+                    "those of the other records; evaluate all models on the same examples"
+                )
+    return tests
+
+
+def _scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
+    """Return (seeds, 1 + bins, 3): value, low, high; overall first; nan where not recorded."""
+    tests = [t for r in group for t in r["tests"] if t["name"] == name]
+    parts = [[part.get(metric) or {} for part in (t["overall"], *t["bins"])] for t in tests]
+    return np.array(
+        [[[c.get(k) for k in ("value", "low", "high")] for c in p] for p in parts], float
+    )
+
+
+# Words
+
+
+def _short(n: float, _: object = None, unit: str = "") -> str:
+    """Write 2000000 as 2 M, also for the ticks of an axis."""
+    sizes = {1e9: "G", 1e6: "M", 1e3: "k", 0: ""}
+    size, prefix = next((s or 1, p) for s, p in sizes.items() if n >= s)
+    return f"{n / size:.3g} {prefix}{unit}".strip()
+
+
+def _span(values: Iterable[float], write: Callable[[float], str]) -> str:
+    """Write the lowest and the highest value, or the one value."""
+    low, high = write(min(values := list(values))), write(max(values))
+    return high if low == high else f"{low}–{high}"
+
+
+def _parameters(records: Iterable[Record]) -> str:
+    return _span((r["n_parameters"] / 1e6 for r in records), "{:.2f}".format) + " M"
+
+
+def _subtitle(records: Sequence[Record]) -> str:
+    seeds = _span(Counter(r["model"] for r in records).values(), str)
+    tokens = _span((r["train_config"]["tokens"] for r in records), _short)
+    parts = [records[0]["task"].replace("_", " ").capitalize()]
+    parts += dict.fromkeys(r["data"]["name"] for r in records)
+    parts += [f"{_parameters(records)} parameters", f"{tokens} target tokens"]
+    parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
+    return " · ".join(parts)
+
+
+def _bin(part: dict[str, Any]) -> str:
+    return _span((part["low"], part["high"]), "{:,}".format)
+
+
+def _noun(records: Sequence[Record]) -> str:
+    return "sentences" if records[0]["task"] == "translation" else "examples"
+
+
+# Figures
+
+
+def _canvas(body: float, title: str, subtitle: str, caption: str) -> tuple[Figure, float, float]:
+    """Return a figure with its words, and bottom and top of the `body` inches between them."""
+    head, foot = textwrap.fill(subtitle, 122), textwrap.fill(caption, 130)
+    above, below = 0.5 + 0.17 * (head.count("\n") + 1), 0.2 + 0.16 * (foot.count("\n") + 1)
+    height, x = above + body + below, 0.12 / WIDTH
+    figure = Figure(figsize=(WIDTH, height))
+    figure.text(x, 1 - 0.12 / height, title, va="top", size=12.5, weight="bold")
+    figure.text(x, 1 - 0.4 / height, head, va="top", color=GREY)
+    figure.text(x, 0.12 / height, foot, va="bottom", color=GREY, size=9, linespacing=1.25)
+    return figure, below / height, 1 - above / height
+
+
+def _panels(
+    records: Sequence[Record], title: str, caption: str, ratios: Sequence[float], foot: float
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure with a key (models, parameters) and two columns of axes, `foot` inches up."""
+    body = 0.85 + foot + 0.42 * sum(ratios)
+    figure, bottom, top = _canvas(body, title, _subtitle(records), caption)
+    groups, height = _by_model(records), figure.get_figheight()
+    handles = [
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
+        for model, k in _looks(groups).items()
+        for label in [f"{k.label} · {_parameters(groups[model])}"]
+    ]
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.06 / WIDTH, top)}
+    look: dict[str, Any] = {"frameon": False, "handlelength": 3, "columnspacing": 1.6}
+    figure.legend(handles=handles, ncols=3, borderaxespad=0, fontsize=9.5, **place, **look)
+    top -= (0.5 + 0.2 * math.ceil(len(handles) / 3)) / height
+    edges = {"left": 0.5 / WIDTH, "right": 1 - 1.08 / WIDTH, "bottom": bottom + foot / height}
+    space = {"height_ratios": ratios, "hspace": 0.07, "wspace": 0.42, "top": top}
+    axes = figure.subplots(len(ratios), 2, sharex="col", squeeze=False, gridspec_kw=edges | space)
+    return figure, axes
+
+
+def _label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None:
+    """Write (x, y, text, colour) to the right of the axes, moved apart until none overlaps."""
+    ax.autoscale_view()  # else the limits of log axes are not there yet
+    to_axes = ax.transScale + ax.transLimits
+    ends = sorted(ends, key=lambda end: end[1])
+    y = np.array([to_axes.transform(end[:2])[1] for end in ends])
+    gap = 12.5 * 100 / 72 / ax.get_window_extent().height  # 12.5 points; default of 100 dpi
+    for _ in range(500):
+        overlap = np.maximum(gap - np.diff(y), 0) / 2
+        y[:-1] -= overlap
+        y[1:] += overlap
+        y = np.clip(y, 0, 1)
+    words: dict[str, Any] = {"va": "center", "size": 9, "annotation_clip": False}
+    for (x_end, y_end, text, colour), y_text in zip(ends, y, strict=True):
+        line: dict[str, Any] = {
+            "arrowstyle": "-",
+            "color": colour,
+            "lw": 0.7,
+            "shrinkA": 2,
+            "shrinkB": 4,
+        }
+        line["relpos"] = (0, 0.5)
+        place: dict[str, Any] = {"xytext": (1.05, y_text), "textcoords": "axes fraction"}
+        ax.annotate(text, (x_end, y_end), color=colour, arrowprops=line, **place, **words)
+
+
+def _draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
+    """Draw headline and teacher-forced score against the bins, and the counts below."""
+    name, headline, noun = test["name"], test["headline"], _noun(records)
+    records = [r for r in records if any(t["name"] == name for t in r["tests"])]
+    is_many = len(records) > len(_by_model(records))
+    means = "averaged over the seeds; line: mean of the seeds; whisker: lowest to highest seed"
+    caption = f"Band: bootstrap 95 % interval over {noun}, {means if is_many else 'one seed'}. "
+    caption += f"Bars: number n of {noun}; hollow: fewer than {THIN} {noun}. "
+    caption += "Dashed: source in one vector; solid: attends to every word."
+    title = f"{name.capitalize()}: {NAMES.get(headline, headline)} against {test['axis']}"
+    figure, axes = _panels(records, title, caption, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
+    for column, metric in enumerate((headline, "token_accuracy" if headline in LOSSES else "nats")):
+        _mark_trained(axes[:, column], test)
+        _draw_metric(axes[0, column], records, test, metric)
+        _draw_counts(axes[1, column], test)
+    return figure
+
+
+def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
+    """Shade the bins that are longer than anything trained on."""
+    n_bins, longest = len(test["bins"]), test["trained_to"]
+    beyond = [i for i, b in enumerate(test["bins"]) if longest is not None and b["low"] > longest]
+    for ax, words in zip(axes, ("longer than trained", ""), strict=True):
+        ax.set_xlim(-0.5, n_bins - 0.5)
+        for edge in beyond[:1]:
+            ax.axvspan(edge - 0.5, n_bins - 0.5, color="#F5F2EA", lw=0, zorder=0)
+            ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
+            ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
+
+
+def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metric: str) -> None:
+    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model."""
+    groups, ends = _by_model(records), []
+    thin = np.array([b["n"] < THIN for b in test["bins"]])
+    for i, (model, look) in enumerate(_looks(groups).items()):
+        seeds = _scores(groups[model], test["name"], metric)[:, 1:]
+        mean, low, high = seeds.mean(axis=0).T
+        x = np.arange(len(mean)) + 0.06 * (i - (len(groups) - 1) / 2)
+        draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+        ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
+        ax.plot(x, mean, ls=look.dashes, lw=1.9, **draw)
+        ax.vlines(x, seeds[..., 0].min(axis=0), seeds[..., 0].max(axis=0), lw=1.1, **draw)
+        for where, fill in ((~thin, look.colour), (thin, "white")):
+            ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+        last = np.flatnonzero(np.isfinite(mean))[-1:]
+        ends += [(x[k], mean[k], look.label.split(" (")[0], look.colour) for k in last]
+    forced = "teacher-forced" if metric in TEACHER_FORCED else "free-running"
+    ax.set_title(f"{NAMES.get(metric, metric)}, {forced}", loc="left", size=10.5, pad=19)
+    better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
+    ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
+    ax.set_ylim(0, 100 if metric in METRICS else None)
+    ax.tick_params(labelbottom=False, length=0)
+    ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
+    _label_ends(ax, ends)
+
+
+def _is_crowded(test: dict[str, Any]) -> bool:
+    """Tell whether the names of the bins must be turned to fit below a panel."""
+    return sum(len(_bin(b)) + 1 for b in test["bins"]) > 50
+
+
+def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
+    """Draw the number of examples of each bin, and the names of the bins."""
+    counts, names = [b["n"] for b in test["bins"]], [_bin(b) for b in test["bins"]]
+    fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
+    bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
+    strip.bar_label(bars, [_short(n) for n in counts], size=8, color=GREY, padding=1)
+    strip.set_ylim(0, 1.9 * max(counts))
+    strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
+    strip.set_yticks([])
+    strip.spines["left"].set_visible(False)
+    turn: dict[str, Any] = {"rotation": 38, "ha": "right"} if _is_crowded(test) else {}
+    strip.set_xticks(range(len(names)), names, **turn)
+    strip.tick_params(axis="x", length=0)
+    strip.set_xlabel(test["axis"])
+
+
+def _draw_curves(records: Sequence[Record]) -> Figure:
+    """Draw validation loss against target tokens and against time, one line per seed."""
+    caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
+    figure, axes = _panels(records, "Learning curves", caption, (6,), 0.45)
+    looks, records = _looks(_by_model(records)), [r for r in records if r["curve"]]
+    fields = {"tokens": "target tokens", "seconds": "seconds of training"}
+    for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
+        ax.set_yscale("log")
+        ends: dict[str, tuple[float, float, str, str]] = {}
+        for r in records:
+            look = looks[r["model"]]
+            x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
+            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
+            ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
+            ends[r["model"]] = x[-1], y[-1], look.label.split(" (")[0], look.colour
+        ax.set_title("nats per token, teacher-forced", loc="left", size=10.5)
+        ax.set_xlim(0)
+        ax.set_xlabel(label)
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.minorticks_off()
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(FuncFormatter(_short))
+        _label_ends(ax, ends.values() if field == "tokens" else ())
+    return figure
+
+
+def _draw_state(records: Sequence[Record]) -> Figure:
+    """Draw the bytes of State against the source length; lines that coincide share the dashes."""
+    caption = (
+        "Size of what encode hands over for one source. Flat: one vector, whatever the length; "
+        "rising: one vector per word. Lines that coincide alternate in colour."
+    )
+    title = "What the decoder is given: bytes of State against source length"
+    figure, bottom, top = _canvas(3.7, title, _subtitle(records), caption)
+    height = figure.get_figheight()
+    box = (0.75 / WIDTH, bottom + 0.5 / height, 1 - 4 / WIDTH, top - bottom - 0.6 / height)
+    ax, ends = figure.add_axes(box), []
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    groups = {m: g for m, g in _by_model(records).items() if g[0]["state_bytes"]}
+    sizes = {m: np.array(g[0]["state_bytes"], float).T for m, g in groups.items()}
+    for model, look in _looks(groups).items():
+        S, size = sizes[model]
+        alike = {m: other for m, other in sizes.items() if other.shape == sizes[model].shape}
+        twins = [m for m, other in alike.items() if np.allclose(other, sizes[model], rtol=0.06)]
+        k, n = twins.index(model), len(twins)
+        dashes = (5 * k, (5, 5 * (n - 1))) if n > 1 else look.dashes
+        ax.plot(S, size, color=look.colour, ls=dashes, lw=2.2, dash_capstyle="butt")
+        ax.plot(S, size, look.marker, color=look.colour, ms=5.5, markevery=(k, n), zorder=4)
+        ends.append((S[-1], size[-1], f"{look.label} · {_parameters(groups[model])}", look.colour))
+    ax.set_xlabel("source length S (tokens)")
+    ax.grid(True, axis="both")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _short(v, unit="B")))
+    ax.minorticks_off()
+    _label_ends(ax, ends)
+    return figure
+
+
+def draw_alignment(
+    alignments: Mapping[str, dict[str, Any]], path: Path, subtitle: str = ""
+) -> Path:
+    """Draw model -> {src, tgt, alpha (T, S), gold} as one heat map each; write .svg or .png.
+
+    Raises ValueError for another kind of file, for nothing to draw, and if `alpha` has not one row
+    per target word and one column per source word.
+    """
+    if not alignments:
+        raise ValueError("no model here attends to the source; there is no alignment to draw")
+    for model, a in alignments.items():
+        if np.shape(a["alpha"]) != (words := (len(a["tgt"]), len(a["src"]))):
+            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {words}")
+    with style.context(["default", RC], after_reset=True):
+        return _save(_draw_alignments(alignments, subtitle), Path(path))
+
+
+def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
+    """Lay the heat maps out in rows, with cells of one size in which words fit."""
+    cell, letter = 0.145, 0.072  # inches, at least
+    margin = 0.15 + letter * max(len(w) for a in alignments.values() for w in a["tgt"])
+    above = 0.15 + letter * max(len(w) for a in alignments.values() for w in a["src"])
+    n_src, n_tgt = (max(len(a[k]) for a in alignments.values()) for k in ("src", "tgt"))
+    n_columns = max(1, min(len(alignments), int(WIDTH / (margin + cell * n_src))))
+    cell = max(cell, min(0.2, (0.99 * WIDTH / n_columns - margin) / n_src))
+    wide, tall = margin + cell * n_src, above + 0.4 + cell * n_tgt
+    has_gold = any(a.get("gold") is not None for a in alignments.values())
+    caption = "Darker: more of the attention while that target word is written; a row sums to one. "
+    caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
+    title = "Alignments: target words (rows) look at source words (columns)"
+    body = tall * math.ceil(len(alignments) / n_columns)
+    figure, _, top = _canvas(body, title, subtitle, caption)
+    height = figure.get_figheight()
+    for i, (model, look) in enumerate(_looks(alignments).items()):
+        a, (row, column) = alignments[model], divmod(i, n_columns)
+        x, y = column * wide + margin, top * height - row * tall - 0.3
+        size = cell * len(a["src"]) / WIDTH, cell * len(a["tgt"]) / height
+        _draw_heat(figure.add_axes((x / WIDTH, (y - above) / height - size[1], *size)), a)
+        words: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
+        figure.text(x / WIDTH, y / height, look.label, va="bottom", **words)
+    return figure
+
+
+def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
+    """Draw one heat map, words at its edges, gold links as open squares."""
+    alpha = np.array(a["alpha"], float)
+    ax.pcolormesh(alpha, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
+    ax.invert_yaxis()
+    ax.grid(False)
+    for s, t in a.get("gold") or ():
+        ax.add_patch(Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec="#E8741C", lw=1.5))
+    ax.xaxis.tick_top()
+    ax.set_xticks(np.arange(len(a["src"])) + 0.5, a["src"], rotation=90)
+    ax.set_yticks(np.arange(len(a["tgt"])) + 0.5, a["tgt"])
+    ax.tick_params(length=0, labelcolor=INK, pad=2)
+
+
+# Tables
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Pad the columns, so that the table can be read in a terminal too; the first row heads."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
+    lines = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+
+
+def _cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
+    """Write mean, half the range of the seeds and interval of (seeds, 3)."""
+    digits = 3 if metric in LOSSES else 1
+    value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
+    spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
+    return "–" if value == "nan" else f"{value}{spread} [{low}, {high}]{'*' if n < THIN else ''}"
+
+
+def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of one test set: score overall and at three lengths, losses, cost."""
+    name, headline, bins = test["name"], test["headline"], test["bins"]
+    trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
+    at = {0: "shortest"} | dict.fromkeys(trained[-1:], "longest trained")
+    at |= {len(bins) - 1: "longest"}
+    losses = [m for m in LOSSES if m != headline]
+    heads = [NAMES.get(headline, headline), *(f"{_bin(bins[i])}, {at[i]}" for i in at)]
+    heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]
+    rows = [["model", "seeds", "parameters", *heads]]
+    for model, group in _by_model(records).items():
+        if (scores := _scores(group, name, headline)).size:
+            row = [_looks([model])[model].label, str(len(scores)), _parameters(group)]
+            row += [_cell(scores[:, 0], headline)]
+            row += [_cell(scores[:, i + 1], headline, bins[i]["n"]) for i in at]
+            row += [_cell(_scores(group, name, m)[:, 0], m) for m in losses]
+            speed = np.mean([r["speed"]["train_tokens_per_s"] for r in group])
+            rows.append([*row, f"{speed:,.0f}", f"{np.mean([r['train_s'] for r in group]):,.0f}"])
+    return rows
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return one Markdown table per test set, with what its cells mean and the signatures."""
+    parts = [_subtitle(records)]
+    for name, test in _tests(records).items():
+        parts += [f"### {name}: by {test['axis']}", _markdown(_overall(records, test))]
+        signed = {
+            (k, s) for r in records for k, s in r["signatures"].items() if k in test["overall"]
+        }
+        parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
+    noun = _noun(records)
+    note = "Mean over the seeds ± half their range [bootstrap 95 % interval, mean over the seeds]"
+    parts += [f"{note}; * fewer than {THIN} {noun}. {', '.join(LOSSES.values())}: teacher-forced."]
+    return "\n\n".join(parts) + "\n"
+
+
+def by_length_table(records: Sequence[Record]) -> str:
+    """Return one Markdown table per test set: the headline, models × bins, and how many each."""
+    parts = []
+    for name, test in _tests(records).items():
+        headline, bins = test["headline"], test["bins"]
+        rows = [[test["axis"], *map(_bin, bins)]]
+        for model, group in _by_model(records).items():
+            if (scores := _scores(group, name, headline)).size:
+                cells = [_cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
+                rows.append([_looks([model])[model].label, *cells])
+        rows.append(["n", *(f"{b['n']:,}" for b in bins)])
+        parts += [f"### {name}: {NAMES.get(headline, headline)}", _markdown(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+# Files
+
+
+def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
+    """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths."""
+    records, out = load_records(folder), Path(out or folder)
+    out.mkdir(parents=True, exist_ok=True)
+    attending = _by_model(r for r in records if r["alignment"])
+    first = [group[0] for group in attending.values()]
+    alignments = {r["model"]: r["alignment"] for r in first}
+    with style.context(["default", RC], after_reset=True):
+        figures = {"curves": _draw_curves(records), "state": _draw_state(records)}
+        for name, test in _tests(records).items():
+            figures["score-" + re.sub(r"[^\w.-]+", "-", name)] = _draw_scores(records, test)
+        names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
+        paths = [_save(figures[name[:-4]], out / name) for name in names]
+    for kind in ("svg", "png") if alignments else ():
+        paths.append(draw_alignment(alignments, out / f"alignment.{kind}", _subtitle(first)))
+    text = f"{table(records)}\n## Score by length\n\n{by_length_table(records)}"
+    return [*paths, _write(out / "tables.md", text.encode())]
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    """Write .svg or .png, the same bytes every time."""
+    stamps: dict[str, dict[str, None]] = {
+        ".svg": dict.fromkeys(("Date", "Creator")),
+        ".png": {"Software": None},
+    }
+    if (kind := path.suffix.lower()) not in stamps:
+        raise ValueError(f"{path}: a figure is written as .svg or .png")
+    page = io.BytesIO()
+    figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
+    return _write(path, page.getvalue())
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_bytes(content)
+    os.replace(part, path)
+    return path

@@ -1,0 +1,103 @@
+"""One JSON per run: what ran, on what, with which result; its hypotheses in a JSONL beside it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+SCHEMA = "seqmodels.record/1"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or none."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> None:
+    """Write the rows as PATH.jsonl, then the record: a record that is there is complete."""
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    write_text(path.with_suffix(".jsonl"), "".join(lines))
+    write_text(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read one record.
+
+    Raises ValueError if there is none at the path, or something else is.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no record: {error}") from None
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        raise ValueError(f"{path} is no record of this version ({SCHEMA})")
+    return record
+
+
+def commit() -> str | None:
+    """Return the commit of the clone that runs, with + if files differ; None outside a clone."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    with suppress(OSError, subprocess.CalledProcessError):
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
+        status = [*git, "status", "--porcelain", "--untracked-files=no"]
+        changed = subprocess.run(status, capture_output=True, check=True)
+        return head.stdout.decode().strip() + ("+" if changed.stdout else "")
+    return None
+
+
+def processor() -> str:
+    """Return the processor's name as the system gives it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def provenance(device: str) -> dict[str, Any]:
+    """Return where and with what a run was made."""
+    packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def reset_peak_memory(device: str) -> None:
+    """Begin to measure peak memory anew, where the system can."""
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory_bytes(device: str) -> int:
+    """Return the most memory held since the reset: the GPU's, or this process's."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

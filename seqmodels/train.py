@@ -1,0 +1,132 @@
+"""One loop, one screen: the same optimiser, data order and budget for every model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from seqmodels.batches import Example, by_length, collate, stream
+from seqmodels.interface import PAD, Batch, SequenceModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train; all models of one comparison differ in `rate` alone."""
+
+    tokens: int
+    """Budget: target tokens to train on."""
+    rate: float
+    """Peak learning rate of AdamW."""
+    batch_tokens: int = 1500
+    """Rows × longest source or target in a batch."""
+    warmup: float = 0.1
+    """Share of the budget in which the rate climbs; then it falls linearly to zero."""
+    beta_2: float = 0.98
+    """AdamW's memory of squared gradients (Vaswani et al. 2017, 5.3)."""
+    weight_decay: float = 0.01
+    """AdamW's decay."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    label_smoothing: float = 0.0
+    """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
+    n_validations: int = 10
+    """Points of the curve; the best one's weights are kept."""
+    seed: int = 1
+    """Seed of weights, dropout and data order."""
+
+
+def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
+    """Return the mean loss in nats per target token."""
+    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.tgt_out.flatten(),
+        ignore_index=PAD,
+        label_smoothing=label_smoothing,
+    )
+
+
+def schedule(done: float, warmup: float) -> float:
+    """Return the rate as a share of its peak after a share `done` of the budget."""
+    return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
+
+
+@torch.inference_mode()
+def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
+    """Return teacher-forced nats per token and token accuracy (%) over all examples."""
+    model.eval()
+    nats, right, n = 0.0, 0, 0
+    for run in by_length(examples, 6000):
+        batch = collate([examples[i] for i in run], device)
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)
+        real = batch.tgt_out != PAD
+        nats += F.cross_entropy(logits[real], batch.tgt_out[real], reduction="sum").item()
+        right += int((logits.argmax(-1) == batch.tgt_out)[real].sum())
+        n += int(real.sum())
+    model.train()
+    return {"valid_nats": nats / n, "valid_accuracy": 100 * right / n}
+
+
+def train(
+    model: SequenceModel,
+    examples: Sequence[Example],
+    valid: Sequence[Example],
+    cfg: TrainConfig,
+    device: str = "cpu",
+    keep: Callable[[dict[str, Tensor]], None] = lambda weights: None,
+) -> list[dict[str, Any]]:
+    """Train for the budget, leave the model at its best weights, return the learning curve.
+
+    `keep` is called with the weights whenever validation is better than before.
+    """
+    torch.manual_seed(cfg.seed)
+    optimiser = torch.optim.AdamW(
+        model.parameters(),
+        cfg.rate,
+        (0.9, cfg.beta_2),
+        weight_decay=cfg.weight_decay,
+        fused=True,
+    )
+    curve: list[dict[str, Any]] = []
+    best: dict[str, Tensor] = {}
+    done, since, seconds, losses = 0, time.perf_counter(), 0.0, []
+    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False)
+    model.train()
+    for step, batch in enumerate(stream(examples, cfg.batch_tokens, cfg.seed), start=1):
+        batch = Batch(*(tensor.to(device) for tensor in batch))
+        for group in optimiser.param_groups:
+            group["lr"] = cfg.rate * schedule((done + 1) / cfg.tokens, cfg.warmup)
+        loss = loss_of(model, batch, cfg.label_smoothing)
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), cfg.clip)
+        optimiser.step()
+        losses.append(loss.detach())
+        n = int((batch.tgt_out != PAD).sum())
+        done += n
+        bar.update(n)
+        if done >= cfg.tokens * (len(curve) + 1) / cfg.n_validations:
+            seconds += time.perf_counter() - since
+            point = {"step": step, "tokens": done, "seconds": round(seconds, 2)}
+            point["train_nats"] = torch.stack(losses).mean().item()
+            curve.append(point | validate(model, valid, device))
+            if curve[-1]["valid_nats"] <= min(p["valid_nats"] for p in curve):
+                best = {k: v.detach().clone() for k, v in model.state_dict().items()}
+                keep(best)
+            bar.set_postfix(
+                loss=f"{curve[-1]['train_nats']:.3f}", valid=f"{curve[-1]['valid_nats']:.3f}"
+            )
+            losses, since = [], time.perf_counter()
+        if done >= cfg.tokens:
+            break
+    bar.close()
+    model.load_state_dict(best)
+    return curve

@@ -1,0 +1,200 @@
+"""Make short English stories that need one detail again after an exact number of words.
+
+A hero hides an object in a place; life goes on; then a sentence needs the name, place or object, as
+in "The secret of Nora lay in the" -> "attic". The shortcuts are closed: decoys share the cue's key
+with the fact but not its verb ("Nora sold a comb in the barn"), rivals share the verb but no key
+("Tom hid a drum in the mill"), and both stand before the fact as well as after it.
+"""
+
+import random
+from bisect import bisect
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import NamedTuple
+
+KINDS = ("name", "place", "object")
+NEAREST = 8  # words; the shortest distance that every kind can have
+DECOYED = 16  # words; from here on a decoy always stands between the fact and its need
+WORDS = {
+    "name": """Nora Tom Clara Felix Martha Hugo Ruth Simon Greta Paul Lucy Victor Edith Jonas Rosa
+        Daniel Helen Oscar Maud Peter Sylvia Walter Judith Leo Agnes Bruno Vera Martin Ida Frank""",
+    "place": """attic barn cellar chapel pantry stable tower library mill shed cottage bakery forge
+        workshop greenhouse orchard nursery laundry parlour dairy cabin boathouse schoolroom
+        windmill vineyard lighthouse castle ballroom museum kennel bathroom courtyard""",
+    "object": """whistle comb drum lamp mirror locket compass ribbon thimble bell flute chain medal
+        vase button ladle map purse ring teapot kite doll marble brooch key clock spoon violin""",
+    "adj": "silver small wooden broken tiny round heavy blue plain fine little green golden rusty",
+    "did": "sold bought drew cleaned polished painted borrowed wrapped carried praised washed",
+    "neighbour": "baker tailor postman widow doctor sailor cobbler teacher shepherd gardener",
+    "animal": "dog cat goose pony hen goat fox rabbit sparrow donkey hedgehog crow lamb squirrel",
+    "food": "bread soup cheese porridge cake stew honey fish butter pie plums rice toast jam nuts",
+    "weather": "cold warm wet windy grey bright foggy stormy mild frosty rainy clear dry snowy",
+    "time": "morning evening afternoon night",
+}
+SLOTS = {slot: tuple(words.split()) for slot, words in WORDS.items()}
+FACTS = """{name} hid a {adj} {object} in the {place}. {name} kept a {adj} {object} in the {place}.
+in the {place}, {name} hid a {adj} {object}. the {place} was where {name} kept a {adj} {object}.
+in the {place}, a {adj} {object} was hidden by {name}.
+a {adj} {object} was kept in the {place} by {name}."""
+CUES = {  # (needed, key): what stands before the needed word, shorter than NEAREST
+    ("name", "object"): "the hidden {object} still belonged to. the one who kept the {object} was.",
+    ("name", "place"): "the secret in the {place} belonged to. the {place} kept a secret for.",
+    ("place", "object"): "the hidden {object} lay in the. the {object} was still kept in the.",
+    ("place", "name"): "{name} kept something hidden in the. the secret of {name} lay in the.",
+    ("object", "name"): "{name} went back for the hidden. {name} thought of the hidden.",
+    ("object", "place"): "the {place} was still hiding the. the secret in the {place} was the.",
+}
+LEADS = ("", "later,", "that evening,", "the next morning,", "when the rain stopped,")
+DECOYS = """in the {place}, {name} and the {neighbour} {did} a {object}.
+{name} {did} a {object} in the {place}. {name} {did} a {adj} {object} in the {place}.
+in the {place}, {name} {did} a {adj} {object}. one {time}, {name} {did} a {object} in the {place}.
+one {weather} {time}, {name} {did} a {adj} {object} in the {place}.
+in the {place}, {name} {did} a {adj} {object} for the old {neighbour}.
+the {neighbour} said that {name} once {did} a {adj} {object} in the {place}.
+everyone remembered that one {weather} {time} {name} {did} a {adj} {object} in the {place}."""
+FILLER = """children ran after a {animal} and laughed. a {object} was cheaper than new boots.
+{name} was fond of {food}. the {animal} slept. nobody said much. the road was muddy.
+{name} slept until noon. the {neighbour} waved twice. the {weather} {time} passed slowly.
+people talked about the {place}. the {neighbour} bought a {object}. leaves blew along the street.
+the {neighbour} came by with {food}. a {animal} rested beside the stove. {name} lit the fire again.
+{name} swept the {place} before breakfast. the clouds drifted over the hills. it grew dark early.
+someone had lost a {adj} {object}. {name} met the {neighbour} on the bridge and talked for hours.
+the {neighbour} told {name} a long joke. the path to the {place} was steep. supper was late again.
+the {neighbour} and {name} went for a walk. the {animal} sat on the wall and waited. the wind rose.
+{name} shared the last of the {food} with the {animal}. the {place} smelled of {food} and paint.
+the {neighbour} asked {name} for some more {food}. on the table lay a {adj} {object} and gloves.
+a lost {animal} came to the {place} and would not go home. the {animal} stole some {food}.
+the {neighbour} cooked a pot of {food} and sent some over to {name}. rain tapped the windows.
+it was such a {weather} {time} that {name} stayed in bed and ate {food}. {name} only laughed."""
+
+
+class Story(NamedTuple):
+    """Hold a story and where in it the needed word stands."""
+
+    text: str  # ends with the needed word and a full stop
+    start: int  # character offset of the needed word
+    needed: str
+    kind: str  # "name", "place" or "object"
+    distance: int  # words from the needed word's introduction to its need
+
+
+class Splits(NamedTuple):
+    """Hold three lists of stories; no story is in two of them."""
+
+    train: list[Story]
+    valid: list[Story]
+    test: list[Story]
+
+
+def _pick(rng: random.Random, items: Sequence[str]) -> str:
+    return items[int(rng.random() * len(items))]  # `choice` may change with Python's version
+
+
+@cache
+def _split(block: str) -> list[str]:
+    return [" ".join(part.split()) for part in block.split(".") if part.strip()]
+
+
+DECOY_WORDS = {template: len(template.split()) for template in _split(DECOYS)}
+FILLER_WORDS = {t: len(t.split()) for t in _split(DECOYS + FACTS + FILLER)}
+SHORTEST = min(FILLER_WORDS.values())
+
+
+class _Teller:
+    """Fill templates with fixed words where given, else with any word that is not taken."""
+
+    def __init__(self, rng: random.Random, fixed: Mapping[str, str], taken: Sequence[str]) -> None:
+        self.rng, self.fixed, self.taken = rng, fixed, taken
+
+    def __getitem__(self, slot: str) -> str:
+        word = self.fixed.get(slot, "")
+        while not word or (slot not in self.fixed and word in self.taken):
+            word = _pick(self.rng, SLOTS[slot])
+        return word
+
+    def tell(self, template: str) -> str:
+        text = template.format_map(self)
+        return text[0].upper() + text[1:] + "."
+
+
+def _fit(rng: random.Random, lengths: dict[str, int], room: int) -> str:
+    """Pick a template that fills the room, or leaves enough of it for another sentence."""
+    return _pick(rng, [t for t, n in lengths.items() if room == n or room - n >= SHORTEST])
+
+
+def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) -> Story:
+    fixed = {k: _pick(rng, SLOTS[k]) for k in KINDS}
+    others = [k for k in KINDS if k != kind]
+    key, other = others if rng.random() < 0.5 else others[::-1]
+    hero, owned = _Teller(rng, fixed, ()), tuple(fixed.values())
+    decoy, world = _Teller(rng, {key: fixed[key]}, owned), _Teller(rng, {}, owned)
+    before = [decoy.tell(_pick(rng, _split(DECOYS)))] if rng.random() < 0.5 else []
+    before += [world.tell(_pick(rng, _split(FACTS)))] if rng.random() < 0.5 else []
+    cue = _pick(rng, _split(CUES[kind, key]))
+    least = min(DECOY_WORDS.values()) if distance >= DECOYED else SHORTEST
+    most = distance - 1 - len(cue.split())
+    ends = {f: most - len(f.partition(f"{{{kind}}}")[2].strip(",").split()) for f in _split(FACTS)}
+    fact = _pick(rng, [f for f, room in ends.items() if room == most or room >= least])
+    room = ends[fact]
+    # What the lead leaves is nothing, or enough for a sentence.
+    leads = {lead: room - len(lead.split()) for lead in LEADS}
+    lead = _pick(rng, [lead for lead, room in leads.items() if room == 0 or room >= least])
+    room = leads[lead]
+    after: list[str] = []
+    while room:
+        if distance >= DECOYED and not after:
+            teller, template = decoy, _fit(rng, DECOY_WORDS, room)
+        elif is_asked_twice and len(after) == 1 and room >= 2 * NEAREST:
+            teller, template = hero, f"{_pick(rng, _split(CUES[other, key]))} {{{other}}}"
+        else:
+            teller, template = world, _fit(rng, FILLER_WORDS, room)
+        i = int(rng.random() * (len(after) + 1))
+        if (said := teller.tell(template)) not in after[max(i - 1, 0) : i + 1]:
+            after.insert(i, said)
+            room -= len(template.split())
+    end = hero.tell(f"{lead} {cue} {{{kind}}}".strip())
+    text = " ".join([*before, hero.tell(fact), *after, end])
+    return Story(text, len(text) - 1 - len(fixed[kind]), fixed[kind], kind, distance)
+
+
+def story(rng: random.Random, distance: int) -> Story:
+    """Draw a story that needs a word again `distance` words after introducing it."""
+    if distance < NEAREST:
+        raise ValueError(f"distance is {distance} words; give at least {NEAREST}")
+    return _draw(rng, distance, _pick(rng, KINDS), is_asked_twice=False)
+
+
+def corpus(
+    seed: int,
+    n_train: int,
+    n_valid: int,
+    trained_to: int = 128,
+    tested_to: int = 256,
+    per_distance: int = 100,
+) -> Splits:
+    """Draw three splits; the test stories are at the distances 8, 16, 32, ... up to `tested_to`.
+
+    Distances of the others are log-uniform over 8 ... `trained_to`, and half of those stories with
+    room for it need another word on the way, which makes learning denser. Kinds take turns.
+    """
+    if (least := min(trained_to, tested_to)) < NEAREST:
+        raise ValueError(f"a longest distance is {least} words; give at least {NEAREST}")
+    rng = random.Random(seed)
+    seen: set[str] = set()
+    # Sums of 1/d, because powers and logarithms are not the same on every machine.
+    sums = list(accumulate(1 / d for d in range(NEAREST, trained_to + 1)))
+
+    def new(i: int, distance: int, is_asked_twice: bool = False) -> Story:
+        while (drawn := _draw(rng, distance, KINDS[i % 3], is_asked_twice)).text in seen:
+            pass
+        seen.add(drawn.text)
+        return drawn
+
+    def mixed(n: int) -> list[Story]:
+        at = (bisect(sums, rng.random() * sums[-1], hi=len(sums) - 1) for _ in range(n))
+        return [new(i, NEAREST + d, rng.random() < 0.5) for i, d in enumerate(at)]
+
+    doublings = [NEAREST << k for k in range((tested_to // NEAREST).bit_length())]
+    test = [new(i, distance) for distance in doublings for i in range(per_distance)]
+    return Splits(mixed(n_train), mixed(n_valid), test)

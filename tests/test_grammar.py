@@ -1,0 +1,494 @@
+"""Check the English–German grammar against pairs made and read by hand, and its promises."""
+
+import hashlib
+import random
+
+import pytest
+
+from tasks import grammar
+from tasks.grammar import NP, PP, VP, Clause, Relative, Sentence, Sub, corpus, render, sentence
+
+NOUN = {noun.en[0]: noun for noun in [*grammar.NOUNS, *grammar.NAMES]}
+PRONOUN = {pronoun.en[0]: pronoun for pronoun in grammar.PRONOUNS}
+VERB = {verb.en[0]: verb for verb in [*grammar.VERBS, grammar.BE]}
+ADJECTIVE = {adj.en: adj for pool in grammar.ADJECTIVES.values() for adj in pool}
+ADVERB = {adverb.en: adverb for pool in grammar.ADVERBS.values() for adverb in pool}
+PREPOSITION = {prep.en: prep for pool in grammar.PREPOSITIONS.values() for prep in pool}
+
+
+def np(text: str, **parts: object) -> NP:
+    """Read "the very old dog", "dogs" or "he" as a noun phrase."""
+    *words, last = text.split()
+    if last in PRONOUN:
+        return NP(PRONOUN[last], is_plural=PRONOUN[last].is_plural)
+    singular = {form: noun for noun in NOUN.values() for form in noun.en}[last]
+    det = words.pop(0) if words and words[0] in grammar.DETERMINERS else ""
+    det = "a" if words[:1] == ["an"] and words.pop(0) else det
+    degree = ADVERB[words.pop(0)] if words and words[0] in ADVERB else None
+    is_plural = last != singular.en[0]
+    adjectives = tuple(ADJECTIVE[word] for word in words)
+    return NP(singular, det, adjectives, degree, is_plural, **parts)  # type: ignore[arg-type]
+
+
+def vp(verb: str, *objects: NP | str, past: bool = False, ops: str = "", **parts: object) -> VP:
+    """Make a verb phrase; objects and adverbs may be words."""
+    parts = {
+        name: ADVERB[part] if isinstance(part, str) and part in ADVERB else part
+        for name, part in parts.items()
+    }
+    nps = tuple(np(obj) if isinstance(obj, str) else obj for obj in objects)
+    return VP(VERB[verb], nps, tuple(ops.split()), past, **parts)  # type: ignore[arg-type]
+
+
+def pp(preposition: str, inner: NP | str) -> PP:
+    return PP(PREPOSITION[preposition], np(inner) if isinstance(inner, str) else inner)
+
+
+def clause(subject: NP | str | None, verb_phrase: VP, *adjuncts: Sub, **parts: object) -> Clause:
+    subject = np(subject) if isinstance(subject, str) else subject
+    return Clause(subject, verb_phrase, adjuncts=adjuncts, **parts)  # type: ignore[arg-type]
+
+
+def sub(conjunction: str, *clauses: Clause) -> Sub:
+    return Sub(conjunction, clauses)
+
+
+def who(verb_phrase: VP, subject: NP | str | None = None, that: bool = False) -> Relative:
+    return Relative(clause(subject, verb_phrase), is_restrictive=that)
+
+
+GARDEN = pp("through", "the garden")
+RUN = VERB["run"]
+ABLE = who(vp("see", "the cat", ops="must perfect able", doing=RUN, pp=GARDEN))
+CHASED = who(vp("chase", past=True), np("the cat", relative=who(vp("sleep"), that=True)), that=True)
+PAIRS = [  # what it shows, tree, English, German
+    (
+        "accusative masculine",
+        clause("the man", vp("see", "the dog")),
+        "The man sees the dog.",
+        "Der Mann sieht den Hund.",
+    ),
+    (
+        "dative verb, feminine",
+        clause("a woman", vp("help", "the old woman")),
+        "A woman helps the old woman.",
+        "Eine Frau hilft der alten Frau.",
+    ),
+    (
+        "dative plural",
+        clause("the children", vp("thank", "the teachers", past=True)),
+        "The children thanked the teachers.",
+        "Die Kinder dankten den Lehrern.",
+    ),
+    (
+        "weak noun",
+        clause("the boy", vp("love", "a bear")),
+        "The boy loves a bear.",
+        "Der Junge liebt einen Bären.",
+    ),
+    (
+        "weak noun in the dative",
+        clause("she", vp("trust", "the neighbour", past=True)),
+        "She trusted the neighbour.",
+        "Sie vertraute dem Nachbarn.",
+    ),
+    (
+        "mixed endings: ein alter, ein kleines",
+        clause("an old dog", vp("watch", "a small girl")),
+        "An old dog watches a small girl.",
+        "Ein alter Hund beobachtet ein kleines Mädchen.",
+    ),
+    (
+        "strong endings in the plural",
+        clause("many young doctors", vp("work", pp=pp("with", "old women"))),
+        "Many young doctors work with old women.",
+        "Viele junge Ärzte arbeiten mit alten Frauen.",
+    ),
+    (
+        "weak endings in the plural, irregular stem",
+        clause("all dark houses", vp("please", "the king")),
+        "All dark houses please the king.",
+        "Alle dunklen Häuser gefallen dem König.",
+    ),
+    (
+        "unser keeps its -er; teuer loses an e",
+        clause("our friend", vp("buy", "an expensive car", past=True)),
+        "Our friend bought an expensive car.",
+        "Unser Freund kaufte ein teures Auto.",
+    ),
+    (
+        "dative before accusative, perfect",
+        clause("Anna", vp("give", "the girl", "a heavy book", ops="perfect")),
+        "Anna has given the girl a heavy book.",
+        "Anna hat dem Mädchen ein schweres Buch gegeben.",
+    ),
+    (
+        "sein in the perfect",
+        clause("the horse", vp("run", ops="perfect", manner="quickly", pp=GARDEN)),
+        "The horse has run quickly through the garden.",
+        "Das Pferd ist schnell durch den Garten gelaufen.",
+    ),
+    (
+        "past perfect with sein and a dative",
+        clause("we", vp("follow", "the wolves", past=True, ops="perfect")),
+        "We had followed the wolves.",
+        "Wir waren den Wölfen gefolgt.",
+    ),
+    (
+        "separable verb in V2",
+        clause("Peter", vp("call", "every student")),
+        "Peter calls every student.",
+        "Peter ruft jeden Studenten an.",
+    ),
+    (
+        "separable verb at the end and as infinitive",
+        clause("he", vp("wake", ops="must"), sub("because", clause("they", vp("arrive")))),
+        "He must wake up because they arrive.",
+        "Er muss aufwachen, weil sie ankommen.",
+    ),
+    (
+        "time before place, light object before both",
+        clause("the cow", vp("find", "him", past=True, pp=pp("behind", "a church")))._replace(
+            vp=vp("find", np("he"), past=True, time="yesterday", pp=pp("behind", "a church"))
+        ),
+        "The cow found him behind a church yesterday.",
+        "Die Kuh fand ihn gestern hinter einer Kirche.",
+    ),
+    (
+        "adverb after definite, before indefinite objects",
+        clause("Max", vp("need", "a lamp", ops="perfect", frequency="often")),
+        "Max has often needed a lamp.",
+        "Max hat oft eine Lampe gebraucht.",
+    ),
+    (
+        "inversion after an adverb",
+        clause("the farmer", vp("carry", "the apples", past=True), front=ADVERB["yesterday"]),
+        "Yesterday the farmer carried the apples.",
+        "Gestern trug der Bauer die Äpfel.",
+    ),
+    (
+        "inversion after a prepositional phrase",
+        clause("no child", vp("play", ops="can"), front=pp("in", "these schools")),
+        "In these schools, no child can play.",
+        "In diesen Schulen kann kein Kind spielen.",
+    ),
+    (
+        "inversion after a clause",
+        clause(
+            "the mouse",
+            vp("sleep"),
+            front=sub("although", clause("the cat", vp("look", "the mouse"))),
+        ),
+        "Although the cat looks for the mouse, the mouse sleeps.",
+        "Obwohl die Katze die Maus sucht, schläft die Maus.",
+    ),
+    (
+        "when: als in the past",
+        clause("Julia", vp("laugh", past=True), sub("when", clause("he", vp("fall", past=True)))),
+        "Julia laughed when he fell.",
+        "Julia lachte, als er fiel.",
+    ),
+    (
+        "when: wenn in the present",
+        clause("Julia", vp("laugh"), sub("when", clause("he", vp("fall", ops="perfect")))),
+        "Julia laughs when he has fallen.",
+        "Julia lacht, wenn er gefallen ist.",
+    ),
+    (
+        "substitute infinitive in V2",
+        clause("the dog", vp("see", "the cat", ops="perfect able")),
+        "The dog has been able to see the cat.",
+        "Der Hund hat die Katze sehen können.",
+    ),
+    (
+        "substitute infinitive at the end: haben in front",
+        clause("the dog", vp("run", past=True, ops="perfect have"))._replace(
+            subject=np(
+                "the dog", relative=who(vp("see", "the cat", ops="perfect have"), that=True)
+            ),
+            vp=vp("sleep"),
+        ),
+        "The dog that has had to see the cat sleeps.",
+        "Der Hund, der die Katze hat sehen müssen, schläft.",
+    ),
+    (
+        "double modal with the perfect",
+        clause(
+            "she",
+            vp(
+                "say",
+                complement=sub(
+                    "that", clause("the queen", vp("sing", past=True, ops="perfect want able"))
+                ),
+            ),
+        ),
+        "She says that the queen had wanted to be able to sing.",
+        "Sie sagt, dass die Königin hatte singen können wollen.",
+    ),
+    (
+        "epistemic must over the perfect",
+        clause(
+            "we",
+            vp("believe", complement=sub("that", clause("he", vp("arrive", ops="must perfect")))),
+        ),
+        "We believe that he must have arrived.",
+        "Wir glauben, dass er angekommen sein muss.",
+    ),
+    (
+        "the whole cluster in the Oberfeld order",
+        clause(np("the dog", relative=ABLE), vp("sleep", pp=pp("behind", "the house"))),
+        "The dog, who must have been able to see the cat running through the garden, sleeps "
+        "behind the house.",
+        "Der Hund, der die Katze durch den Garten muss haben laufen sehen können, schläft "
+        "hinter dem Haus.",
+    ),
+    (
+        "the same cluster in V2",
+        clause("the dog", ABLE.clause.vp),
+        "The dog must have been able to see the cat running through the garden.",
+        "Der Hund muss die Katze durch den Garten haben laufen sehen können.",
+    ),
+    (
+        "perception in the perfect",
+        clause("Clara", vp("hear", "them", ops="perfect"))._replace(
+            vp=vp("hear", np("they"), ops="perfect", doing=VERB["sing"], manner="loudly")
+        ),
+        "Clara has heard them singing loudly.",
+        "Clara hat sie laut singen hören.",
+    ),
+    (
+        "relative pronoun: dative singular, haben",
+        clause("the woman", vp("laugh"))._replace(
+            subject=np("the woman", relative=who(vp("help", ops="perfect"), "my brother"))
+        ),
+        "The woman, whom my brother has helped, laughs.",
+        "Die Frau, der mein Bruder geholfen hat, lacht.",
+    ),
+    (
+        "relative pronoun: dative plural; clause behind the cluster",
+        clause(
+            "I" if False else "he",
+            vp("know", np("the women", relative=who(vp("trust"), "the town")), ops="must"),
+        )._replace(
+            vp=vp("visit", np("the women", relative=who(vp("trust"), "she")), ops="must"),
+        ),
+        "He must visit the women, whom she trusts.",
+        "Er muss die Frauen besuchen, denen sie vertraut.",
+    ),
+    (
+        "relative pronoun of things; clause behind the prefix",
+        clause("Emma", vp("listen", np("the bird", relative=who(vp("sing"), that=True)))),
+        "Emma listens to the bird that sings.",
+        "Emma hört dem Vogel zu, der singt.",
+    ),
+    (
+        "which, accusative, with a dative inside",
+        clause(np("the letter", relative=who(vp("send", "Paul"), "we")), vp("disappear")),
+        "The letter, which we send Paul, disappears.",
+        "Der Brief, den wir Paul schicken, verschwindet.",
+    ),
+    (
+        "centre-embedding twice",
+        clause(np("the mouse", relative=CHASED), vp("wait")),
+        "The mouse that the cat that sleeps chased waits.",
+        "Die Maus, die die Katze, die schläft, jagte, wartet.",
+    ),
+    (
+        "joined noun phrases are plural",
+        clause(np("the boy")._replace(other=np("a girl")), vp("be", adjective=ADJECTIVE["tired"])),
+        "The boy and a girl are tired.",
+        "Der Junge und ein Mädchen sind müde.",
+    ),
+    (
+        "copula in the perfect at the end",
+        clause(
+            "he",
+            vp("wait"),
+            sub(
+                "before",
+                clause("she", vp("be", ops="perfect", degree="very", adjective=ADJECTIVE["happy"])),
+            ),
+        ),
+        "He waits before she has been very happy.",
+        "Er wartet, bevor sie sehr glücklich gewesen ist.",
+    ),
+    (
+        "joined clauses repeat the conjunction; no comma before und",
+        clause(
+            "Maria",
+            vp("hope", complement=sub("that", clause("he", vp("sing")), clause("we", vp("dance")))),
+        ),
+        "Maria hopes that he sings and that we dance.",
+        "Maria hofft, dass er singt und dass wir tanzen.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("tree", "en", "de"), [pair[1:] for pair in PAIRS], ids=[p[0] for p in PAIRS]
+)
+def test_pairs(tree: Clause, en: str, de: str) -> None:
+    """Keep out a wrong case, ending, auxiliary, comma or word order: each was read by hand."""
+    pair = render([tree])
+    assert (pair.en_text, pair.de_text) == (en, de)
+
+
+def test_main_clauses_are_joined_with_a_comma() -> None:
+    """Keep out inversion after und, and a comma between aber and its clause."""
+    first = clause("the dog", vp("see", np("the cat", relative=who(vp("sleep")))))
+    last = clause("he", vp("laugh"), front=sub("if", clause("she", vp("wake"))))
+    pair = render([first, clause("we", vp("wait")), last], ["and", "but"])
+    assert pair.en_text == (
+        "The dog sees the cat, who sleeps, and we wait, but if she wakes up, he laughs."
+    )
+    assert pair.de_text == (
+        "Der Hund sieht die Katze, die schläft, und wir warten, aber wenn sie aufwacht, lacht er."
+    )
+
+
+def linked(pair: Sentence) -> list[str]:
+    return [f"{pair.en[i]}–{pair.de[j]}" for i, j in pair.links]
+
+
+def test_links_follow_the_words() -> None:
+    """Keep out an alignment that is shifted by a comma or lost when a verb moves."""
+    relative = clause(np("the dog", relative=ABLE), vp("sleep"))
+    assert (
+        linked(render([relative]))
+        == (
+            "The–Der dog–Hund who–der must–muss have–haben been–können able–können to–können see–sehen "
+            "the–die cat–Katze running–laufen through–durch the–den garden–Garten sleeps–schläft .–."
+        ).split()
+    )
+
+
+def test_links_join_both_halves_of_a_verb() -> None:
+    """Keep out a particle or a separated prefix without a link, and shared adverbs' cross-links."""
+    first = clause("she", vp("wake", frequency="often"))
+    second = clause("he", vp("sleep", frequency="often"))
+    assert (
+        linked(render([first, second], ["and"]))
+        == (
+            "She–Sie often–oft wakes–wacht wakes–auf up–wacht up–auf "
+            "and–und he–er often–oft sleeps–schläft .–."
+        ).split()
+    )
+
+
+@pytest.mark.parametrize("n_words", range(4, 101))
+def test_length_is_exact(n_words: int) -> None:
+    """Keep out a sampler that misses its budget by a word."""
+    rng = random.Random(n_words)
+    for _ in range(20):
+        pair = sentence(rng, n_words)
+        assert pair.n_words == n_words
+        assert n_words == len(pair.en_text.split())
+
+
+def test_too_short_is_refused() -> None:
+    """Keep out an endless loop or a wrong length below the shortest sentence."""
+    with pytest.raises(ValueError, match="4 or more"):
+        sentence(random.Random(0), 3)
+    with pytest.raises(ValueError, match="multiple of 10"):
+        corpus(0, 1, 1, tested_to=85)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Sentence]:
+    """Draw 20,000 sentences, half of them short, where the same English comes up again."""
+    rng = random.Random(5)
+    return [sentence(rng, 4 + int(rng.random() * (3 if i % 2 else 40))) for i in range(20_000)]
+
+
+def test_german_is_a_function_of_english(pairs: list[Sentence]) -> None:
+    """Keep out a choice made on the German side alone, and English with two derivations."""
+    german: dict[str, tuple[str, object]] = {}
+    for pair in pairs:
+        assert german.setdefault(pair.en_text, (pair.de_text, pair.links)) == (
+            pair.de_text,
+            pair.links,
+        )
+
+
+def test_every_word_is_linked(pairs: list[Sentence]) -> None:
+    """Keep out a word without a translation and a link outside the sentence."""
+    for pair in pairs[:5000]:
+        assert list(pair.links) == sorted(set(pair.links))
+        sides = (pair.en, pair.de)
+        for side, tokens in enumerate(sides):
+            words = {i for i, token in enumerate(tokens) if token != ","}
+            assert {link[side] for link in pair.links} == words
+
+
+def test_text_is_well_formed(pairs: list[Sentence]) -> None:
+    """Keep out doubled commas, a comma at either end, and a sentence without capital or stop."""
+    for pair in pairs:
+        for tokens, text in ((pair.en, pair.en_text), (pair.de, pair.de_text)):
+            assert tokens[-1] == "."
+            assert tokens[-2] != ","
+            assert text[0].isupper()
+            assert ",," not in text
+            assert " ," not in text
+            assert "  " not in text
+
+
+def test_the_verb_ends_a_subordinate_clause() -> None:
+    """Keep out V2 behind a conjunction: a flat clause after weil ends with its finite verb."""
+    finite = {f"{v.prefix}{form}" for v in VERB.values() for form in v.de[1:5]}
+    auxiliaries = (grammar.HABEN, *grammar.OPERATORS.values())
+    finite |= {form for v in auxiliaries for form in v.de[1:5]}
+    rng = random.Random(1)
+    for _ in range(2000):
+        sampler = grammar.Sampler(rng)
+        flat = sampler.clause(2 + int(rng.random() * 6), depth=0, is_edge=False)
+        _, de = Sub("because", (flat,)).render()
+        end = de[-2][0]
+        is_oberfeld = "perfect" in flat.vp.operators and len(flat.vp.operators) > 1
+        assert end in finite or is_oberfeld or flat.vp.doing
+
+
+def test_enough_lemmas_and_a_moderate_vocabulary(pairs: list[Sentence]) -> None:
+    """Keep out a toy lexicon, and one whose words are too rare to be learnt."""
+    closed = (grammar.CONJUNCTIONS, grammar.COORDINATORS, grammar.OPERATORS, grammar.DETERMINERS)
+    lemmas = {*NOUN, *VERB, *ADJECTIVE, *ADVERB, *PREPOSITION, *PRONOUN}.union(*closed)
+    assert len(lemmas) >= 150
+    assert 250 <= len({word.lower() for pair in pairs for word in pair.en}) <= 350
+    assert 350 <= len({word.lower() for pair in pairs for word in pair.de}) <= 600
+
+
+@pytest.mark.parametrize("noun", grammar.NOUNS, ids=lambda noun: noun.en[0])
+def test_nouns_are_capitalised(noun: grammar.Noun) -> None:
+    """Keep out a row of the lexicon that was split at the wrong place."""
+    assert all(form[0].isupper() and form[1:].islower() for row in noun.de for form in row)
+    assert noun.gender in (0, 1, 2)
+    assert noun.de[1][2][-1] in "ns"
+
+
+def test_corpus_splits() -> None:
+    """Keep out test sentences in train, thin bins, and lengths beyond those asked for."""
+    train, valid, test = corpus(0, 2000, 200, trained_to=20, tested_to=40, per_bin=30)
+    assert (len(train), len(valid), len(test)) == (2000, 200, 120)
+    assert len({pair.en_text for part in (train, valid, test) for pair in part}) == 2320
+    assert {pair.n_words for pair in train} == set(range(4, 21))
+    assert max(pair.n_words for pair in valid) <= 20
+    for last in (10, 20, 30, 40):
+        lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
+        assert len(lengths) == 30
+        assert set(lengths) == set(range(max(4, last - 9), last + 1))
+
+
+def test_test_split_does_not_depend_on_train() -> None:
+    """Keep out a test set that changes when more is trained on."""
+    small, large = corpus(3, 10, 20, per_bin=5), corpus(3, 50, 20, per_bin=5)
+    assert (small.test, small.valid, small.train) == (large.test, large.valid, large.train[:10])
+
+
+def test_same_seed_same_corpus() -> None:
+    """Keep out hash order and whatever else differs between machines and Python versions."""
+    text = "\n".join(
+        f"{pair.en_text}\t{pair.de_text}\t{pair.links}"
+        for part in corpus(0, 300, 30, per_bin=10)
+        for pair in part
+    )
+    digest = "PINNED"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
