@@ -24,18 +24,12 @@ import tokenizers as hf
 
 from seqmodels.interface import UNK
 
-UNK_MARK = "⁇"
-SPECIALS = ("<pad>", "<bos>", "<eos>", UNK_MARK)
+SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
-
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-"""A word with its inner apostrophes and hyphens, or one punctuation mark."""
-
 SPLIT = (
-    r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+"
-    r"|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
 before it along, digits stand in threes, and every character belongs to some piece."""
@@ -77,7 +71,7 @@ class Tokenizer(ABC):
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words and punctuation marks of `text`."""
+    """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
     return WORD.findall(text)
 
 
@@ -117,7 +111,7 @@ class _ByteLevel(Tokenizer):
     """Pieces of UTF-8. Every text comes back exactly."""
 
     def __init__(self, pieces: Sequence[bytes]):
-        self._pieces = [b""] * UNK + [UNK_MARK.encode(), *pieces]
+        self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self.labels = [*SPECIALS, *map(_visible, pieces)]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -186,8 +180,11 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
     as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     trained = hf.Tokenizer(hf.models.BPE())
     trained.pre_tokenizer = hf.pre_tokenizers.Sequence([split, as_bytes])
-    sizes = {"vocab_size": n_pieces, "min_frequency": 2, "initial_alphabet": as_bytes.alphabet()}
-    trained.train_from_iterator(lines, hf.trainers.BpeTrainer(**sizes, show_progress=False))
+    alphabet = as_bytes.alphabet()
+    trainer = hf.trainers.BpeTrainer(
+        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False
+    )
+    trained.train_from_iterator(lines, trainer)
     return trained
 
 

@@ -195,12 +195,12 @@ def _rows(text: str, separator: str = ",") -> list[list[list[str]]]:
 
 
 def _inflect(word: str, ending: str) -> str:
-    """Add -s, -ed or -ing to an English word by the rules of spelling."""
+    """Add -s or -ed to an English word by the rules of spelling."""
     if ending == "s":
-        if word[-1] == "y" and word[-2] not in "aeo":
+        if word[-1] == "y" and word[-2] not in "aeou":
             return word[:-1] + "ies"
         return word + ("es" if word.endswith(("ch", "sh", "s", "x")) else "s")
-    if ending == "ed" and word[-1] == "y" and word[-2] not in "aeo":
+    if ending == "ed" and word[-1] == "y" and word[-2] not in "aeou":
         return word[:-1] + "ied"
     return word.removesuffix("e") + ending
 
@@ -872,7 +872,7 @@ class Sampler:
             manner, spare = self.pick(MANNER), spare - 1
         may_time = spare != 2 if not n_objects else spare > 0 and "perfect" not in operators
         if (spare == 1 and not n_objects) or (
-            may_time and 0 < spare <= PLAIN_MOST and self.chance(0.15)
+            may_time and not frequency and 0 < spare <= PLAIN_MOST and self.chance(0.15)
         ):
             time, spare = self.time(is_past, operators), spare - 1
         is_edge, depth = (False, 0) if time else (is_edge, depth)

@@ -1,0 +1,104 @@
+"""Say what follows a text: see how far back a model can look for what it needs.
+
+Question
+    A text so far is the source, what follows is the target. Does more context make the same
+    continuation likelier, and can a word that was said once be said again much later?
+
+    python -m tasks.next_token                 short stories, made for this question
+    python -m tasks.next_token --data FILE     any UTF-8 text, by BPE
+    python -m tasks.next_token --context 0     plain language modelling: the source is BOS alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+
+from seqmodels.batches import Example
+from seqmodels.compare import Recipe, Task, TestSet, compare, guard, parser
+from seqmodels.corpus import read_text, sha256
+from seqmodels.interface import BOS
+from seqmodels.text import BPE, Tokenizer, Words
+from tasks import stories
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     Ruth hid a golden violin in the cottage. Everyone remembered that one rainy afternoon Bruno
+#     polished a tiny violin in the shed. Ida only laughed. The one who kept the violin was | Ruth.
+
+CONTINUATION = 32
+"""Tokens of a target; what stands before them is its context."""
+SIZES = {
+    "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 32, "per_distance": 6},
+    "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
+}
+TOKENS = {"smoke": 15_000, "laptop": 1_500_000}
+
+
+def window(tokens: Sequence[int], context: int) -> Example:
+    """Cut the end of a text into context (its last `context` tokens; none: BOS) and target."""
+    n = min(CONTINUATION, len(tokens) // 2)
+    return Example(list(tokens[: -n][-context:] if context else []) or [BOS], list(tokens[-n:]))
+
+
+def windows(texts: Sequence[Sequence[int]], context: int, seed: int) -> list[Example]:
+    """Cut each text once; half of them with all the context, the others with less, at random."""
+    rng = random.Random(seed)
+    return [
+        window(text, context if rng.random() < 0.5 else int((context + 1) * rng.random()))
+        for text in texts
+    ]
+
+
+def contexts(longest: int) -> list[int]:
+    """Return 0, 8, 16, 32, … and the longest context."""
+    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
+    return [0, *doubled, longest] if longest else [0]
+
+
+def context_test(texts: Sequence[Sequence[int]], longest: int) -> TestSet:
+    """Return the same continuations after contexts of growing length."""
+    points = contexts(longest)
+    return TestSet(
+        name="context",
+        axis="context (tokens)",
+        headline="bits_per_byte",
+        examples=[window(text, k) for k in points for text in texts],
+        x=[k for k in points for _ in texts],
+        bins=[(k, k) for k in points],
+        trained_to=longest,
+        is_generated=False,
+    )
+
+
+def distance_test(test: Sequence[stories.Story], tokenizer: Tokenizer, trained_to: int) -> TestSet:
+    """Return the needed words, each after the whole story so far."""
+    points = sorted({story.distance for story in test})
+    return TestSet(
+        name="distance",
+        axis="distance of the needed word (words)",
+        headline="exact",
+        examples=[
+            Example(tokenizer.encode(s.text[: s.start]), tokenizer.encode(s.needed)) for s in test
+        ],
+        x=[story.distance for story in test],
+        bins=[(d, d) for d in points],
+        trained_to=trained_to,
+        is_generated=False,
+    )
+
+
+# ------------------------------------------------------------------------------------- Recipes
+
+RECURRENT = {"d_embed": 128, "d_maxout": 128}
+RECIPES = {
+    "rnn_encdec": Recipe(RECURRENT, rate=2e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 128}, rate=2e-3),
+    "lstm_seq2seq": Recipe({"d_embed": 128, "n_layers": 2}, rate=2e-3),
+    "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 3}, rate=2e-3),
+    "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=2e-3),
+}
+
+
+# ----------------------------------------------------------------------------------------- Run
