@@ -67,6 +67,16 @@ class SequenceModel(nn.Module):
         return sys.maxsize
 
 
+def head_width(d_model: int, n_heads: int) -> int:
+    """Return the width of one of `n_heads` equal heads.
+
+    Raises ValueError if they do not fill the model.
+    """
+    if d_model % n_heads:
+        raise ValueError(f"d_model {d_model} is no multiple of n_heads {n_heads}")
+    return d_model // n_heads
+
+
 def unroll(
     model: SequenceModel, state: Any, tgt_in: Int[Tensor, "B T"]
 ) -> tuple[Float[Tensor, "B T V"], Any]:

@@ -34,12 +34,14 @@ SIZES = {
     "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
 }
 TOKENS = {"smoke": 15_000, "laptop": 1_500_000}
+DISTANCE = 128
+"""Longest distance of a needed word in training, in words."""
 
 
 def window(tokens: Sequence[int], context: int) -> Example:
     """Cut the end of a text into context (its last `context` tokens; none: BOS) and target."""
     n = min(CONTINUATION, len(tokens) // 2)
-    return Example(list(tokens[: -n][-context:] if context else []) or [BOS], list(tokens[-n:]))
+    return Example(list(tokens[:-n][-context:] if context else []) or [BOS], list(tokens[-n:]))
 
 
 def windows(texts: Sequence[Sequence[int]], context: int, seed: int) -> list[Example]:
@@ -102,3 +104,90 @@ RECIPES = {
 
 
 # ----------------------------------------------------------------------------------------- Run
+
+
+def recipes(n_positions: int) -> dict[str, Recipe]:
+    """Return the recipes with positions enough for GPT."""
+    gpt = RECIPES["gpt"]
+    return RECIPES | {"gpt": gpt._replace(sizes={**gpt.sizes, "n_positions": n_positions})}
+
+
+def embedded(args: argparse.Namespace) -> Task:
+    """Return the task on made stories."""
+    corpus = stories.corpus(seed=1, trained_to=DISTANCE, **SIZES[args.size])
+    texts = [story.text for split in corpus for story in split]
+    tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
+    train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
+    far = [text for text in test if len(text) >= args.context + CONTINUATION]
+    return Task(
+        name="next_token",
+        data={
+            "name": "stories",
+            "sha256": sha256(texts),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=windows(train, args.context, seed=1),
+        valid=windows(valid, args.context, seed=2),
+        tests=[
+            context_test(far, args.context),
+            distance_test(corpus.test, tokenizer, DISTANCE),
+        ],
+        recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
+        training={"tokens": args.tokens or TOKENS[args.size]},
+        n_parameters=1_000_000,
+    )
+
+
+def from_file(args: argparse.Namespace) -> Task:
+    """Return the task on a text of your own: its last twentieth is the test."""
+    text = read_text(args.data)
+    ends = [int(0.9 * len(text)), int(0.95 * len(text)), len(text)]
+    parts = [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    tokenizer = BPE.train([parts[0]], 2_000)
+    n = args.context + CONTINUATION
+    cut = []
+    for part in parts:
+        tokens = tokenizer.encode(part)
+        cut.append([tokens[i : i + n] for i in range(0, len(tokens) - n + 1, CONTINUATION)])
+    if not all(cut):
+        raise ValueError(
+            f"{args.data} is too short: a twentieth of it must hold {n} tokens; "
+            "give more text or less --context"
+        )
+    train, valid, test = cut
+    return Task(
+        name="next_token",
+        data={
+            "name": args.data.name,
+            "sha256": sha256([text]),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=windows(train, args.context, seed=1),
+        valid=windows(valid[:300], args.context, seed=2),
+        tests=[context_test(test[:: -(-len(test) // 300)], args.context)],
+        recipes=recipes(n + 1),
+        training={"tokens": args.tokens or TOKENS[args.size]},
+        n_parameters=1_500_000,
+    )
+
+
+def main() -> None:
+    """Run the comparison."""
+    p = parser("next_token", __doc__)
+    p.add_argument("--context", type=int, default=128, metavar="N", help="tokens (default: 128)")
+    args = p.parse_args()
+    if args.context < 0:
+        p.error(f"--context {args.context} is below zero")
+    guard("next_token", lambda: compare(from_file(args) if args.data else embedded(args), args))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ Question
 
 from __future__ import annotations
 
+import argparse
 import random
 from collections.abc import Sequence
 
@@ -29,7 +30,9 @@ SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "a
 LENGTHS = (4, 8, 16, 32, 64, 128)
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 30, "per_length": 5, "trained_to": 16, "tested_to": 32},
-    "laptop": {"n_train": 60_000, "n_valid": 300, "per_length": 50, "trained_to": 32, "tested_to": 128},
+    "laptop": {
+        "n_train": 60_000, "n_valid": 300, "per_length": 50, "trained_to": 32, "tested_to": 128,
+    },
 }  # fmt: skip
 TOKENS = {"smoke": 10_000, "laptop": 1_500_000}
 
@@ -50,18 +53,103 @@ def draw(rng: random.Random, kind: str, n: int) -> Pair:
         symbols[::2] = [keys[i % len(keys)] for i in range(len(symbols[::2]))]
         asked = 2 * int(rng.random() * (n // 2))
         return Pair(" ".join([kind, *symbols, symbols[asked]]), symbols[asked + 1])
-    return Pair(" ".join([kind, *symbols]), " ".join(symbols[::-1] if kind == "reverse" else symbols))
+    return Pair(
+        " ".join([kind, *symbols]), " ".join(symbols[::-1] if kind == "reverse" else symbols)
+    )
 
 
 def draw_many(rng: random.Random, n: int, trained_to: int) -> list[Pair]:
     """Draw n examples of all kinds, of even lengths from 4 to `trained_to`, alike in logarithm."""
     lengths = range(4, trained_to + 1, 2)
     weights = [1 / length for length in lengths]
-    return [
-        draw(rng, KINDS[i % len(KINDS)], rng.choices(lengths, weights)[0]) for i in range(n)
-    ]
+    return [draw(rng, KINDS[i % len(KINDS)], rng.choices(lengths, weights)[0]) for i in range(n)]
 
 
 def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
     """Turn a pair into ids."""
     return Example(tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS])
+
+
+def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, trained_to: int) -> TestSet:
+    """Return the test set of one kind: accuracy against symbols in the source."""
+    own = [pair for pair in pairs if pair.src.startswith(f"{kind} ")]
+    x = [n_symbols(pair) for pair in own]
+    return TestSet(
+        name=kind,
+        axis="source length (symbols)",
+        headline="accuracy",
+        examples=[encode(pair, tokenizer) for pair in own],
+        x=x,
+        bins=[(n, n) for n in LENGTHS],
+        trained_to=trained_to,
+    )
+
+
+def n_symbols(pair: Pair) -> int:
+    """Return the source's length without the name of the kind and without a recall's question."""
+    return len(pair.src.split()) - (2 if pair.src.startswith("recall ") else 1)
+
+
+# ------------------------------------------------------------------------------------- Recipes
+
+RECURRENT = {"d_embed": 64, "d_maxout": 64}
+RECIPES = {
+    "rnn_encdec": Recipe(RECURRENT, rate=2e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, rate=2e-3),
+    "lstm_seq2seq": Recipe({"d_embed": 64, "n_layers": 2, "init_range": 0.2}, rate=2e-3),
+    "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, rate=2e-3),
+    "gpt": Recipe(
+        {"n_heads": 4, "n_layers": 4, "dropout": 0.0, "n_positions": 2 * LENGTHS[-1] + 16},
+        rate=2e-3,
+    ),
+}
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def embedded(args: argparse.Namespace) -> Task:
+    """Return the task: one model learns all three kinds at once."""
+    rng, size = random.Random(1), SIZES[args.size]
+    trained_to = size["trained_to"]
+    train = draw_many(rng, size["n_train"], trained_to)
+    valid = draw_many(rng, size["n_valid"], trained_to)
+    test = [
+        draw(rng, kind, n)
+        for kind in KINDS
+        for n in LENGTHS
+        if n <= size["tested_to"]
+        for _ in range(size["per_length"])
+    ]
+    tokenizer = Words([*KINDS, *SYMBOLS])
+    return Task(
+        name="recall",
+        data={
+            "name": "random symbols",
+            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=[encode(pair, tokenizer) for pair in train],
+        valid=[encode(pair, tokenizer) for pair in valid],
+        tests=[length_test(test, kind, tokenizer, trained_to) for kind in KINDS],
+        recipes=RECIPES,
+        training={"tokens": args.tokens or TOKENS[args.size]},
+        n_parameters=500_000,
+        shown=Shown(encode(draw(rng, "reverse", 12), tokenizer), [(12 - i, i) for i in range(12)]),
+    )
+
+
+def main() -> None:
+    """Run the comparison."""
+    p = parser("recall", __doc__)
+    args = p.parse_args()
+    if args.data:
+        p.error("--data: recall makes its own; translation and next_token read yours")
+    guard("recall", lambda: compare(embedded(args), args))
+
+
+if __name__ == "__main__":
+    main()

@@ -27,8 +27,8 @@ Symbols
 Differs
     1. z lets the new state in, as A.1.1 and the authors' code have it: the other way round than
        in `rnn_encdec` (eq. 7 of Cho et al.).
-    2. The output reads s_i, as eq. (4) has it; A.2.2 prints s_{i-1}. In the authors' code s_{i-1}
-       has already read y_{i-1}, so that nothing is lost there; with s_{i-1} of A.1.1 it would be.
+    2. The output reads s_i, as eq. (4) has it; A.2.2 prints s_{i-1}. In the authors' code the
+       state that scores and is read has already read y_{i-1}; by A.1.1 it has not, and so here.
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
@@ -77,7 +77,7 @@ PAPER = Config(vocab_size=30_000)
 class State(NamedTuple):
     """All that the decoder knows: it grows with the source, one annotation a word."""
 
-    h: Float[Tensor, "B S 2D"]
+    h: Float[Tensor, "B S D2"]
     keys: Float[Tensor, "B S A"]
     src_mask: Bool[Tensor, "B S"]
     s: Float[Tensor, "B D"]
@@ -95,7 +95,7 @@ class GatedUnit(nn.Module):
         self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
         self.U = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x: Float[Tensor, "B 3D"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "B D3"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
         """Return the next state."""
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
@@ -115,7 +115,7 @@ class Encoder(nn.Module):
 
     def forward(
         self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S 2D"]:
+    ) -> Float[Tensor, "B S D2"]:
         """Return an annotation for every word."""
         real = src_mask.unsqueeze(-1).unbind(1)
         ahead = self.read(self.unit, self.W(e).unbind(1), real)
@@ -143,7 +143,7 @@ class Attention(nn.Module):
 
     def forward(
         self, s: Float[Tensor, "B D"], state: State
-    ) -> tuple[Float[Tensor, "B 2D"], Float[Tensor, "B S"]]:
+    ) -> tuple[Float[Tensor, "B D2"], Float[Tensor, "B S"]]:
         """Return the expected annotation c_i and the weights alpha_i."""
         query = self.W_a(s).unsqueeze(1)
         score = self.v_a(torch.tanh(query + state.keys)).squeeze(-1)  #                   A.1.2
@@ -163,7 +163,7 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*B C"]
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
         t = self.U_o(s) + self.V_o(e) + self.C_o(c)

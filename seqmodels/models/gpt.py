@@ -24,7 +24,6 @@ Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
        counted as positions; the loss is on the target alone, the tokens all models are scored on.
     2. GPT-2 has one vocabulary anyway; the other four share it.
-    3. Residual scaling counts both residual layers of a block: 1/√(2L), as 2.3's N does.
 
 Cost
     Time O((S+T) D² + (S+T)² D), memory O(L (S+T) D); training takes O(1) sequential steps,
@@ -41,7 +40,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -51,7 +50,7 @@ class Config:
     """Sizes; the defaults are GPT-2 small's (table 2, first row)."""
 
     vocab_size: int
-    """Tokens in the vocabulary (section 2.2: 50,257)."""
+    """Tokens in the vocabulary (section 2.3: 50,257)."""
     d_model: int = 768
     """Width; a multiple of n_heads."""
     n_heads: int = 12
@@ -87,7 +86,7 @@ class CausalSelfAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        self.n_heads = cfg.n_heads
+        self.split = nn.Unflatten(-1, (3, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
         self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
@@ -99,7 +98,7 @@ class CausalSelfAttention(nn.Module):
         mask: Bool[Tensor, "B 1 N M"],
     ) -> tuple[Float[Tensor, "B N D"], tuple[Tensor, Tensor], Float[Tensor, "B H N M"]]:
         """Return the new x, all keys and values (past and new, M = P + N), and the weights."""
-        q, k, v = self.W_qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
         k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
         score = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
         alpha = score.masked_fill(~mask, -torch.inf).softmax(-1)
@@ -176,9 +175,8 @@ class GPT(SequenceModel):
     def empty(self, text: Int[Tensor, "B S"]) -> State:
         """Return the State before any token."""
         cfg, weight = self.config, self.tokens.weight
-        nothing = weight.new_zeros(
-            len(text), cfg.n_layers, cfg.n_heads, 0, cfg.d_model // cfg.n_heads
-        )
+        width = head_width(cfg.d_model, cfg.n_heads)
+        nothing = weight.new_zeros(len(text), cfg.n_layers, cfg.n_heads, 0, width)
         no_mask = torch.zeros(len(text), 0, dtype=torch.bool, device=text.device)
         return State(nothing, nothing, no_mask, weight.new_zeros(text.shape))
 

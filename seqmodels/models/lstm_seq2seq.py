@@ -60,6 +60,8 @@ class Config:
     """LSTM layers on each side (section 3.4)."""
     is_reversed: bool = True
     """Read the source from its last word to its first (section 3.3)."""
+    init_range: float = 0.08
+    """Parameters start uniformly in ± this (section 3.4); narrower layers need more to start."""
     dropout: float = 0.0
     """Share of units dropped between layers in training (paper: none)."""
 
@@ -88,7 +90,7 @@ class LSTMLayer(nn.Module):
         self.U = nn.Linear(d_model, 4 * d_model, bias=False)
 
     def unit(
-        self, x: Float[Tensor, "B 4D"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
+        self, x: Float[Tensor, "B D4"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
     ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
         """Take one step; x = W e comes computed."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
@@ -185,6 +187,6 @@ class LSTMSeq2Seq(SequenceModel):
 
 
 def init(model: SequenceModel) -> None:
-    """Draw every parameter from the uniform distribution on ±0.08 (section 3.4)."""
+    """Draw every parameter from the uniform distribution on ±0.08, or as configured (3.4)."""
     for p in model.parameters():
-        nn.init.uniform_(p, -0.08, 0.08)
+        nn.init.uniform_(p, -model.config.init_range, model.config.init_range)

@@ -27,7 +27,7 @@ Differs
     1. z keeps the old state, as eq. (7) prints it; in the authors' code z lets the new one in.
        The same unit, with the gate's sign flipped.
     2. In the decoder r acts on the state alone, as in eq. (8) and in the authors' code; appendix
-       A.1.2 prints it around U' h' + C c.
+       A.1.2 prints it around U' h' + C c. That code takes h<S> for c, without tanh(V h).
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. Full-rank output matrix G (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
        other than recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
@@ -58,11 +58,11 @@ class Config:
     vocab_size: int
     """Tokens in the shared vocabulary (paper: 15,000 words a language)."""
     d_model: int = 1000
-    """Width of encoder and decoder state (section 4.1)."""
+    """Width of encoder and decoder state (section 4.1.1)."""
     d_embed: int = 100
-    """Width of an embedding (section 4.1: rank-100 matrices)."""
+    """Width of an embedding (section 4.1.1: rank-100 matrices)."""
     d_maxout: int = 500
-    """Maxout units of the output layer, each the larger of two inputs (section 4.1)."""
+    """Maxout units of the output layer, each the larger of two inputs (section 4.1.1)."""
     dropout: float = 0.0
     """Share of embeddings and output units dropped in training (paper: none)."""
 
@@ -90,10 +90,10 @@ class GatedUnit(nn.Module):
         self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
         self.U = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x: Float[Tensor, "B 3D"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "B D3"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
         """Return the next state."""
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
-        z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (5), (6)
+        z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (6), (5)
         h_new = torch.tanh(x_h + self.U(r * h))  #                                          (8)
         return z * h + (1 - z) * h_new  #                                                   (7)
 
@@ -129,7 +129,7 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*B C"]
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
         t = self.O_h(s) + self.O_y(e) + self.O_c(c)

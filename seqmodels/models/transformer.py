@@ -14,7 +14,6 @@ Idea
 Symbols
     paper       code      shape        meaning
     Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads
-    d_model     d_model   D            width
     d_k, d_v    d_k, d_v  K            width of a head's queries and keys, and of its values
     N           n_layers  L            layers a side
     PE          pe        (N,D)        positional encoding
@@ -37,7 +36,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, head_width
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -49,7 +48,7 @@ class Config:
     vocab_size: int
     """Tokens in the shared vocabulary (section 5.1: about 37,000)."""
     d_model: int = 512
-    """Width; an even number."""
+    """Width."""
     d_ff: int = 2048
     """Inner width of the feed-forward layers."""
     n_heads: int = 8
@@ -76,10 +75,10 @@ class State(NamedTuple):
     """Keys and values of every layer: the source's stay, the target's grow."""
 
     src_k: Float[Tensor, "B L H S K"]
-    src_v: Float[Tensor, "B L H S K"]
+    src_v: Float[Tensor, "B L H S Kv"]
     src_mask: Bool[Tensor, "B S"]
     tgt_k: Float[Tensor, "B L H T K"]
-    tgt_v: Float[Tensor, "B L H T K"]
+    tgt_v: Float[Tensor, "B L H T Kv"]
     alpha: Float[Tensor, "B S"]
     """Last layer's weights over the source, mean of its heads."""
 
@@ -92,7 +91,8 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        d_k, d_v = cfg.d_k or cfg.d_model // cfg.n_heads, cfg.d_v or cfg.d_model // cfg.n_heads
+        d_k = cfg.d_k or head_width(cfg.d_model, cfg.n_heads)
+        d_v = cfg.d_v or head_width(cfg.d_model, cfg.n_heads)
         self.split = nn.Unflatten(-1, (cfg.n_heads, -1))
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
     def forward(
-        self, x: Float[Tensor, "B N D"], memory: tuple[Tensor, Tensor], mask: Bool[Tensor, "*B N M"]
+        self, x: Float[Tensor, "B N D"], memory: tuple[Tensor, Tensor], mask: Bool[Tensor, "... M"]
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N M"]]:
         """Return the new x and the weights; mask is True where looking is allowed."""
         q, (k, v) = self.split(self.W_q(x)).transpose(1, 2), memory
@@ -185,7 +185,7 @@ def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
     """Return the positional encoding of positions start … end - 1 (section 3.5)."""
     rate = 10_000.0 ** (-torch.arange(0, d_model, 2) / d_model)
     angle = torch.arange(start, end).unsqueeze(1) * rate
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)  #             sin 2i, cos 2i+1
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :d_model]  #   sin 2i, cos 2i+1
 
 
 # -------------------------------------------------------------------------------------- Model

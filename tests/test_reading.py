@@ -1,0 +1,242 @@
+"""Reading: what keeps the model files comparable side by side, and the arrows few."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MODEL_NAMES = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
+MODEL_FILES = [ROOT / "seqmodels" / "models" / f"{name}.py" for name in MODEL_NAMES]
+LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
+TASKS = sorted((ROOT / "tasks").rglob("*.py"))
+PROGRAMS = [*LIBRARY, *TASKS, *sorted((ROOT / "benchmarks").rglob("*.py"))]
+NETWORK = {
+    "aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "telnetlib",
+    "urllib", "urllib3", "wget", "websockets", "xmlrpc",
+}  # fmt: skip
+
+
+def at(path: Path) -> str:
+    """Return a file's name in the repository, the name of its test."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_of(path: Path) -> str:
+    """Return the name under which a file is imported."""
+    return at(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+MODULES = {module_of(path) for path in PROGRAMS}
+
+each_model = pytest.mark.parametrize("path", MODEL_FILES, ids=at)
+each_module = pytest.mark.parametrize("path", LIBRARY, ids=at)
+each_program = pytest.mark.parametrize("path", PROGRAMS, ids=at)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Parse a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Return the modules that a file names, wherever in the file it does."""
+    found = set()
+    package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(parts if node.level else []), *filter(None, [node.module])])
+            inner = {f"{base}.{alias.name}" for alias in node.names} & MODULES
+            found |= inner or {base}
+    return frozenset(found)
+
+
+def imported_below(module: str) -> set[str]:
+    """Return all modules that one imports, directly or by way of the library's own."""
+    paths = {module_of(path): path for path in LIBRARY}
+    found, todo = set(), [module]
+    while todo:
+        for name in imports(paths[todo.pop()]):
+            if name not in found:
+                found.add(name)
+                todo += [name] if name in paths else []
+    return found
+
+
+def tops(names: frozenset[str] | set[str]) -> set[str]:
+    """Return the packages that module names belong to."""
+    return {name.partition(".")[0] for name in names}
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return a file's functions and methods."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def configs(path: Path) -> list[ast.ClassDef]:
+    """Return the classes of a file whose name ends in Config."""
+    classes = [n for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
+    return [c for c in classes if c.name.endswith("Config")]
+
+
+# ------------------------------------------------------------------------- the five, side by side
+
+
+def test_there_are_five_model_files() -> None:
+    """Keeps out a sixth file between the models, and rules below that check nothing."""
+    found = set((ROOT / "seqmodels" / "models").glob("*.py"))
+    assert found == {*MODEL_FILES, ROOT / "seqmodels" / "models" / "__init__.py"}
+
+
+@each_model
+def test_sections_stand_in_the_same_order(path: Path) -> None:
+    """Keeps out a file that cannot be read beside the others: same rulers, same order."""
+    rulers = re.findall(r"^# (-{20,} \w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [r.split()[1] for r in rulers] == ["Config", "State", "Parts", "Model", "Init"]
+    assert {len(r) for r in rulers} == {92}
+
+
+@each_model
+def test_sections_hold_what_they_say(path: Path) -> None:
+    """Keeps out a class that hides under the wrong ruler."""
+    ruler = re.compile(r"^# -{20,} (\w+)$")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    starts = {m[1]: i for i, line in enumerate(lines, start=1) if (m := ruler.match(line))}
+    classes = {n.name: n for n in tree(path).body if isinstance(n, ast.ClassDef)}
+    model = next(c for c in classes.values() if "SequenceModel" in map(ast.unparse, c.bases))
+    init = next(n for n in functions(path) if n.name == "init" and n.col_offset == 0)
+    assert starts["Config"] < classes["Config"].lineno < starts["State"]
+    assert starts["State"] < classes["State"].lineno < starts["Parts"]
+    assert starts["Model"] < model.lineno < starts["Init"] < init.lineno
+    parts = classes.keys() - {"Config", "State", model.name}
+    assert all(starts["Parts"] < classes[name].lineno < starts["Model"] for name in parts)
+    methods = [n.name for n in model.body if isinstance(n, ast.FunctionDef)]
+    interface = ["__init__", "encode", "step", "forward"]
+    assert [name for name in methods if name in interface] == interface
+
+
+@each_model
+def test_the_docstring_tells_the_same_story(path: Path) -> None:
+    """Keeps out a file without its paper, its departures or its cost."""
+    text = ast.get_docstring(tree(path), clean=False) or ""
+    title, *blocks = re.findall(r"^\S.*$", text, re.MULTILINE)
+    assert title.endswith(".")
+    assert blocks == ["Paper", "Before", "Idea", "Symbols", "Differs", "Cost"]
+    differs = text.partition("\nDiffers\n")[2].partition("\n\nCost\n")[0]
+    numbers = [int(n) for n in re.findall(r"^    (\d+)\. ", differs, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1)) != []
+
+
+@each_model
+def test_a_model_fits_the_eye(path: Path) -> None:
+    """Keeps out a file, a function or a signature that is too long to be read at once."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 260
+    for node in functions(path):
+        args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        names = [a.arg for a in args if a.arg not in ("self", "cls")]
+        assert node.end_lineno - node.lineno < 40, node.name
+        assert len(names) <= 6, node.name
+        assert node.args.vararg is node.args.kwarg is None, node.name
+
+
+@each_program
+def test_configs_are_frozen_and_explained(path: Path) -> None:
+    """Keeps out a size without a line of help, and a Config that changes under a run."""
+    if path in MODEL_FILES:
+        assert [c.name for c in configs(path)] == ["Config"]
+    for config in configs(path):
+        decorators = {ast.unparse(d) for d in config.decorator_list}
+        assert decorators == {"dataclass(frozen=True, kw_only=True)"}, config.name
+        assert ast.get_docstring(config), config.name
+        fields = [i for i, n in enumerate(config.body) if isinstance(n, ast.AnnAssign)]
+        assert fields, config.name
+        for i in fields:
+            below = config.body[i + 1] if i + 1 < len(config.body) else None
+            help_line = below.value if isinstance(below, ast.Expr) else None
+            assert isinstance(help_line, ast.Constant), ast.unparse(config.body[i])
+            assert isinstance(help_line.value, str), ast.unparse(config.body[i])
+
+
+# ------------------------------------------------------------------------------------- the arrows
+
+
+@each_model
+def test_models_import_nothing_of_each_other(path: Path) -> None:
+    """Keeps out sharing between the models, which ends reading."""
+    ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
+    assert ours == {"seqmodels.interface"}
+    assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "jaxtyping", "seqmodels"}
+
+
+@pytest.mark.parametrize("name", ["interface", "batches", "decode", "train", "evaluate", "record"])
+def test_the_harness_knows_no_model(name: str) -> None:
+    """Keeps out a branch on a model's name in the loop, the search or the evaluation."""
+    path = ROOT / "seqmodels" / f"{name}.py"
+    if not path.exists():
+        pytest.skip(f"no {at(path)} yet")
+    below = imported_below(f"seqmodels.{name}")
+    assert not {n for n in below if n == "seqmodels" or n.startswith("seqmodels.models")}
+
+
+def test_figures_need_no_torch() -> None:
+    """Keeps out figures that can be drawn only where models can run."""
+    path = ROOT / "seqmodels" / "plot.py"
+    if not path.exists():
+        pytest.skip(f"no {at(path)} yet")
+    below = imported_below("seqmodels.plot")
+    assert "torch" not in tops(below)
+    assert not {n for n in below if n.startswith("seqmodels.models")}
+
+
+def test_figures_are_drawn_without_torch() -> None:
+    """Keeps out a package whose first line loads torch before `plot` can say that it needs none."""
+    if not (ROOT / "seqmodels" / "plot.py").exists():
+        pytest.skip("no seqmodels/plot.py yet")
+    program = "import sys; sys.modules['torch'] = None; import seqmodels.plot"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@each_module
+def test_the_library_imports_no_task(path: Path) -> None:
+    """Keeps out an arrow from the installed library to programs that are not installed."""
+    assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}
+
+
+def test_the_library_has_no_cycles() -> None:
+    """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
+    names = {module_of(path) for path in LIBRARY}
+    order = TopologicalSorter({module_of(path): imports(path) & names for path in LIBRARY})
+    assert set(order.static_order()) >= names
+
+
+@each_program
+def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
+    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`."""
+    assert not tops(imports(path)) & NETWORK
+
+
+@pytest.mark.parametrize("path", [*LIBRARY, *TASKS], ids=at)
+def test_what_is_imported_is_declared(path: Path) -> None:
+    """Keeps out a package that happens to be installed here, and is missing elsewhere."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[^\w.-]", line)[0] for line in project["dependencies"]}
+    assert tops(imports(path)) - sys.stdlib_module_names <= declared | {"seqmodels", "tasks"}
