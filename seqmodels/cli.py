@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
-from seqmodels.compare import Parser, guard, positive
+from seqmodels.compare import Parser, guard, positive, positive_float
 
 
 def models(args: argparse.Namespace) -> None:
@@ -18,20 +19,19 @@ def models(args: argparse.Namespace) -> None:
 
     print(f"{'name':13} {'year':5} {'paper':36} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
-        module = __import__(model_type.__module__, fromlist=["PAPER"])
+        module = sys.modules[model_type.__module__]
+        paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
-            n = count_parameters(model_type(module.PAPER))
+            n = count_parameters(model_type(paper))
         print(f"{name:13} {model_type.year:<5} {model_type.paper:36} {n:12,}  {module.__file__}")
-    print("\nParameters at the paper's own sizes and vocabulary (PAPER in each file).")
+    print("\nParameters at the paper's own sizes and vocabulary (the first Config in each file).")
 
 
 def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
-    from seqmodels.plot import load_records, plot_folder, table
+    from seqmodels.plot import plot_results
 
-    files = plot_folder(args.folder)
-    print(table(load_records(args.folder)))
-    print("\n".join(str(file) for file in files))
+    print("\n".join(str(file) for file in plot_results(args.folder)))
 
 
 def open_run(run: Path) -> tuple[Any, Any]:
@@ -71,6 +71,8 @@ def translate(args: argparse.Namespace) -> None:
     )
     print(tokenizer.decode(written[0]))
     if args.alignment:
+        if not written[0]:
+            raise ValueError("the model wrote nothing; there is no alignment to draw")
         tgt_in = torch.tensor([[BOS, *written[0]]])[:, : len(written[0])]
         alpha = align(model, batch.src, batch.src_mask, tgt_in)[0]
         src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
@@ -79,7 +81,7 @@ def translate(args: argparse.Namespace) -> None:
 
 
 def generate(args: argparse.Namespace) -> None:
-    """Print a text and what a trained run goes on with."""
+    """Print a text, as the run reads it, and what it goes on with."""
     import torch
 
     from seqmodels.decode import sample
@@ -89,7 +91,7 @@ def generate(args: argparse.Namespace) -> None:
     n = min(args.length, model.max_target(batch.src.shape[1]))
     draw = torch.Generator().manual_seed(args.seed)
     written = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
-    print(args.text + " " * bool(args.text) + tokenizer.decode(written[0]))
+    print(tokenizer.decode([*batch.src[0].tolist(), *written[0]]))
 
 
 def build_parser() -> Parser:
@@ -98,8 +100,8 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
-    c = commands.add_parser("plot", help="draw figures and tables from a folder of records")
-    c.add_argument("folder", type=Path, metavar="FOLDER")
+    c = commands.add_parser("plot", help="draw figures and tables from records alone")
+    c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
     c.set_defaults(run_command=plot)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
@@ -111,7 +113,8 @@ def build_parser() -> Parser:
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
     c.add_argument("text")
     c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
-    c.add_argument("--temperature", type=float, default=0.8, metavar="X", help="default: 0.8")
+    c.add_argument("--temperature", type=positive_float, default=0.8, metavar="X",
+                   help="default: 0.8")  # fmt: skip
     c.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     c.set_defaults(run_command=generate)
     return p

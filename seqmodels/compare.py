@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -108,14 +109,14 @@ def parser(name: str, doc: str) -> Parser:
     names = list(MODELS)
     p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
                    help=f"which of {', '.join(names)} (default: all)")  # fmt: skip
-    p.add_argument("--seeds", nargs="+", type=int, default=[1], metavar="N",
+    p.add_argument("--seeds", nargs="+", type=not_negative, default=[1], metavar="N",
                    help="one run of each model per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
                    help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
     p.add_argument("--data", type=Path, metavar="PATH", help="your own data (default: embedded)")
     p.add_argument("--tokens", type=positive, metavar="N",
                    help="budget: target tokens to train each model on")  # fmt: skip
-    p.add_argument("--rate", type=float, metavar="R",
+    p.add_argument("--rate", type=positive_float, metavar="R",
                    help="learning rate for all models (default: each recipe's own)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda where there is one (default)")  # fmt: skip
@@ -130,6 +131,21 @@ def positive(text: str) -> int:
     if n <= 0:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return n
+
+
+def not_negative(text: str) -> int:
+    """Parse a whole number from zero on."""
+    if (n := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below zero")
+    return n
+
+
+def positive_float(text: str) -> float:
+    """Parse a finite number above zero."""
+    x = float(text)
+    if not 0 < x < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not above zero")
+    return x
 
 
 def device_of(choice: str) -> str:
@@ -154,8 +170,9 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
 
 
 def fail(prog: str, message: str, code: int) -> int:
-    """Print one line to stderr and return the exit code."""
-    print(f"\r{prog}: {message}", file=sys.stderr)
+    """Print one line to stderr, over a progress bar that may stand there; return the code."""
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{clear}{prog}: {message}", file=sys.stderr)
     return code
 
 
@@ -168,19 +185,20 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
     Raises ValueError if none comes within 5 %.
     """
     counts = {}
-    with torch.device("meta"):
-        for d_model in range(16, 2049, 8):
-            model = build(name, vocab_size, d_model=d_model, **sizes)
-            counts[d_model] = count_parameters(model)
-            if counts[d_model] > n_parameters:
-                break
-    d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
-    if abs(counts[d_model] / n_parameters - 1) > 0.05:
-        raise ValueError(
-            f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
-            f"the nearest is {counts[d_model]:,}"
-        )
-    return {"d_model": d_model, **sizes}
+    for step in (8, 4):  # multiples of 4 where those of 8 are too far apart
+        with torch.device("meta"):
+            for d_model in range(16, 2049, step):
+                model = build(name, vocab_size, d_model=d_model, **sizes)
+                counts[d_model] = count_parameters(model)
+                if counts[d_model] > n_parameters:
+                    break
+        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
+            return {"d_model": d_model, **sizes}
+    raise ValueError(
+        f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+        f"the nearest is {counts[d_model]:,}"
+    )
 
 
 def count_parameters(model: SequenceModel) -> int:
@@ -286,13 +304,17 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
 # ------------------------------------------------------------------------ The comparison
 
 
-def check_same(path: Path, task: Task, cfg: TrainConfig, name: str) -> None:
+def shared_settings(task: Task) -> dict[str, Any]:
+    """Return what is the same for all runs of a folder."""
+    data = {f"data.{key}": value for key, value in task.data.items()}
+    return data | {"beam": task.beam, **task.training}
+
+
+def check_same(path: Path, now: Mapping[str, Any]) -> None:
     """Raise ValueError if the record at the path was made with other settings than these."""
     old = record.load(path)
-    was = {"data": old["data"]["sha256"], "beam": old["beam"]} | old["train_config"]
-    now = {"data": task.data["sha256"], "beam": task.beam} | asdict(cfg)
-    was |= old["model_config"]
-    now |= model_sizes(name, task)
+    was = {f"data.{key}": value for key, value in old["data"].items()}
+    was |= {"beam": old["beam"]} | old["train_config"] | old["model_config"]
     changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in now if was.get(k) != now[k]]
     if changed:
         raise ValueError(
@@ -305,25 +327,33 @@ def compare(task: Task, args: argparse.Namespace) -> None:
     """Train every (seed, model) that has no record yet; then draw and print all that have one."""
     device = device_of(args.device)
     out = args.out or Path("runs") / f"{task.name}-{task.data['name'].split()[0]}-{args.size}"
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; name a folder")
     out.mkdir(parents=True, exist_ok=True)
-    task.tokenizer.save(out / "tokenizer.json")
+    for path in sorted(out.glob("*-seed*.json")):  # before anything in the folder is changed
+        check_same(path, shared_settings(task))
+    runs: dict[Path, tuple[str, TrainConfig]] = {}
     for seed in args.seeds:
         for name in args.models:
             rate = args.rate or task.recipes[name].rate
             cfg = TrainConfig(rate=rate, seed=seed, **task.training)
             path = out / f"{name}-seed{seed}.json"
+            runs[path] = name, cfg
             if path.exists():
-                check_same(path, task, cfg, name)
-                print(f"{name}, seed {seed}: recorded in {path}")
-                continue
-            print(f"{name}, seed {seed}: training on {cfg.tokens:,} tokens", flush=True)
-            done = run_one(name, task, cfg, path, device)
-            score = done["tests"][0]["overall"][done["tests"][0]["headline"]]["value"]
-            print(
-                f"{name}, seed {seed}: {done['tests'][0]['headline']} {score:.2f}, "
-                f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation",
-                flush=True,
-            )
+                check_same(path, asdict(cfg) | model_sizes(name, task))
+    task.tokenizer.save(out / "tokenizer.json")
+    for path, (name, cfg) in runs.items():
+        if path.exists():
+            print(f"{name}, seed {cfg.seed}: recorded in {path}")
+            continue
+        print(f"{name}, seed {cfg.seed}: training on {cfg.tokens:,} tokens", flush=True)
+        done = run_one(name, task, cfg, path, device)
+        score = done["tests"][0]["overall"][done["tests"][0]["headline"]]["value"]
+        print(
+            f"{name}, seed {cfg.seed}: {done['tests'][0]['headline']} {score:.2f}, "
+            f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation",
+            flush=True,
+        )
     files = plot.plot_folder(out)
     print(f"\n{plot.table(plot.load_records(out))}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")

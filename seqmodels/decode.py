@@ -6,6 +6,7 @@ the number of tokens, EOS included, after which a text is cut.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -69,8 +70,8 @@ def sample(
     temperature: float = 1.0,
 ) -> list[list[int]]:
     """Draw every token from its distribution, sharpened (< 1) or flattened (> 1)."""
-    if temperature <= 0:
-        raise ValueError(f"temperature {temperature} is not positive; for 0 use greedy search")
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
 
     def draw(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
         p = (forbid(logits) / temperature).softmax(-1)

@@ -553,6 +553,27 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     return [*paths, _write(out / "tables.md", text.encode())]
 
 
+def plot_results(root: Path) -> list[Path]:
+    """Draw a folder of records, or every one below it with a README.md that shows them all."""
+    folders = sorted({path.parent for path in root.glob("*/*.json") if _is_record(path)})
+    if not folders:
+        return plot_folder(root)
+    paths: list[Path] = []
+    parts = ["# Results", "Made from the records in these folders by `seqmodels plot`."]
+    for folder in folders:
+        drawn = plot_folder(folder)
+        paths += drawn
+        parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
+        figures = sorted(path for path in drawn if path.suffix == ".svg")
+        parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
+    return [*paths, _write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
+
+
+def _is_record(path: Path) -> bool:
+    """Tell records from other JSON files."""
+    return f'"schema": "{SCHEMA}"' in path.read_text(encoding="utf-8", errors="replace")[:200]
+
+
 def _save(figure: Figure, path: Path) -> Path:
     """Write .svg or .png, the same bytes every time."""
     stamps: dict[str, dict[str, None]] = {

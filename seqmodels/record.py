@@ -51,9 +51,14 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Return the commit of the clone that runs, with + if files differ; None outside a clone."""
+    """Return the commit of the clone that runs, with + if files differ; None outside a clone.
+
+    An installed copy inside another project's clone is outside: git does not know this file.
+    """
     git = ["git", "-C", str(Path(__file__).parent)]
     with suppress(OSError, subprocess.CalledProcessError):
+        known = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
+        subprocess.run(known, capture_output=True, check=True)
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
         status = [*git, "status", "--porcelain", "--untracked-files=no"]
         changed = subprocess.run(status, capture_output=True, check=True)

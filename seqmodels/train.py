@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def train(
     curve: list[dict[str, Any]] = []
     best: dict[str, Tensor] = {}
     done, since, seconds, losses = 0, time.perf_counter(), 0.0, []
-    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False)
+    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False, disable=None)
     model.train()
     for step, batch in enumerate(stream(examples, cfg.batch_tokens, cfg.seed), start=1):
         batch = Batch(*(tensor.to(device) for tensor in batch))
@@ -115,9 +116,11 @@ def train(
         bar.update(n)
         if done >= cfg.tokens * (len(curve) + 1) / cfg.n_validations:
             seconds += time.perf_counter() - since
-            point = {"step": step, "tokens": done, "seconds": round(seconds, 2)}
+            point = {"step": step, "tokens": done, "seconds": round(seconds, 3)}
             point["train_nats"] = torch.stack(losses).mean().item()
             curve.append(point | validate(model, valid, device))
+            if not math.isfinite(curve[-1]["valid_nats"]):
+                raise ValueError(f"the loss is lost after {done:,} tokens; lower rate {cfg.rate}")
             if curve[-1]["valid_nats"] <= min(p["valid_nats"] for p in curve):
                 best = {k: v.detach().clone() for k, v in model.state_dict().items()}
                 keep(best)

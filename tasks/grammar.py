@@ -991,7 +991,7 @@ def sentence(rng: random.Random, n_words: int) -> Sentence:
 
 # ---- Corpus ----------------------------------------------------------------------------------
 
-LENGTH_EXPONENT = -0.5  # train and valid: probability of a length ∝ length ** LENGTH_EXPONENT
+LENGTH_EXPONENT = 2  # train and valid: probability of a length ∝ 1 / length ** LENGTH_EXPONENT
 
 
 class Splits(NamedTuple):
@@ -1038,7 +1038,7 @@ def corpus(
         lengths = range(max(4, last - 9), last + 1)
         test += [draw(lengths[i % len(lengths)]) for i in range(per_bin)]
     lengths = range(4, trained_to + 1)
-    ladder = list(accumulate(n**LENGTH_EXPONENT for n in lengths))
+    ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
 
     def draw_any() -> Sentence:
         return draw(lengths[bisect(ladder, rng.random() * ladder[-1])])

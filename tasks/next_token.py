@@ -30,7 +30,7 @@ from tasks import stories
 CONTINUATION = 32
 """Tokens of a target; what stands before them is its context."""
 SIZES = {
-    "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 32, "per_distance": 6},
+    "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 128, "per_distance": 6},
     "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
 }
 TOKENS = {"smoke": 15_000, "laptop": 1_500_000}
@@ -119,11 +119,15 @@ def embedded(args: argparse.Namespace) -> Task:
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
     far = [text for text in test if len(text) >= args.context + CONTINUATION]
+    if not far:
+        longest = max(map(len, test)) - CONTINUATION
+        raise ValueError(f"--context {args.context}: the longest test story allows {longest}")
     return Task(
         name="next_token",
         data={
             "name": "stories",
             "sha256": sha256(texts),
+            "context": args.context,
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
@@ -137,7 +141,7 @@ def embedded(args: argparse.Namespace) -> Task:
             distance_test(corpus.test, tokenizer, DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
-        training={"tokens": args.tokens or TOKENS[args.size]},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
     )
 
@@ -148,7 +152,7 @@ def from_file(args: argparse.Namespace) -> Task:
     ends = [int(0.9 * len(text)), int(0.95 * len(text)), len(text)]
     parts = [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
     tokenizer = BPE.train([parts[0]], 2_000)
-    n = args.context + CONTINUATION
+    n = max(args.context, CONTINUATION) + CONTINUATION  # half a window is no continuation
     cut = []
     for part in parts:
         tokens = tokenizer.encode(part)
@@ -164,6 +168,7 @@ def from_file(args: argparse.Namespace) -> Task:
         data={
             "name": args.data.name,
             "sha256": sha256([text]),
+            "context": args.context,
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
@@ -174,7 +179,7 @@ def from_file(args: argparse.Namespace) -> Task:
         valid=windows(valid[:300], args.context, seed=2),
         tests=[context_test(test[:: -(-len(test) // 300)], args.context)],
         recipes=recipes(n + 1),
-        training={"tokens": args.tokens or TOKENS[args.size]},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_500_000,
     )
 

@@ -59,6 +59,8 @@ class Config:
     """Blocks."""
     n_positions: int = 1024
     """Longest text, source and target together (section 2.3)."""
+    init_std: float = 0.02
+    """Weights start at N(0, this²) (2018, section 4.1); narrower models need more to start."""
     dropout: float = 0.1
     """Share of units dropped in training."""
 
@@ -204,10 +206,11 @@ class GPT(SequenceModel):
 
 def init(model: SequenceModel) -> None:
     """Draw weights from N(0, 0.02²), residual outputs smaller by √(2L); biases zero (2.3)."""
+    std = model.config.init_std
     for name, p in model.named_parameters():
         if name.endswith(("W_o.weight", "W_out.weight")):
-            nn.init.normal_(p, std=0.02 / math.sqrt(2 * model.config.n_layers))
+            nn.init.normal_(p, std=std / math.sqrt(2 * model.config.n_layers))
         elif p.dim() == 2:
-            nn.init.normal_(p, std=0.02)
+            nn.init.normal_(p, std=std)
         elif name.endswith("bias"):
             nn.init.zeros_(p)

@@ -1,0 +1,510 @@
+"""The commands: what they print, and the one line that a mistake gets."""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+from seqmodels import MODELS, cli, compare, evaluate, plot, record
+from tasks import next_token, recall, translation
+
+ROOT = Path(__file__).parents[1]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs a command and returns its exit code, stdout and stderr."""
+    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+
+    def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            program.main()
+        return stopped.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+def check_one_line(result: tuple[int, str, str], *words: str, code: int = 2) -> None:
+    """Check that a mistake got one line with these words on stderr, and the exit code."""
+    found, _, err = result
+    assert found == code, err
+    assert err.endswith("\n")
+    assert len(err.splitlines()) == 1, err
+    for word in words:
+        assert word in err
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train three toy runs: two attend, one does not."""
+    out = tmp_path_factory.mktemp("trained")
+    given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
+    toy = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
+        patch.setitem(translation.SIZES, "smoke", toy)
+        patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
+        with pytest.raises(SystemExit) as stopped:
+            translation.main()
+    assert stopped.value.code == 0
+    return out
+
+
+SENTENCE = "the cat sees the dog ."
+
+# --------------------------------------------------------------------------------------- seqmodels
+
+
+def test_models_are_listed_in_order(call: Call) -> None:
+    """Keeps out a list without year, paper, size or file, and one that is not a history."""
+    code, out, err = call(cli, "models")
+    assert (code, err) == (0, "")
+    head, *lines = out.splitlines()
+    assert head.split() == ["name", "year", "paper", "parameters", "file"]
+    rows = [line.split() for line in lines[: len(MODELS)]]
+    assert [row[0] for row in rows] == list(MODELS)
+    for row, (name, model_type) in zip(rows, MODELS.items(), strict=True):
+        assert row[1] == str(model_type.year)
+        assert model_type.paper in " ".join(row)
+        assert int(row[-2].replace(",", "")) > 10_000_000
+        assert Path(row[-1]) == ROOT / "seqmodels" / "models" / f"{name}.py"
+    years = [int(row[1]) for row in rows]
+    assert years == sorted(years)
+    assert "124,439,808" in out  # GPT-2 small, as published
+
+
+def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out figures that need the weights, a model or the data."""
+    for path in trained.glob("*-seed1.json"):
+        shutil.copy(path, tmp_path)
+    code, out, err = call(cli, "plot", tmp_path)
+    assert (code, err) == (0, "")
+    files = [Path(line) for line in out.splitlines()]
+    names = {file.name for file in files}
+    assert names >= {"score-length.svg", "curves.svg", "state.svg", "alignment.svg", "tables.md"}
+    for file in files:
+        assert file.read_bytes() == (trained / file.name).read_bytes()
+
+
+def test_a_sentence_is_translated(trained: Path, call: Call) -> None:
+    """Keeps out a run that can be scored and not used; with or without .json, wide or greedy."""
+    code, out, err = call(cli, "translate", trained / "bahdanau-seed1", SENTENCE)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) == 1
+    again = call(cli, "translate", trained / "bahdanau-seed1.json", SENTENCE, "--beam", 1)
+    assert again == (0, out, "")
+    code, wide, err = call(cli, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--beam", 4)
+    assert (code, err, len(wide.splitlines())) == (0, "", 1)
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "gpt"])
+def test_an_alignment_is_drawn(
+    name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a heat map with words at the wrong edge, or without the last one."""
+    from seqmodels import decode, text
+
+    drawn: dict[str, Any] = {}
+    draw = plot.draw_alignment
+    monkeypatch.setattr(plot, "draw_alignment", lambda a, path: (drawn.update(a), draw(a, path)))
+    tokenizer = text.load(trained / "tokenizer.json")
+    written = tokenizer.encode("die Katze sieht")
+    monkeypatch.setattr(decode, "beam", lambda *_: [written])
+    path = tmp_path / "looked.svg"
+    code, out, err = call(
+        cli, "translate", trained / f"{name}-seed1", SENTENCE, "--alignment", path
+    )
+    assert (code, out, err) == (0, tokenizer.decode(written) + "\n", "")
+    assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    assert drawn.keys() == {name}
+    assert drawn[name]["src"] == tokenizer.tokens(tokenizer.encode(SENTENCE))
+    assert drawn[name]["tgt"] == tokenizer.tokens(written)
+    assert len(drawn[name]["alpha"]) == 3
+
+
+def test_one_vector_has_no_alignment_to_draw(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out an empty figure, or a traceback, for a model that does not attend."""
+    path = tmp_path / "looked.svg"
+    result = call(cli, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--alignment", path)
+    check_one_line(result, "whole source is in one vector", "choose bahdanau")
+    assert not path.exists()
+
+
+def test_an_empty_translation_has_no_alignment(
+    trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a traceback where a badly trained run writes nothing at all."""
+    from seqmodels import decode
+
+    monkeypatch.setattr(decode, "beam", lambda *_: [[]])
+    path = tmp_path / "looked.svg"
+    result = call(cli, "translate", trained / "bahdanau-seed1", SENTENCE, "--alignment", path)
+    check_one_line(result, "wrote nothing")
+
+
+def test_a_text_goes_on(trained: Path, call: Call) -> None:
+    """Keeps out a seed that is not used, and a text that is lost; an empty one is allowed."""
+    run = trained / "gpt-seed1"
+    code, out, err = call(cli, "generate", run, "the cat", "--length", 12, "--seed", 1)
+    assert (code, err) == (0, "")
+    assert out.startswith("the cat")
+    assert len(out) > len("the cat\n")
+    assert call(cli, "generate", run, "the cat", "--length", 12) == (0, out, "")
+    others = {call(cli, "generate", run, "the cat", "--seed", n)[1] for n in range(2, 6)}
+    assert len(others | {out}) > 1
+    code, out, err = call(cli, "generate", run, "", "--length", 12)
+    assert (code, err) == (0, "")
+    assert len(out.split()) <= 12
+
+
+def test_a_short_text_is_asked_for_and_given(trained: Path, call: Call) -> None:
+    """Keeps out more tokens than were asked for, or than the positions hold."""
+    for length in (1, 3, 10_000):
+        code, out, _ = call(cli, "generate", trained / "gpt-seed1", "the", "--length", length)
+        assert code == 0
+        assert len(out.split()) <= 1 + length
+
+
+@pytest.mark.parametrize("command", ["models", "plot", "translate", "generate"])
+def test_commands_have_help(command: str, call: Call) -> None:
+    """Keeps out a help that fails: a lone % in a line of help is enough."""
+    code, out, err = call(cli, command, "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: ")
+
+
+# ------------------------------------------------------------------------------------- bad input
+
+
+@pytest.fixture
+def spoken(tmp_path: Path) -> Path:
+    """Write a small parallel corpus."""
+    folder = tmp_path / "spoken"
+    folder.mkdir()
+    for split in ("train", "valid", "test"):
+        for code in ("qaa", "qab"):
+            (folder / f"{split}.{code}").write_text(f"a {code}\nb {code}\n")
+    return folder
+
+
+def test_lines_that_do_not_pair(spoken: Path, call: Call) -> None:
+    """Keeps out sentences beside the translations of others."""
+    (spoken / "valid.qab").write_text("a\n")
+    result = call(translation, "--data", spoken)
+    check_one_line(result, "valid.qaa has 2 lines", "valid.qab has 1")
+
+
+def test_a_missing_split(spoken: Path, call: Call) -> None:
+    """Keeps out a bare FileNotFoundError: the line says which files are needed."""
+    (spoken / "test.qab").unlink()
+    check_one_line(call(translation, "--data", spoken), "has no test.qab", "needed: train.qaa")
+
+
+def test_an_empty_file(spoken: Path, call: Call) -> None:
+    """Keeps out a division by zero, in both tasks that read files."""
+    (spoken / "train.qab").write_text("")
+    check_one_line(call(translation, "--data", spoken), "train.qab is empty")
+    check_one_line(call(next_token, "--data", spoken / "train.qab"), "train.qab is empty")
+
+
+def test_a_file_that_is_not_utf_8(spoken: Path, call: Call) -> None:
+    """Keeps out an error without the line that must be mended."""
+    (spoken / "train.qab").write_bytes("ä\nö\n".encode("latin-1"))
+    check_one_line(call(translation, "--data", spoken), "train.qab, line 1: not UTF-8")
+    (spoken / "text.txt").write_bytes(b"a\nb\n\xe4\n")
+    check_one_line(call(next_token, "--data", spoken / "text.txt"), "text.txt, line 3: not UTF-8")
+
+
+def test_lines_that_are_all_too_long(spoken: Path, call: Call) -> None:
+    """Keeps out training on nothing: every pair was left out for its length."""
+    for code in ("qaa", "qab"):
+        (spoken / f"valid.{code}").write_text(" ".join(map(str, range(900))))
+    check_one_line(call(translation, "--data", spoken), "no pair of at most 200 tokens")
+
+
+def test_a_text_that_is_too_short(tmp_path: Path, call: Call) -> None:
+    """Keeps out a test of no window; the line says how many tokens are needed."""
+    (tmp_path / "short.txt").write_text("Once upon a time. " * 20)
+    result = call(next_token, "--data", tmp_path / "short.txt", "--context", 8)
+    check_one_line(result, "short.txt is too short", "64 tokens", "less --context")
+
+
+def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out an average over no story."""
+    toy = {"n_train": 9, "n_valid": 3, "tested_to": 32, "per_distance": 3}
+    monkeypatch.setitem(next_token.SIZES, "smoke", toy)
+    result = call(next_token, "--size", "smoke", "--context", 5000)
+    check_one_line(result, "--context 5000: the longest test story allows ")
+
+
+@pytest.mark.parametrize(
+    ("program", "argv", "words"),
+    [
+        (recall, ["--models", "bert"], ["--models", "'bert'", "rnn_encdec"]),
+        (recall, ["--layers", "3"], ["unrecognized arguments: --layers"]),
+        (recall, ["--mod", "gpt"], ["unrecognized arguments: --mod"]),
+        (recall, ["--data", "x"], ["recall makes its own", "translation and next_token"]),
+        (recall, ["--size", "huge"], ["'huge'", "smoke", "laptop"]),
+        (translation, ["--source", "de"], ["--source goes with --data"]),
+        (translation, ["--data", "nowhere"], ["nowhere cannot be read", "train.de and train.en"]),
+        (translation, ["--data", __file__], ["cannot be read: Not a directory"]),
+        (next_token, ["--data", "nowhere"], ["nowhere does not exist"]),
+        (next_token, ["--data", "/"], ["/ cannot be read: Is a directory"]),
+        (next_token, ["--context", "-1"], ["--context -1 is below zero"]),
+        (next_token, ["--context", "nan"], ["--context", "nan"]),
+        *((recall, ["--tokens", n], ["--tokens", n]) for n in ("0", "-3", "nan", "1.5", "many")),
+        *((recall, ["--rate", n], ["--rate", n]) for n in ("0", "-1", "nan", "inf", "fast")),
+        *((recall, ["--seeds", n], ["--seeds", n]) for n in ("-1", "nan", "1.5", "one")),
+        (recall, ["--out", __file__, "--size", "smoke"], [f"--out {__file__} is a file"]),
+        (cli, [], ["required: COMMAND"]),
+        (cli, ["paint"], ["'paint'", "models", "plot"]),
+        (cli, ["plot", "nowhere"], ["nowhere holds no record"]),
+        (cli, ["plot", __file__], ["test_cli.py holds no record"]),
+        (cli, ["plot", str(ROOT / "tests")], ["tests holds no record"]),
+        (cli, ["translate", "nowhere/gpt-seed1", "a"], ["nowhere/gpt-seed1.json: no such record"]),
+        (cli, ["translate", "", "a"], ["empty name"]),
+        (cli, ["generate", "nowhere/gpt-seed1", "a"], ["no such record", "name a RUN"]),
+        *((cli, ["translate", "x", "a", "--beam", n], ["--beam", n]) for n in ("0", "nan")),
+        *((cli, ["generate", "x", "a", "--temperature", n], [n]) for n in ("0", "nan", "inf")),
+    ],
+)  # fmt: skip
+def test_a_mistake_gets_one_line(
+    program: ModuleType, argv: list[str], words: list[str], call: Call
+) -> None:
+    """Keeps out tracebacks, and values that are silently replaced by a default."""
+    result = call(program, *argv)
+    check_one_line(result, *words)
+    assert result[1] == ""
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_device_that_is_not_there(call: Call, tmp_path: Path) -> None:
+    """Keeps out a comparison that runs on the CPU where a GPU was asked for."""
+    result = call(recall, "--device", "cuda", "--size", "smoke", "--out", tmp_path / "out")
+    check_one_line(result, "no CUDA device", "use --device cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_may_not_be_written(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a traceback where the person has no right to write."""
+
+    def refuse(self: Path, *_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    result = call(recall, "--size", "smoke", "--out", tmp_path / "theirs")
+    check_one_line(result, "Permission denied", "theirs")
+
+
+def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
+    """Keeps out an index error in the embedding: the line says how many tokens are allowed."""
+    n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
+    long = " ".join(["the"] * (n + 5))
+    for command in ("translate", "generate"):
+        result = call(cli, command, trained / "gpt-seed1", long)
+        check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {n - 1}")
+    longest = " ".join(["the"] * (n - 1))
+    assert call(cli, "translate", trained / "gpt-seed1", longest)[0] == 0
+
+
+def test_a_picture_of_another_kind(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out a traceback of the figure library for an unknown ending."""
+    run, path = trained / "gpt-seed1", tmp_path / "looked.doc"
+    code, out, err = call(cli, "translate", run, SENTENCE, "--alignment", path)
+    check_one_line((code, out, err), "looked.doc" if out.strip() else "wrote nothing")
+
+
+def test_runs_that_lack_a_part(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out a traceback for results that were shared without weights, or changed by hand."""
+    run = tmp_path / "gpt-seed1"
+    shutil.copy(trained / "gpt-seed1.json", tmp_path)
+    check_one_line(call(cli, "translate", run, "a"), "weights", "not here; train it again")
+    shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
+    check_one_line(call(cli, "translate", run, "a"), "tokenizer.json cannot be read")
+    shutil.copy(trained / "tokenizer.json", tmp_path)
+    shutil.copy(trained / "bahdanau-seed1.safetensors", tmp_path / "gpt-seed1.safetensors")
+    check_one_line(call(cli, "translate", run, "a"), "does not fit its record")
+    made = json.loads((tmp_path / "gpt-seed1.json").read_text())
+    made["model_config"]["n_wings"] = 2
+    (tmp_path / "gpt-seed1.json").write_text(json.dumps(made))
+    check_one_line(call(cli, "translate", run, "a"), "does not fit its record", "n_wings")
+
+
+def test_a_rate_that_is_too_high(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a traceback, or a record of nothing, where training diverges."""
+    monkeypatch.setitem(recall.SIZES, "smoke", TOY)
+    flags = ["--size", "smoke", "--models", "rnn_encdec", "--tokens", 3000, "--rate", 1e30]
+    result = call(recall, *flags, "--device", "cpu", "--out", tmp_path)
+    check_one_line(result, "the loss is lost", "lower rate")
+    assert not list(tmp_path.glob("*-seed*.json"))
+
+
+@pytest.mark.parametrize("error", [ValueError("a\nb\n  c"), OSError("a\r\nb c")])
+def test_an_error_of_many_lines_is_one(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out messages of other libraries that fill the screen."""
+
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(SystemExit) as stopped:
+        compare.guard("task", fail)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "task: a b c\n"
+
+
+def test_our_own_mistakes_keep_their_traceback() -> None:
+    """Keeps out a bug that is reported as if the person had made it."""
+
+    def fail() -> None:
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError):
+        compare.guard("task", fail)
+
+
+def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a message in the middle of a progress bar, and escapes in a file."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, expected in ((Terminal(), "\r\x1b[Ktask: no\n"), (io.StringIO(), "task: no\n")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert compare.fail("task", "no", 2) == 2
+        assert stream.getvalue() == expected
+
+
+# ---------------------------------------------------------------------------------------- Ctrl-C
+
+TOY = {"n_train": 60, "n_valid": 6, "per_length": 2, "trained_to": 8, "tested_to": 8}
+
+
+def test_finished_runs_are_kept(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a stop that costs what was done; the same command goes on with the rest."""
+    monkeypatch.setitem(recall.SIZES, "smoke", TOY)
+    flags = ["--size", "smoke", "--models", "gpt", "rnn_encdec", "--tokens", 200, "--out", tmp_path]
+    run_one = compare.run_one
+
+    def stop_at_rnn(name: str, *rest: Any) -> dict[str, Any]:
+        if name == "rnn_encdec":
+            raise KeyboardInterrupt
+        return run_one(name, *rest)
+
+    monkeypatch.setattr(compare, "run_one", stop_at_rnn)
+    check_one_line(call(recall, *flags), "stopped; finished runs are kept", code=130)
+    kept = tmp_path / "gpt-seed1.json"
+    assert [path.name for path in tmp_path.glob("*-seed*.json")] == [kept.name]
+    before = kept.stat().st_mtime_ns
+    monkeypatch.setattr(compare, "run_one", run_one)
+    code, out, _ = call(recall, *flags)
+    assert code == 0
+    assert "gpt, seed 1: recorded in" in out
+    assert kept.stat().st_mtime_ns == before
+    assert (tmp_path / "rnn_encdec-seed1.json").exists()
+
+
+def test_ctrl_c_in_training(tmp_path: Path) -> None:
+    """Keeps out a traceback on Ctrl-C, from the real command in the middle of its training."""
+    command = [sys.executable, "-m", "tasks.recall", "--size", "smoke", "--models", "rnn_encdec"]
+    command += ["--tokens", "100_000_000", "--device", "cpu", "--out", str(tmp_path)]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, env=env, **pipes) as program:
+        try:
+            assert "training on 100,000,000 tokens" in program.stdout.readline()
+            program.send_signal(signal.SIGINT)
+            out, err = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    check_one_line((program.returncode, out, err), "recall: stopped", code=130)
+    assert not list(tmp_path.glob("*.json.part"))
+
+
+# ------------------------------------------------------------------------------------- packaging
+
+
+def test_only_one_name_is_installed() -> None:
+    """Keeps out a top-level `tasks` or `tests` in everybody's site-packages."""
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = setup["tool"]["setuptools"]["packages"]["find"]["include"]
+    folders = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
+    found = [n for n in folders if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
+    assert found == ["seqmodels"]
+    assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.cli:main"}
+
+
+def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
+    """Keeps out a wheel without the models, and one with more than the library."""
+    pytest.importorskip("setuptools", minversion="77")
+    copy = tmp_path / "clone"
+    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build", "results")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    program = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels"}
+    library = {path.relative_to(ROOT).as_posix() for path in (ROOT / "seqmodels").rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == library
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["pip install -e . && python -m tasks.translation", "pip install -e '.[dev]' && pytest"],
+)
+def test_the_readme_has_the_two_commands(command: str) -> None:
+    """Keeps out a README whose first steps were never tried as they stand."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert command in map(str.strip, lines)
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "tasks").glob("*.py"))]
+PROGRAMS = {"seqmodels": cli, "recall": recall, "translation": translation}
+PROGRAMS |= {"next_token": next_token}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
+    """Keeps out a page that names a task, a subcommand or a flag that is no more."""
+    text = page.read_text(encoding="utf-8")
+    for task, rest in re.findall(r"python -m tasks\.(\w+)((?: +[^\s`#]+)*)", text):
+        program = PROGRAMS.get(task)
+        if program is None:  # a maker of data that can be run by itself
+            assert (ROOT / "tasks" / f"{task}.py").exists()
+            continue
+        help_text = call(program, "--help")[1]
+        assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
+    for command, rest in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
+        code, help_text, _ = call(cli, command, "--help")
+        assert code == 0, command
+        assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()

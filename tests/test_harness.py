@@ -1,0 +1,973 @@
+"""The harness: batches, the loop, the search, the scores, what is kept of a run."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from conftest import TINY, Pairs, Tiny, V
+from torch import Tensor
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from seqmodels import (
+    BOS,
+    EOS,
+    MODELS,
+    PAD,
+    UNK,
+    Batch,
+    SequenceModel,
+    batches,
+    build,
+    checkpoint,
+    compare,
+    decode,
+    evaluate,
+    plot,
+    record,
+    text,
+    train,
+)
+from seqmodels.batches import Example, collate
+from tasks import next_token, recall, translation
+
+ATTENDING = ["bahdanau", "transformer", "gpt"]
+ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
+
+
+class Seen(NamedTuple):
+    """The State of a Chain."""
+
+    n_source: Tensor
+
+
+class Chain(SequenceModel):
+    """A model whose next token depends on the previous one alone, by a table of likelihoods."""
+
+    def __init__(self, p: dict[int, dict[int, float]]):
+        super().__init__(None)
+        table = torch.full((8, 8), 1e-12)
+        for before, row in p.items():
+            for token, likelihood in row.items():
+                table[before, token] = likelihood
+        self.log_p = torch.nn.Parameter(table.log())
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Seen:
+        return Seen(src_mask.sum(1))
+
+    def step(self, y: Tensor, state: Seen) -> tuple[Tensor, Seen]:
+        return self.log_p[y], state
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        return self.log_p[tgt_in]
+
+
+ONE_SOURCE = torch.tensor([[4]]), torch.tensor([[True]])
+
+
+def draw_examples(n: int, longest: int, seed: int = 1) -> list[Example]:
+    """Draw sources of skewed lengths, and targets about as long."""
+    rng = random.Random(seed)
+
+    def one() -> Example:
+        n_src = min(longest, max(1, round(rng.lognormvariate(2.7, 0.6))))
+        n_tgt = min(longest, max(1, round(n_src * rng.uniform(0.8, 1.3))))
+        src, tgt = ([rng.randrange(4, V) for _ in range(k)] for k in (n_src, n_tgt - 1))
+        return Example(src, [*tgt, EOS])
+
+    return [one() for _ in range(n)]
+
+
+# ---------------------------------------------------------------------------------------- decode
+
+
+SMALL = 6
+"""Tokens in a vocabulary of which all texts can be tried."""
+
+
+def texts(max_len: int) -> Iterator[list[int]]:
+    """Yield every text that a search may write: ended by EOS, or cut at `max_len`."""
+    words = [UNK, *range(4, SMALL)]
+    for n in range(max_len):
+        yield from ([*body, EOS] for body in itertools.product(words, repeat=n))
+    yield from map(list, itertools.product(words, repeat=max_len))
+
+
+def brute_force(model: SequenceModel, src: Tensor, src_mask: Tensor, max_len: int) -> list[int]:
+    """Return the text with the best log p / length, of all there are."""
+    tgt = list(texts(max_len))
+    batch = collate([Example([4], y) for y in tgt])
+    rows = src.expand(len(tgt), -1), src_mask.expand(len(tgt), -1)
+    logits = model(*rows, batch.tgt_in)
+    logits[..., [PAD, BOS]] = -torch.inf
+    log_p = logits.log_softmax(-1).gather(2, batch.tgt_out.unsqueeze(2)).squeeze(2)
+    total = log_p.masked_fill(batch.tgt_out == PAD, 0.0).sum(1) / (batch.tgt_out != PAD).sum(1)
+    return decode.strip(tgt[total.argmax()])
+
+
+def test_all_texts_are_counted() -> None:
+    """Keeps out a brute force that misses texts, and so agrees with a search that does."""
+    words = SMALL - 3  # all but PAD, BOS and EOS
+    assert len(list(texts(3))) == 1 + words + words**2 + words**3
+
+
+@torch.no_grad()
+def test_the_widest_beam_finds_the_best(name: str) -> None:
+    """Keeps out a beam that loses beginnings, mixes up states or divides by the wrong length."""
+    lengths = set()
+    for _ in range(4):
+        model = build(name, SMALL, **TINY[name]).double().eval()
+        for p in model.parameters():
+            torch.nn.init.normal_(p, std=0.6)
+        src = torch.randint(4, SMALL, (3, 4)) * (torch.arange(4) < torch.tensor([[4], [1], [3]]))
+        found = decode.beam(model, src, src > 0, max_len=4, width=SMALL**4)
+        rows = zip(src, src > 0, strict=True)
+        assert found == [brute_force(model, *(t.unsqueeze(0) for t in row), 4) for row in rows]
+        lengths |= set(map(len, found))
+    assert len(lengths) > 1
+
+
+def test_a_beam_of_one_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out two searches that disagree on what the likeliest token is."""
+    model, (src, src_mask, _) = tiny(name), pairs
+    assert decode.beam(model, src, src_mask, 9, 1) == decode.greedy(model, src, src_mask, 9)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_search_does_not_see_the_batch(name: str, width: int, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out beams that cross from one sentence into another, and pads that change a text."""
+    model, (src, src_mask, _) = tiny(name), pairs
+    together = decode.beam(model, src, src_mask, 8, width)
+    for row, mask, found in zip(src, src_mask, together, strict=True):
+        alone = row[mask].unsqueeze(0)
+        assert decode.beam(model, alone, torch.ones_like(alone).bool(), 8, width) == [found]
+
+
+def test_a_beam_steps_back_where_greedy_cannot() -> None:
+    """Keeps out a beam of greedy texts: log p / length is checked by hand.
+
+    Greedy: 4 (0.6), then EOS at 0.1. Beam: 5 (0.4), then EOS for sure.
+    """
+    spread = {EOS: 0.1, 4: 0.3, 5: 0.3, 6: 0.3}
+    model = Chain({BOS: {4: 0.6, 5: 0.4}, 4: spread, 5: {EOS: 1.0}, 6: spread})
+    assert decode.greedy(model, *ONE_SOURCE, 2)[0][0] == 4
+    assert decode.beam(model, *ONE_SOURCE, 2, 2) == [[5]]
+
+
+def test_a_long_text_may_win() -> None:
+    """Keeps out a best by log p alone, by which the shortest text wins nearly always.
+
+    EOS at once: log 0.5 / 1. Three tokens and EOS: (log 0.5 + 0 + 0 + 0) / 4.
+    """
+    model = Chain({BOS: {EOS: 0.5, 4: 0.5}, 4: {5: 1.0}, 5: {6: 1.0}, 6: {EOS: 1.0}})
+    assert decode.beam(model, *ONE_SOURCE, 9, 2) == [[4, 5, 6]]
+
+
+def every_search(model: SequenceModel, max_len: int) -> list[list[int]]:
+    """Write with each search from one source."""
+    draw = torch.Generator().manual_seed(1)
+    return [
+        *decode.greedy(model, *ONE_SOURCE, max_len),
+        *decode.beam(model, *ONE_SOURCE, max_len, 3),
+        *decode.sample(model, *ONE_SOURCE, max_len, draw),
+    ]
+
+
+def test_pads_and_starts_are_never_written() -> None:
+    """Keeps out specials in a text, where a badly trained model likes them best."""
+    likes = {PAD: 0.6, BOS: 0.3, 4: 0.09, EOS: 0.01}
+    for written in every_search(Chain({BOS: likes, 4: likes}), 20):
+        assert written
+        assert set(written) == {4}
+
+
+def test_no_text_is_longer_than_allowed() -> None:
+    """Keeps out a search without end, and one that stops a token early or late."""
+    endless = Chain({BOS: {4: 1.0}, 4: {4: 1.0}})
+    assert every_search(endless, 7) == [[4] * 7] * 3
+    short = Chain({BOS: {4: 1.0}, 4: {5: 1.0}, 5: {EOS: 1.0}})
+    assert every_search(short, 7) == [[4, 5]] * 3
+    assert every_search(short, 1) == [[4]] * 3
+
+
+def test_gpt_writes_to_its_last_position(tiny: Tiny) -> None:
+    """Keeps out `max_target` being off by one: a text cut early, or an error at the end."""
+    model, src = tiny("gpt", n_positions=8), torch.tensor([[4, 5, 6]])
+    mask = torch.ones_like(src).bool()
+    n = model.max_target(3)
+    model(src, mask, torch.full((1, n), 4))
+    with pytest.raises(ValueError, match="9 positions, this GPT has 8"):
+        model(src, mask, torch.full((1, n + 1), 4))
+    assert len(decode.beam(model, src, mask, n, 2)[0]) <= n
+
+
+def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a draw from the global generator: same seed, same text, and only then."""
+    model, (src, src_mask, _) = tiny(name), pairs
+
+    def draw(seed: int) -> list[list[int]]:
+        torch.rand(seed)
+        return decode.sample(model, src, src_mask, 8, torch.Generator().manual_seed(seed))
+
+    assert draw(1) == draw(1)
+    assert len({str(draw(seed)) for seed in range(5)}) > 1
+
+
+def test_a_cold_sample_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out logits that are multiplied by the temperature."""
+    model, (src, src_mask, _) = tiny(name), pairs
+    cold = decode.sample(model, src, src_mask, 8, torch.Generator(), 1e-4)
+    assert cold == decode.greedy(model, src, src_mask, 8)
+
+
+def test_samples_follow_the_model() -> None:
+    """Keeps out a sample from other likelihoods than the model's: 0.7² : 0.3² when squared."""
+    model, n = Chain({BOS: {4: 0.7, 5: 0.3}, 4: {EOS: 1.0}, 5: {EOS: 1.0}}), 4000
+    src = torch.full((n, 1), 4)
+    for temperature, p in ((1.0, 0.7), (0.5, 0.49 / 0.58)):
+        draw = torch.Generator().manual_seed(1)
+        drawn = decode.sample(model, src, src > 0, 3, draw, temperature)
+        assert drawn.count([4]) / n == pytest.approx(p, abs=0.03)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_a_temperature_is_above_zero(temperature: float) -> None:
+    """Keeps out a division by zero, and likelihoods that are no numbers."""
+    with pytest.raises(ValueError, match="above zero"):
+        decode.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)
+
+
+@pytest.mark.parametrize("attending", ATTENDING)
+def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out weights on pads, weights shifted by a token, and rows that do not sum to one.
+
+    GPT's rows sum to less: it looks at the target, too.
+    """
+    model, (src, src_mask, tgt_in) = tiny(attending), pairs
+    alpha = decode.align(model, src, src_mask, tgt_in)
+    assert alpha.shape == (4, 6, 5)
+    assert (alpha.masked_select(~src_mask.unsqueeze(1)) == 0).all()
+    total = alpha.sum(2)
+    assert_close(total.clamp(min=1.0), torch.ones_like(total))
+    assert (total > 0).all()
+    if attending != "gpt":
+        assert_close(total, torch.ones_like(total))
+    first = decode.align(model, src, src_mask, tgt_in[:, :1])
+    assert_close(first, alpha[:, :1])
+
+
+@pytest.mark.parametrize("one_vector", ONE_VECTOR)
+def test_one_vector_has_no_alignment(one_vector: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out an alignment made up for a model that has none."""
+    with pytest.raises(ValueError, match="whole source is in one vector"):
+        decode.align(tiny(one_vector), *pairs)
+
+
+# --------------------------------------------------------------------------------------- batches
+
+
+@pytest.fixture(scope="module")
+def mixed() -> list[Example]:
+    """Draw a realistic mix of lengths."""
+    return draw_examples(4000, 80)
+
+
+def size(example: Example) -> int:
+    """Return the longer side."""
+    return max(len(example.src), len(example.tgt))
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_an_epoch_holds_every_example_once(mixed: list[Example], epoch: int) -> None:
+    """Keeps out a last batch that is dropped, and an example that is drawn twice."""
+    for runs in (batches.shuffled(mixed, 1500, 1, epoch), batches.by_length(mixed, 1500)):
+        assert sorted(i for run in runs for i in run) == list(range(len(mixed)))
+        assert all(runs)
+
+
+def test_order_is_a_function_of_seed_and_epoch(mixed: list[Example]) -> None:
+    """Keeps out an order that depends on what was drawn before, here or elsewhere."""
+    third = batches.shuffled(mixed, 1500, 7, 3)
+    random.seed(5)
+    torch.manual_seed(5)
+    earlier = [batches.shuffled(mixed, 1500, 7, epoch) for epoch in range(3)]
+    assert batches.shuffled(mixed, 1500, 7, 3) == third
+    stream = itertools.islice(batches.stream(mixed, 1500, 7), sum(map(len, earlier)), None)
+    for run, batch in zip(third[:20], stream, strict=False):
+        assert_close(batch, collate([mixed[i] for i in run]))
+
+
+def test_no_two_epochs_are_alike(mixed: list[Example]) -> None:
+    """Keeps out a seed or an epoch that is not used, and batches that only change places."""
+    drawn = [batches.shuffled(mixed, 1500, *key) for key in ((1, 0), (1, 1), (2, 0))]
+    members = [{frozenset(run) for run in runs} for runs in drawn]
+    for one, other in itertools.combinations(members, 2):
+        assert len(one & other) < 0.05 * len(one)
+
+
+def test_the_order_is_pinned() -> None:
+    """Keeps out a change of order that nobody meant: stored records could not be made again."""
+    examples = [Example([4] * n, [5] * n) for n in (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)]
+    assert batches.shuffled(examples, 12, 1, 0) == [[7], [3, 1, 6, 9], [5], [0, 2], [8, 4]]
+    assert batches.by_length(examples, 12) == [[1, 3, 6, 0], [9, 2], [4, 8], [7], [5]]
+
+
+def test_batches_keep_to_their_budget(mixed: list[Example]) -> None:
+    """Keeps out a batch that is larger than memory allows, unless one example alone is."""
+    longest = Example([4] * 2000, [EOS])
+    for runs in (
+        batches.shuffled([*mixed, longest], 1500, 1, 0),
+        batches.by_length([*mixed, longest], 1500),
+    ):
+        sizes = [len(run) * max(size([*mixed, longest][i]) for i in run) for run in runs]
+        assert sorted(sizes)[-2:] == [max(s for s in sizes if s <= 1500), 2000]
+        assert [len(mixed)] in runs
+
+
+def test_batches_are_filled(mixed: list[Example]) -> None:
+    """Keeps out padding that is paid for: at most 10 % pads, batches at least 3/4 full."""
+    runs = batches.shuffled(mixed, 1500, 1, 0)
+    n_pads = n_all = 0
+    for run in runs:
+        batch = collate([mixed[i] for i in run])
+        for tensor in (batch.src, batch.tgt_out):
+            n_pads += int((tensor == PAD).sum())
+            n_all += tensor.numel()
+    assert n_pads / n_all <= 0.10
+    assert n_all / 2 / len(runs) >= 0.75 * 1500
+
+
+def test_collate_shifts_by_one() -> None:
+    """Keeps out a model that sees the token that it must say, and an EOS that is made up."""
+    ended, cut = Example([4, 5, 6], [7, 8, EOS]), Example([9], [4, 5, 6, 7])
+    batch = collate([ended, cut])
+    assert batch.src.tolist() == [[4, 5, 6], [9, PAD, PAD]]
+    assert batch.src_mask.tolist() == [[True] * 3, [True, False, False]]
+    assert batch.tgt_in.tolist() == [[BOS, 7, 8, PAD], [BOS, 4, 5, 6]]
+    assert batch.tgt_out.tolist() == [[7, 8, EOS, PAD], [4, 5, 6, 7]]
+
+
+# ----------------------------------------------------------------------------------------- train
+
+CFG = train.TrainConfig(tokens=300, rate=1e-2, batch_tokens=60, n_validations=3)
+
+
+def weights_after(model: SequenceModel, cfg: train.TrainConfig) -> tuple[dict[str, Tensor], Any]:
+    """Train on a few examples; return the weights, and the curve without its seconds."""
+    examples = draw_examples(40, 8)
+    curve = train.train(model, examples[8:], examples[:8], cfg)
+    points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
+    return {k: v.clone() for k, v in model.state_dict().items()}, points
+
+
+def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    """Tell whether two models have the same bits."""
+    return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
+
+
+def test_the_same_seed_gives_the_same_bits(name: str, fresh: Tiny) -> None:
+    """Keeps out chance from elsewhere, dropout's above all; another seed must give other bits."""
+    sizes = {"dropout": 0.1} if name in ("transformer", "gpt") else {}
+    model = fresh(name, **sizes)
+    start = {k: v.clone() for k, v in model.state_dict().items()}
+    results = []
+    for before, seed in ((3, 1), (4, 1), (3, 2)):
+        torch.manual_seed(before)
+        model.load_state_dict(start)
+        results.append(weights_after(model, train.TrainConfig(**vars(CFG) | {"seed": seed})))
+    (one, curve), (again, same_curve), (other, other_curve) = results
+    assert same(one, again)
+    assert curve == same_curve
+    assert not same(one, other)
+    assert curve != other_curve
+
+
+def test_the_rate_climbs_and_falls() -> None:
+    """Keeps out a schedule that starts at its peak, misses it, or does not end at zero."""
+    rates = [train.schedule(done / 100, 0.1) for done in range(101)]
+    assert rates[0] == rates[100] == 0.0
+    assert rates[10] == max(rates) == 1.0
+    assert rates[:11] == sorted(rates[:11])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert (rates[5], rates[55]) == pytest.approx((0.5, 0.5))
+    assert train.schedule(0.0, 0.0) == 1.0
+
+
+def test_the_budget_is_kept(fresh: Tiny) -> None:
+    """Keeps out a model that trains longer than the others, and a curve without its end."""
+    _, curve = weights_after(fresh("gpt"), CFG)
+    assert CFG.tokens <= curve[-1]["tokens"] < CFG.tokens + CFG.batch_tokens
+    assert len(curve) == CFG.n_validations
+    assert curve[0]["valid_nats"] > curve[-1]["valid_nats"]
+
+
+def test_the_best_weights_are_kept(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out the last weights in place of the best, and a copy that goes on changing."""
+    model, snapshots, kept = fresh("rnn_encdec"), [], []
+    losses = iter([3.0, 1.0, 2.0])
+
+    def validate(model: SequenceModel, *_: Any) -> dict[str, float]:
+        snapshots.append({k: v.clone() for k, v in model.state_dict().items()})
+        return {"valid_nats": next(losses), "valid_accuracy": 0.0}
+
+    monkeypatch.setattr(train, "validate", validate)
+    examples = draw_examples(20, 8)
+    train.train(
+        model, examples, examples, CFG, keep=lambda w: kept.append({k: w[k].clone() for k in w})
+    )
+    assert len(snapshots) == 3
+    assert same(model.state_dict(), snapshots[1])
+    assert [same(*weights) for weights in zip(kept, snapshots, strict=False)] == [True, True]
+    assert len(kept) == 2
+    assert not same(snapshots[1], snapshots[2])
+
+
+def test_a_lost_loss_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a traceback for a rate that is too high: no weights were ever the best."""
+    lost = {"valid_nats": math.nan, "valid_accuracy": 0.0}
+    monkeypatch.setattr(train, "validate", lambda *_: lost)
+    with pytest.raises(ValueError, match=r"lower rate 0\.01"):
+        weights_after(fresh("rnn_encdec"), CFG)
+
+
+def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
+    """Keeps out dropout in validation, a mean of means, and a model left in the wrong mode."""
+    model, examples = tiny("transformer", dropout=0.5).train(), draw_examples(30, 20)
+    found = train.validate(model, examples, "cpu")
+    assert model.training
+    rows = evaluate.teacher_forced(model, examples)
+    n = sum(row["n_tokens"] for row in rows)
+    assert found["valid_nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
+    right = sum(row["n_right"] for row in rows)
+    assert found["valid_accuracy"] == pytest.approx(100 * right / n)
+
+
+def test_label_smoothing_spreads_the_target(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a switch that does nothing: (1 - ε) of the loss, ε of the mean over all tokens."""
+    model, (src, src_mask, tgt_in) = tiny("gpt"), pairs
+    batch = Batch(src, src_mask, tgt_in, torch.randint(4, V, tgt_in.shape))
+    log_p = model(src, src_mask, tgt_in).log_softmax(-1)
+    hard = -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean()
+    assert_close(train.loss_of(model, batch), hard)
+    assert_close(train.loss_of(model, batch, 0.1), 0.9 * hard - 0.1 * log_p.mean())
+
+
+def test_pads_do_not_change_the_loss(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a loss that is smaller the more pads there are."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    tgt_out = torch.randint(4, V, tgt_in.shape)
+    padded = Batch(*(F.pad(t, (0, 3)) for t in (src, src_mask, tgt_in, tgt_out)))
+    for smoothing in (0.0, 0.1):
+        loss = train.loss_of(model, Batch(src, src_mask, tgt_in, tgt_out), smoothing)
+        assert_close(train.loss_of(model, padded, smoothing), loss)
+
+
+# -------------------------------------------------------------------------------------- evaluate
+
+
+@torch.no_grad()
+def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
+    """Keeps out rows in the order of the batches, pads that are scored, and a lost EOS."""
+    model, examples = tiny(name), draw_examples(12, 12)
+    for row, example in zip(evaluate.teacher_forced(model, examples), examples, strict=True):
+        src = torch.tensor([list(example.src)])
+        state = model.encode(src, torch.ones_like(src).bool())
+        nats, n_right = 0.0, 0
+        for before, token in itertools.pairwise([BOS, *example.tgt]):
+            logits, state = model.step(torch.tensor([before]), state)
+            nats -= logits.log_softmax(-1)[0, token].item()
+            n_right += logits.argmax().item() == token
+        assert row["nats"] == pytest.approx(nats)
+        assert (row["n_tokens"], row["n_right"]) == (len(example.tgt), n_right)
+
+
+def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
+    """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
+    model, examples = tiny(name), draw_examples(12, 9)
+    max_len = 2 * max(len(e.src) for e in examples) + 10
+    max_len = min(max_len, model.max_target(max(len(e.src) for e in examples)))
+    for width in (1, 2):
+        found = evaluate.free_running(model, examples, width)
+        for example, written in zip(examples, found, strict=True):
+            src, src_mask, *_ = collate([example])
+            assert decode.beam(model, src, src_mask, max_len, width) == [written]
+
+
+@pytest.mark.parametrize(
+    ("hyp", "tgt", "n_same", "n_places", "exact"),
+    [
+        ([4, 5, 6], [4, 5, 6, EOS], 3, 3, True),
+        ([4, 6, 5], [4, 5, 6, EOS], 1, 3, False),
+        ([4, 5, 6, 7], [4, 5, 6, EOS], 3, 4, False),
+        ([4], [4, 5, 6, EOS], 1, 3, False),
+        ([], [4, EOS], 0, 1, False),
+    ],
+)
+def test_places_are_compared(
+    hyp: list[int], tgt: list[int], n_same: int, n_places: int, exact: bool
+) -> None:
+    """Keeps out full marks for a text that is too long or too short."""
+    row = {"n_same": n_same, "n_places": n_places, "exact": exact}
+    assert evaluate.compare_tokens(hyp, tgt) == row
+
+
+def test_a_ratio_is_one_of_sums() -> None:
+    """Keeps out a mean of ratios: (1 + 9) / (1 + 3) = 2.5, and the draws hold 1/1 … 9/3."""
+    rows = [{"nats": 1.0, "n_tokens": 1}, {"nats": 9.0, "n_tokens": 3}]
+    found = evaluate.ratio(rows, "nats", lambda row: row["n_tokens"], 1.0)
+    assert found == {"value": 2.5, "low": 1.0, "high": 3.0}
+    assert evaluate.ratio(rows, "nats", lambda row: row["n_tokens"], 2.0)["value"] == 5.0
+
+
+def test_intervals_cover() -> None:
+    """Keeps out intervals that are too narrow or too wide: 95 % of them must hold the truth."""
+    rng, n_trials, n = np.random.default_rng(1), 60, 50
+    covered, widths = 0, []
+    for _ in range(n_trials):
+        rows = [{"nats": x} for x in rng.normal(3.0, 1.0, n)]
+        found = evaluate.ratio(rows, "nats", lambda row: 1.0, 1.0)
+        covered += found["low"] <= 3.0 <= found["high"]
+        widths.append(found["high"] - found["low"])
+    assert 0.85 <= covered / n_trials <= 1.0
+    assert np.mean(widths) == pytest.approx(2 * 1.96 / math.sqrt(n), rel=0.1)
+
+
+def scored_rows(n: int = 12, seed: int = 1) -> list[dict[str, Any]]:
+    """Make rows as a comparison makes them; a third of the hypotheses is nonsense."""
+    rng = random.Random(seed)
+    rows = []
+    for i in range(n):
+        ref = [rng.choice(("alte", "Hund", "sieht", "den", "Baum")) for _ in range(4 + i % 5)]
+        hyp = ["xyz"] if i % 3 == 0 else [w if rng.random() < 0.8 else "der" for w in ref]
+        tgt = list(range(len(ref)))
+        rows.append(
+            {
+                "set": "length", "x": len(ref), "nats": 2.0 * len(ref), "n_tokens": len(ref) + 1,
+                "n_right": 2, "n_bytes": 1 + len(" ".join(ref)), "ref": " ".join(ref),
+                "hyp": " ".join(hyp), **evaluate.compare_tokens(tgt[: len(hyp)], tgt),
+            }
+        )  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("score", ["bleu", "chrf"])
+def test_scores_are_sacrebleus(score: str) -> None:
+    """Keeps out a BLEU of our own, and an interval around another number."""
+    rows = scored_rows()
+    hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
+    theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
+    found = evaluate.scores(rows)[score]
+    assert found["value"] == pytest.approx(theirs, rel=1e-12)
+    assert found["low"] < theirs < found["high"]
+
+
+def test_nonsense_has_a_score() -> None:
+    """Keeps out an error where some draws of the bootstrap score nothing at all."""
+    rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows(4))]
+    found = evaluate.scores(rows)["chrf"]
+    assert found["low"] == 0.0 < found["value"] < found["high"]
+    nothing = evaluate.scores([row | {"hyp": ""} for row in rows])
+    for score in ("bleu", "chrf"):
+        assert nothing[score] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_bits_per_byte() -> None:
+    """Keeps out nats for bits and tokens for bytes: 8 ln 2 nats over 4 bytes are 2 bits each."""
+    row = {"nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_right": 1, "exact": False}
+    found = evaluate.scores([row, row])
+    assert found["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
+    assert found["nats"]["value"] == pytest.approx(4 * math.log(2))
+    assert found["token_accuracy"]["value"] == 50.0
+    assert "bleu" not in found
+
+
+def test_bins_hold_their_ends() -> None:
+    """Keeps out a sentence between two bins or in both; empty bins are no bins of zero."""
+    rows = scored_rows(30)
+    bins = [(1, 3), (4, 5), (6, 8), (9, 99)]
+    table = evaluate.by_bin(rows, bins)
+    assert [(b["low"], b["high"], b["n"]) for b in table] == [(4, 5, 12), (6, 8, 18)]
+    own = [row for row in rows if row["x"] in (4, 5)]
+    assert {k: table[0][k] for k in evaluate.scores(own)} == evaluate.scores(own)
+
+
+def test_scores_can_be_written() -> None:
+    """Keeps out numpy's numbers and nan, which are not JSON."""
+    table = evaluate.by_bin(scored_rows(), [(4, 5), (6, 9)])
+    assert json.loads(json.dumps(table, allow_nan=False)) == table
+    scores = [cell for part in table for cell in part.values() if isinstance(cell, dict)]
+    assert {type(x) for cell in scores for x in cell.values()} == {float}
+
+
+def test_signatures_name_the_version() -> None:
+    """Keeps out a BLEU that cannot be compared: tokenizer and version are part of the number."""
+    found = evaluate.signatures()
+    assert all(sacrebleu.__version__ in signature for signature in found.values())
+    assert "tok:13a" in found["bleu"]
+
+
+def test_the_state_grows_where_a_model_attends(name: str, fresh: Tiny) -> None:
+    """Keeps out a size of State that is not the one handed over: flat, or linear in S."""
+    sizes = evaluate.state_bytes(fresh(name, **{"n_positions": 300} if name == "gpt" else {}))
+    S, n_bytes = map(np.array, zip(*sizes, strict=True))
+    assert S.tolist() == [8, 16, 32, 64, 128, 256]
+    slopes = np.diff(n_bytes) / np.diff(S)
+    assert np.ptp(slopes) == 0.0
+    assert (slopes > 0).all() if name in ATTENDING else (slopes == 0).all()
+
+
+def test_the_state_ends_with_the_positions(fresh: Tiny) -> None:
+    """Keeps out an error for a GPT that cannot read 256 tokens."""
+    assert [n for n, _ in evaluate.state_bytes(fresh("gpt", n_positions=32))] == [8, 16]
+
+
+# ---------------------------------------------------------------------------- checkpoint, record
+
+
+def entry(name: str) -> dict[str, Any]:
+    """Return what a record says of the tiny model."""
+    return {"model": name, "model_config": {"vocab_size": V, **TINY[name]}}
+
+
+def test_weights_come_back(name: str, fresh: Tiny, pairs: Pairs, tmp_path: Path) -> None:
+    """Keeps out a parameter that is not saved, and dropout in a model that was read."""
+    model, path = fresh(name), tmp_path / "run.safetensors"
+    checkpoint.save(path, model.state_dict())
+    again = checkpoint.load(entry(name), path)
+    assert not again.training
+    assert torch.equal(model(*pairs), again(*pairs))
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_weights_must_be_there_and_fit(fresh: Tiny, tmp_path: Path) -> None:
+    """Keeps out a traceback for results without weights, for others' weights, for a broken file."""
+    path = tmp_path / "run.safetensors"
+    with pytest.raises(ValueError, match="not here; train it again"):
+        checkpoint.load(entry("gpt"), path)
+    checkpoint.save(path, fresh("bahdanau").state_dict())
+    with pytest.raises(ValueError, match="does not fit its record"):
+        checkpoint.load(entry("gpt"), path)
+    checkpoint.save(path, fresh("gpt").state_dict())
+    with pytest.raises(ValueError, match="does not fit its record"):
+        checkpoint.load({**entry("gpt"), "model_config": {"vocab_size": V, "n_wings": 2}}, path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="does not fit its record"):
+        checkpoint.load(entry("gpt"), path)
+
+
+def test_a_record_comes_back(tmp_path: Path) -> None:
+    """Keeps out a record before its hypotheses are there, and letters written as escapes."""
+    path, kept = tmp_path / "gpt-seed1.json", {"schema": record.SCHEMA, "x": [1, 2.5, None, "ä"]}
+
+    def rows() -> Iterator[dict[str, str]]:
+        assert not path.exists()
+        yield {"hyp": "Bär"}
+        yield {"hyp": "a\u2028b"}
+
+    record.save(path, kept, rows())
+    assert record.load(path) == kept
+    lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")
+    assert [json.loads(line)["hyp"] for line in lines[:-1]] == ["Bär", "a\u2028b"]
+    assert "Bär" in lines[0]
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == [".json", ".jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "no such record; name a RUN"),
+        (b"{", "is no record: "),
+        (b"\xff\xfe", "is no record: "),
+        (b"[1]", "no record of this version"),
+        (b'{"schema": "seqmodels.record/0"}', "no record of this version"),
+        (b'{"kind": "bytes"}', "no record of this version"),
+    ],
+)
+def test_what_is_no_record_is_said(content: bytes | None, fault: str, tmp_path: Path) -> None:
+    """Keeps out a KeyError for a file of another kind or another version."""
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=fault):
+        record.load(path)
+
+
+def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another project's commit: a copy installed inside its clone is not its file."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    copy = tmp_path / "venv" / "record.py"
+    copy.parent.mkdir()
+    copy.write_text("")
+    monkeypatch.setattr(record, "__file__", str(copy))
+    assert record.commit() is None
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "theirs.txt").write_text("")
+    for command in (["init", "-q"], ["add", "theirs.txt"], ["commit", "-qm", "theirs"]):
+        subprocess.run([*git, *command], check=True)
+    assert record.commit() is None
+    for command in (["add", "."], ["commit", "-qm", "ours"]):
+        subprocess.run([*git, *command], check=True)
+    clean = record.commit() or ""
+    assert len(clean) == 40
+    copy.write_text("changed")
+    assert record.commit() == f"{clean}+"
+
+
+def test_outside_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out an error where git is not installed."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert record.commit() is None
+
+
+# --------------------------------------------------------------------------------------- compare
+
+RECIPES = {
+    "translation": translation.RECIPES,
+    "recall": recall.RECIPES,
+    "next_token": next_token.RECIPES,
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "vocab_size", "n_parameters"),
+    [
+        ("recall", 71, 500_000),
+        ("translation", 900, 1_000_000),
+        ("next_token", 350, 1_000_000),
+        ("next_token", 2_000, 1_500_000),
+        ("translation", 4_000, 3_000_000),
+    ],
+)
+def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_parameters: int) -> None:
+    """Keeps out a comparison of a large model with a small one: every task's recipes, to 5 %."""
+    sizes = compare.fit_width(name, vocab_size, n_parameters, **RECIPES[task][name].sizes)
+    with torch.device("meta"):
+        n = compare.count_parameters(build(name, vocab_size, **sizes))
+    assert abs(n / n_parameters - 1) <= 0.05
+
+
+def test_a_size_that_cannot_be_is_said(name: str) -> None:
+    """Keeps out a model that is silently larger than the others: embeddings alone are too many."""
+    sizes = RECIPES["translation"][name].sizes
+    with pytest.raises(ValueError, match=f"{name} has no width within 5 % of 100,000"):
+        compare.fit_width(name, 50_000, 100_000, **sizes)
+
+
+TOKENIZER = text.Words([*"abcdefg"])
+
+
+def toy(**changes: Any) -> compare.Task:
+    """Return a task that takes no time: say the letters again."""
+    rng = random.Random(1)
+
+    def draw(n: int) -> Example:
+        src = TOKENIZER.encode(" ".join(rng.choice("abcdefg") for _ in range(n)))
+        return Example(src, [*src, EOS])
+
+    examples = [draw(2 + i % 7) for i in range(60)]
+    test = examples[:12]
+    recurrent = {"d_embed": 8, "d_maxout": 8}
+    sizes: dict[str, dict[str, Any]] = {
+        "rnn_encdec": recurrent,
+        "bahdanau": recurrent | {"d_align": 8},
+        "lstm_seq2seq": {"d_embed": 8, "n_layers": 1},
+        "transformer": {"d_ff": 32, "n_heads": 2, "n_layers": 1},
+        "gpt": {"n_heads": 2, "n_layers": 2, "n_positions": 64},
+    }
+    scored = compare.TestSet(
+        name="length", axis="source length (letters)", headline="accuracy", examples=test,
+        x=[len(e.src) for e in test], bins=[(1, 4), (5, 9)], trained_to=8,
+    )  # fmt: skip
+    fields = {
+        "name": "again",
+        "data": {"name": "letters", "sha256": "0" * 64, "n_train": 48, "n_test": 12},
+        "tokenizer": TOKENIZER,
+        "train": examples[12:],
+        "valid": test,
+        "tests": [scored],
+        "recipes": {name: compare.Recipe(sizes[name], 1e-2) for name in MODELS},
+        "training": {"tokens": 200, "batch_tokens": 100, "n_validations": 2},
+        "n_parameters": 400_000,
+        "shown": compare.Shown(test[3], [(0, 0)]),
+    }
+    return compare.Task(**fields | changes)
+
+
+def flags(out: Path, **changes: Any) -> argparse.Namespace:
+    """Return the parsed flags of a task."""
+    given = {"models": list(MODELS), "seeds": [1], "rate": None, "device": "cpu", "size": "smoke"}
+    return argparse.Namespace(out=out, **given | changes)
+
+
+def named_files(folder: Path) -> dict[str, int]:
+    """Return when each record, its rows and its weights were last written."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("*-seed*")}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the toy comparison of all five models."""
+    out = tmp_path_factory.mktemp("compared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
+        compare.compare(toy(), flags(out))
+    return out
+
+
+@pytest.fixture
+def copied(compared: Path, tmp_path: Path) -> Path:
+    """Copy the comparison, times included, to be changed."""
+    return Path(shutil.copytree(compared, tmp_path / "copied"))
+
+
+def test_a_record_says_all(name: str, compared: Path) -> None:
+    """Keeps out a result that nobody can check or draw: what ran, on what, with which result."""
+    made = record.load(compared / f"{name}-seed1.json")
+    assert not [field for field in plot.FIELDS if plot._fault(made, field)]
+    assert (made["task"], made["model"], made["seed"], made["beam"]) == ("again", name, 1, 1)
+    with torch.device("meta"):
+        model = build(name, **made["model_config"])
+    assert made["n_parameters"] == compare.count_parameters(model)
+    assert abs(made["n_parameters"] / 400_000 - 1) <= 0.05
+    assert train.TrainConfig(**made["train_config"]).tokens == 200
+    assert made["data"] == toy().data
+    where = made["provenance"]
+    assert where.keys() >= {"date", "commit", "versions", "system", "device", "threads"}
+    assert where["versions"]["torch"] == torch.__version__
+    assert {"python", "numpy", "sacrebleu"} <= where["versions"].keys()
+    assert where["device"]
+    assert [p["tokens"] for p in made["curve"]] == sorted(p["tokens"] for p in made["curve"])
+    assert {"step", "seconds", "train_nats", "valid_nats", "valid_accuracy"} < {*made["curve"][0]}
+    assert min(made["speed"].values()) > 0
+    assert made["peak_memory_bytes"] > 1e6
+    assert made["train_s"] > 0 < made["evaluate_s"]
+    assert made["signatures"].keys() == {"bleu", "chrf"}
+    assert [n for n, _ in made["state_bytes"]][:3] == [8, 16, 32]
+
+
+def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> None:
+    """Keeps out a table by length without counts, or without one of the two kinds of score."""
+    path = compared / f"{name}-seed1.json"
+    (test,) = record.load(path)["tests"]
+    kinds = {"nats", "bits_per_byte", "token_accuracy", "exact", "accuracy", "bleu", "chrf"}
+    assert test["overall"].keys() == kinds
+    assert [(b["low"], b["high"], b["n"]) for b in test["bins"]] == [(1, 4, 6), (5, 9, 6)]
+    assert all(b.keys() > kinds for b in test["bins"])
+    rows = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
+    assert len(rows) == 12
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
+        assert evaluate.scores(rows) == test["overall"]  # the rows are enough to score again
+
+
+def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
+    """Keeps out a heat map of a model that does not attend, and one with EOS in it."""
+    kept, example = record.load(compared / f"{name}-seed1.json")["alignment"], toy().shown.example
+    assert (kept is not None) == (name in ATTENDING)
+    if kept:
+        assert kept["src"] == kept["tgt"] == TOKENIZER.tokens(example.src)
+        assert np.shape(kept["alpha"]) == (len(kept["tgt"]), len(kept["src"]))
+        assert kept["gold"] == [[0, 0]]
+
+
+def test_a_run_can_be_used_again(name: str, compared: Path) -> None:
+    """Keeps out weights or a tokenizer that are not those of the record."""
+    path = compared / f"{name}-seed1.json"
+    made = record.load(path)
+    model = checkpoint.load(made, path.with_suffix(".safetensors"))
+    found = train.validate(model, toy().valid, "cpu")
+    best = min(point["valid_nats"] for point in made["curve"])
+    assert found["valid_nats"] == pytest.approx(best, rel=1e-6)
+    assert text.load(compared / "tokenizer.json").labels == TOKENIZER.labels
+
+
+def test_what_is_recorded_is_not_trained_again(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out hours of training for a figure: a second call only draws."""
+    before = named_files(copied)
+    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained again"))
+    (copied / "tables.md").unlink()
+    compare.compare(toy(), flags(copied))
+    assert named_files(copied) == before
+    assert (copied / "tables.md").exists()
+    assert capsys.readouterr().out.count("recorded in") == 5
+
+
+def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a comparison that starts anew after it was stopped."""
+    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    before = named_files(copied)
+    for path in copied.glob("gpt-seed1.json*"):
+        path.unlink()
+    compare.compare(toy(), flags(copied))
+    after = named_files(copied)
+    assert {name for name in after if after[name] != before[name]} == {
+        "gpt-seed1.json", "gpt-seed1.jsonl", "gpt-seed1.safetensors",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "fault"),
+    [
+        ({"data": {**toy().data, "sha256": "1" * 64}}, {}, "data.sha256 was 000.*, is 111"),
+        ({"data": {**toy().data, "name": "b→a"}}, {}, "data.name was letters, is b→a"),
+        ({"training": {**toy().training, "tokens": 300}}, {}, "tokens was 200, is 300"),
+        ({"beam": 5}, {}, "beam was 1, is 5"),
+        ({"n_parameters": 500_000}, {}, "d_model was "),
+        ({}, {"rate": 0.5}, "rate was 0.01, is 0.5"),
+    ],
+)
+def test_other_settings_need_another_folder(
+    changes: dict[str, Any], given: dict[str, Any], fault: str, copied: Path
+) -> None:
+    """Keeps out old results under new settings."""
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    with pytest.raises(ValueError, match=f"{fault}.*choose another --out"):
+        compare.compare(toy(**changes), flags(copied, **given))
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_a_folder_holds_one_experiment(copied: Path) -> None:
+    """Keeps out a tokenizer that is taken from under the weights of another run."""
+    for path in copied.glob("rnn_encdec-seed1*"):
+        path.unlink()
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    other = toy(tokenizer=text.Words([*"gfedcba"]), data={"name": "letters", "sha256": "1" * 64})
+    with pytest.raises(ValueError, match=r"data\.sha256 was 000.*choose another --out"):
+        compare.compare(other, flags(copied, models=["rnn_encdec"]))
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_all_is_checked_before_anything_is_trained(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out an error after an hour of training that could be known before it."""
+    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained"))
+    for path in copied.glob("rnn_encdec-seed1*"):
+        path.unlink()
+    with pytest.raises(ValueError, match=r"gpt-seed1.* was made with other settings"):
+        compare.compare(toy(), flags(copied, models=["rnn_encdec", "gpt"], rate=0.5))
+
+
+def test_records_of_another_version_are_left_alone(copied: Path) -> None:
+    """Keeps out an old record that is overwritten or read as if it were new."""
+    path = copied / "gpt-seed1.json"
+    old = json.dumps(json.loads(path.read_text()) | {"schema": "seqmodels.record/0"})
+    path.write_text(old)
+    with pytest.raises(ValueError, match="no record of this version"):
+        compare.compare(toy(), flags(copied))
+    assert path.read_text() == old

@@ -1,0 +1,394 @@
+"""The tasks: each runs end to end at toy size, and asks what it says it asks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from seqmodels import BOS, EOS, MODELS, build, compare, evaluate, plot, record, text
+from seqmodels.compare import count_parameters
+from tasks import next_token, recall, translation
+
+ATTENDING = {"bahdanau", "transformer", "gpt"}
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs a task's command at toy size and returns its exit code."""
+    toy = {"n_train": 60, "n_valid": 6}
+    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    monkeypatch.setitem(recall.SIZES, "smoke", toy | {
+        "per_length": 2, "trained_to": 8, "tested_to": 16,
+    })  # fmt: skip
+    monkeypatch.setitem(translation.SIZES, "smoke", toy | {"tested_to": 20, "per_bin": 3})
+    monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"tested_to": 32, "per_distance": 4})
+
+    def main(task: ModuleType, *flags: object) -> int:
+        given = ["--size", "smoke", "--tokens", "200", "--device", "cpu", *map(str, flags)]
+        monkeypatch.setattr(sys, "argv", [task.__name__, *given])
+        with pytest.raises(SystemExit) as stopped:
+            task.main()
+        return stopped.value.code
+
+    return main
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the time of the figures where a test does not look at them."""
+    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
+
+
+def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
+    """Check all that a task leaves behind; return the records."""
+    records = plot.load_records(folder)
+    assert {r["model"] for r in records} == set(models)
+    for made in records:
+        path = folder / f"{made['model']}-seed{made['seed']}.json"
+        assert record.load(path) == made
+        lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+        rows = [json.loads(line) for line in lines]
+        for test in made["tests"]:
+            own = [row for row in rows if row["set"] == test["name"]]
+            assert sum(b["n"] for b in test["bins"]) == len(own) > 0
+            assert test["headline"] in test["overall"]
+        assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
+        assert len(made["data"]["sha256"]) == 64
+        assert (made["alignment"] is not None) <= (made["model"] in ATTENDING)
+    figures = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
+    figures += ["alignment"] * any(r["alignment"] for r in records)
+    for name in figures:
+        assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    table = (folder / "tables.md").read_text(encoding="utf-8")
+    assert all(plot.LOOKS[model].label in table for model in models)
+    assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
+    n_tokens = text.load(folder / "tokenizer.json").vocab_size
+    assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
+    return records
+
+
+# ----------------------------------------------------------------------------------- end to end
+
+
+def test_recall_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a model that the harness cannot train, search, score or draw."""
+    assert run(recall, "--out", tmp_path) == 0
+    records = check_folder(tmp_path, list(MODELS))
+    assert [test["name"] for test in records[0]["tests"]] == list(recall.KINDS)
+    assert {r["model"] for r in records if r["alignment"]} == ATTENDING
+    sizes = [r["n_parameters"] for r in records]
+    assert max(sizes) / min(sizes) < 1.1
+
+
+def test_translation_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a grammar whose lengths, words or gold links do not fit the harness."""
+    assert run(translation, "--models", "bahdanau", "rnn_encdec", "--out", tmp_path) == 0
+    records = check_folder(tmp_path, ["bahdanau", "rnn_encdec"])
+    (test,) = records[0]["tests"]
+    assert [(b["low"], b["n"]) for b in test["bins"]] == [(1, 3), (11, 3)]
+    attending = next(r for r in records if r["alignment"])["alignment"]
+    assert attending["gold"]
+    for s, t in attending["gold"]:
+        assert 0 <= s < len(attending["src"])
+        assert 0 <= t < len(attending["tgt"])
+    assert "<unk>" not in str(attending)
+    assert text.SPECIALS[3] not in "".join(attending["src"] + attending["tgt"])
+
+
+def test_next_token_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a task without free-running scores breaking the record or the figures."""
+    flags = "--models", "gpt", "lstm_seq2seq", "--context", 20, "--out", tmp_path
+    assert run(next_token, *flags) == 0
+    records = check_folder(tmp_path, ["gpt", "lstm_seq2seq"])
+    context, distance = records[0]["tests"]
+    assert [b["low"] for b in context["bins"]] == [0, 8, 16, 20]
+    assert len({b["n"] for b in context["bins"]}) == 1
+    assert [b["low"] for b in distance["bins"]] == [8, 16, 32]
+    assert records[0]["data"]["context"] == 20
+    assert "bleu" not in context["overall"]
+
+
+@pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("size", ["smoke", "laptop"])
+def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
+    """Keeps out a size whose test has no example, whose GPT has too few positions, or no width."""
+    sizes = task.SIZES[size]
+    few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in sizes.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(task.SIZES, size, few)
+        given = argparse.Namespace(size=size, tokens=None, context=128, data=None)
+        made = task.embedded(given)
+    longest = 0
+    for examples in (made.train, made.valid, *(test.examples for test in made.tests)):
+        assert examples
+        longest = max(longest, *(len(e.src) + len(e.tgt) for e in examples))
+    assert longest <= made.recipes["gpt"].sizes["n_positions"]
+    assert made.recipes.keys() == MODELS.keys()
+    assert [compare.model_sizes(name, made)["vocab_size"] for name in MODELS]  # a width for each
+    for test in made.tests:
+        assert len(test.x) == len(test.examples)
+        assert all(any(low <= x <= high for low, high in test.bins) for x in test.x)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_one_seed_gives_one_result(run: Run, tmp_path: Path) -> None:
+    """Keeps out chance: the same command writes the same hypotheses, byte by byte."""
+    models = ["transformer", "rnn_encdec"]
+    for out in ("one", "two"):
+        assert run(recall, "--models", *models, "--out", tmp_path / out, "--seeds", 3) == 0
+    for name in models:
+        one, two = (tmp_path / out / f"{name}-seed3.json" for out in ("one", "two"))
+        assert one.with_suffix(".jsonl").read_bytes() == two.with_suffix(".jsonl").read_bytes()
+        first, second = record.load(one), record.load(two)
+        for key in ("tests", "alignment", "model_config", "train_config", "data", "n_parameters"):
+            assert first[key] == second[key]
+        timeless = [[p | {"seconds": 0} for p in r["curve"]] for r in (first, second)]
+        assert timeless[0] == timeless[1]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_seeds_differ(run: Run, tmp_path: Path) -> None:
+    """Keeps out several seeds that are the same run, and a spread of zero."""
+    flags = "--models", "rnn_encdec", "--seeds", 1, 2, "--out", tmp_path
+    assert run(recall, *flags) == 0
+    one, two = plot.load_records(tmp_path)
+    assert (one["seed"], two["seed"]) == (1, 2)
+    assert one["data"] == two["data"]
+    assert one["tests"][0]["overall"]["nats"] != two["tests"][0]["overall"]["nats"]
+
+
+# ---------------------------------------------------------------------------------- your own data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Write a parallel corpus in two languages that nobody speaks."""
+    rng, made = random.Random(1), tmp_path / "spoken"
+    made.mkdir()
+    words = {"ka": "kata", "lo": "lorin", "mi": "mi", "so": "soo"}
+    for split, n in (("train", 80), ("valid", 8), ("test", 9)):
+        lines = [[rng.choice([*words]) for _ in range(rng.randint(2, 15))] for _ in range(n)]
+        for code, said in (("qaa", lines), ("qab", [[words[w] for w in line] for line in lines])):
+            rows = "".join(" ".join(line) + "\n" for line in said)
+            (made / f"{split}.{code}").write_text(rows, encoding="utf-8")
+    return made
+
+
+def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path) -> None:
+    """Keeps out languages that must be known, and counts that do not show what was left out."""
+    with (folder / "train.qaa").open("a") as src, (folder / "train.qab").open("a") as tgt:
+        src.write("\n" + "ka " * 900 + "\n")
+        tgt.write("kata\nkata\n")
+    flags = "--data", folder, "--models", "gpt", "lstm_seq2seq", "--out", tmp_path / "out"
+    assert run(translation, *flags) == 0
+    made, _ = check_folder(tmp_path / "out", ["gpt", "lstm_seq2seq"])
+    assert made["data"]["name"] == "spoken qaa→qab"
+    counts = {k: n for k, n in made["data"].items() if k.startswith("n_")}
+    assert counts == {
+        "n_train": 80, "n_valid": 8, "n_test": 9,
+        "n_too_long_train": 1, "n_too_long_valid": 0,
+        "n_blank_train": 1, "n_blank_valid": 0, "n_blank_test": 0, "n_test_sources_in_train": 0,
+    }  # fmt: skip
+    assert made["beam"] == 5
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_other_direction_is_another_experiment(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out one direction's scores under the other's name: both read the same files."""
+    flags = "--data", folder, "--models", "gpt", "--out", tmp_path / "out"
+    assert run(translation, *flags) == 0
+    assert run(translation, *flags, "--source", "qab") == 2
+    assert "data.name was spoken qaa→qab, is spoken qab→qaa" in capsys.readouterr().err
+
+
+def test_long_targets_have_positions(folder: Path) -> None:
+    """Keeps out a GPT that cannot hold what it was given: targets many times the source."""
+    for split in ("train", "valid", "test"):
+        n = len((folder / f"{split}.qaa").read_text().splitlines())
+        (folder / f"{split}.qaa").write_text("ka\n" * n)
+    given = argparse.Namespace(data=folder, source=None, tokens=1, size="smoke")
+    made = translation.from_folder(given)
+    examples = [*made.train, *made.valid, *made.tests[0].examples]
+    longest = max(len(e.src) + len(e.tgt) for e in examples)
+    assert longest <= made.recipes["gpt"].sizes["n_positions"]
+
+
+def test_your_own_text(run: Run, tmp_path: Path) -> None:
+    """Keeps out a text that must be English, in lines, or long."""
+    rng = random.Random(1)
+    said = " ".join(rng.choice(("čau", "světe", "jak", "se", "máš", "\n")) for _ in range(6000))
+    (tmp_path / "mine.txt").write_text(said, encoding="utf-8")
+    flags = "--data", tmp_path / "mine.txt", "--context", 8, "--models", "gpt"
+    assert run(next_token, *flags, "--out", tmp_path / "out") == 0
+    (made,) = check_folder(tmp_path / "out", ["gpt"])
+    assert made["data"]["name"] == "mine.txt"
+    assert made["data"]["tokenizer"].startswith("BPE")
+    assert [b["low"] for b in made["tests"][0]["bins"]] == [0, 8]
+
+
+# ----------------------------------------------------------------------------------------- recall
+
+
+def answer(source: str) -> str:
+    """Answer as a person would."""
+    kind, *symbols = source.split()
+    if kind == "recall":
+        *pairs, question = symbols
+        keys = pairs[0::2]
+        return pairs[2 * keys.index(question) + 1]
+    return " ".join(symbols if kind == "copy" else reversed(symbols))
+
+
+def test_answers_by_hand() -> None:
+    """Keeps out a checker below that is as wrong as what it checks."""
+    assert answer("copy ba du fe") == "ba du fe"
+    assert answer("reverse ba du fe") == "fe du ba"
+    assert answer("recall ba du fe gi fe") == "gi"
+
+
+@pytest.mark.parametrize("kind", recall.KINDS)
+def test_recall_is_answered(kind: str) -> None:
+    """Keeps out a target that the source does not fix, or a question that is always the same."""
+    rng, asked = random.Random(2), set()
+    for n in (4, 6, 8, 32, 128) * 20:
+        pair = recall.draw(rng, kind, n)
+        words = pair.src.split()
+        assert words[0] == kind
+        assert len(words) == n + (2 if kind == "recall" else 1)
+        assert pair.tgt == answer(pair.src)
+        assert recall.n_symbols(pair) == n
+        assert {*words[1:], *pair.tgt.split()} <= set(recall.SYMBOLS)
+        if kind == "recall":
+            keys = words[1:-1:2]
+            assert len(set(keys)) == len(keys) == n // 2
+            asked.add(keys.index(words[-1]) / len(keys))
+    assert kind != "recall" or len(asked) > 10
+
+
+def test_recall_tests_exact_lengths() -> None:
+    """Keeps out a test set whose bins do not hold the lengths that they name."""
+    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
+    size = recall.SIZES["smoke"]
+    assert len(set(recall.SYMBOLS)) == len(recall.SYMBOLS) >= max(recall.LENGTHS) // 2
+    for kind, test in zip(recall.KINDS, made.tests, strict=True):
+        assert test.name == kind
+        lengths = [n for n in recall.LENGTHS if n <= size["tested_to"]]
+        assert sorted(test.x) == sorted(lengths * size["per_length"])
+        extra = 2 if kind == "recall" else 1
+        assert [len(e.src) - extra for e in test.examples] == test.x
+        assert test.trained_to == size["trained_to"]
+    assert max(len(e.src) for e in made.train) <= size["trained_to"] + 2
+    assert all(e.tgt[-1] == EOS for e in made.train)
+
+
+def test_the_shown_example_is_linked() -> None:
+    """Keeps out gold links of another example: word i of a reversal comes from the end."""
+    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
+    example, links = made.shown
+    assert len(links) == len(example.tgt) - 1
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
+
+
+# ------------------------------------------------------------------------------------- next token
+
+
+@pytest.mark.parametrize("context", [0, 1, 8, 40, 68, 500])
+def test_a_window_is_consecutive(context: int) -> None:
+    """Keeps out a gap or an overlap between what is read and what is asked."""
+    tokens = list(range(100, 200))
+    src, tgt = next_token.window(tokens, context)
+    assert tgt == tokens[-next_token.CONTINUATION :]
+    read = [] if src == [BOS] else src
+    assert [*read, *tgt] == tokens[-len(read) - len(tgt) :]
+    assert len(read) == min(context, 68)
+    assert (src == [BOS]) == (context == 0)
+
+
+def test_short_texts_are_halved() -> None:
+    """Keeps out a target without context where a story is short."""
+    assert next_token.window([4, 5, 6, 7, 8], 100) == ([4, 5, 6], [7, 8])
+
+
+def test_contexts_double() -> None:
+    """Keeps out a point twice, and one that is longer than asked."""
+    assert next_token.contexts(0) == [0]
+    assert next_token.contexts(8) == [0, 8]
+    assert next_token.contexts(100) == [0, 8, 16, 32, 64, 100]
+    assert next_token.contexts(128) == [0, 8, 16, 32, 64, 128]
+
+
+def test_every_context_has_the_same_continuations() -> None:
+    """Keeps out a gain by context that is only an easier continuation."""
+    texts = [list(range(100 * i, 100 * i + 90)) for i in range(1, 6)]
+    test = next_token.context_test(texts, 40)
+    groups = [
+        [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.bins
+    ]
+    assert [low for low, _ in test.bins] == [0, 8, 16, 32, 40]
+    assert all([e.tgt for e in group] == [t[-32:] for t in texts] for group in groups)
+    for (k, _), (shorter, longer) in zip(test.bins[1:], pairwise(groups), strict=True):
+        for less, more, whole in zip(shorter, longer, texts, strict=True):
+            assert more.src == whole[-32 - k : -32]
+            assert less.src == [BOS] or less.src == more.src[-len(less.src) :]
+
+
+def test_half_of_the_windows_have_all_context() -> None:
+    """Keeps out training that never sees the context of the test, or no other; seeds count."""
+    texts = [list(range(72))] * 400
+    lengths = [len(e.src) for e in next_token.windows(texts, 40, seed=1)]
+    assert lengths != [len(e.src) for e in next_token.windows(texts, 40, seed=2)]
+    assert 0.4 < lengths.count(40) / 400 < 0.6
+    assert len(set(lengths)) > 30
+    assert all(e.src == [BOS] for e in next_token.windows(texts, 0, seed=1))
+
+
+@pytest.mark.parametrize("context", [0, 8, 40])
+def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
+    """Keeps out tokens that are never a target, and a test that training has seen."""
+    words = [f"{i:05d}" for i in range(6000)]
+    path = tmp_path / "counted.txt"
+    path.write_text(" ".join(words), encoding="utf-8")
+    made = next_token.from_file(argparse.Namespace(data=path, context=context, tokens=1, size=""))
+    said = [made.tokenizer.decode(e.tgt) for e in made.train]
+    whole = "".join(said)
+    assert all(len(e.tgt) == next_token.CONTINUATION for e in [*made.train, *made.valid])
+    assert whole in path.read_text()
+    assert len(whole) > 0.85 * path.stat().st_size
+    tested = "".join(made.tokenizer.decode([*e.src, *e.tgt]) for e in made.tests[0].examples)
+    assert min(int(w) for w in tested.split() if len(w) == 5) > 5600
+    assert max(int(w) for w in whole.split() if len(w) == 5) < 5400
+    n = next_token.CONTINUATION + max(context, 1)
+    assert n <= made.recipes["gpt"].sizes["n_positions"]
+
+
+def test_stories_need_their_word(run: Run) -> None:
+    """Keeps out a needed word that is cut from the wrong place of its story."""
+    made = next_token.embedded(argparse.Namespace(size="smoke", context=8, tokens=None))
+    distance = made.tests[1]
+    for example, x in zip(distance.examples, distance.x, strict=True):
+        words = made.tokenizer.decode(example.src).split()
+        (needed,) = made.tokenizer.decode(example.tgt).split()
+        assert needed in {w.strip(".,") for w in words}
+        assert len(words) > x
+
+
+def test_the_paper_sizes_are_not_built(run: Run) -> None:
+    """Keeps out a recipe that leaves a size to the paper: a laptop would train 100 M."""
+    for task, n in ((recall, 500_000), (translation, 1_000_000), (next_token, 1_000_000)):
+        for name, recipe in task.RECIPES.items():
+            model = build(name, 100, d_model=64, **recipe.sizes)
+            assert count_parameters(model) < n
