@@ -121,7 +121,7 @@ def parser(name: str, doc: str) -> Parser:
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda where there is one (default)")  # fmt: skip
     p.add_argument("--out", type=Path, metavar="DIR",
-                   help="folder of records and figures (default: runs/TASK-DATA-SIZE)")  # fmt: skip
+                   help="folder of records and figures (default: runs/TASK-SIZE)")  # fmt: skip
     return p
 
 
@@ -215,7 +215,8 @@ def evaluate(
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
         ref = task.tokenizer.decode(example.tgt)
         is_ended = EOS in example.tgt  # a text's end is counted as one byte
-        row |= {"set": test.name, "x": test.x[i], "n_bytes": len(ref.encode()) + is_ended}
+        n_bytes = task.tokenizer.n_bytes(example.tgt) + is_ended
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes}
         row |= {"src": task.tokenizer.decode(example.src), "ref": ref}
         if free is None:
             row["exact"] = row["n_right"] == row["n_tokens"]
@@ -326,7 +327,8 @@ def check_same(path: Path, now: Mapping[str, Any]) -> None:
 def compare(task: Task, args: argparse.Namespace) -> None:
     """Train every (seed, model) that has no record yet; then draw and print all that have one."""
     device = device_of(args.device)
-    out = args.out or Path("runs") / f"{task.name}-{task.data['name'].split()[0]}-{args.size}"
+    data = f"-{args.data.resolve().stem}" if args.data else ""
+    out = args.out or Path("runs") / f"{task.name}{data}-{args.size}"
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file; name a folder")
     out.mkdir(parents=True, exist_ok=True)

@@ -60,6 +60,10 @@ class Tokenizer(ABC):
         """Return one printable piece per id, specials included, for plots of alignments."""
         return [self.labels[i] for i in ids]
 
+    def n_bytes(self, ids: Sequence[int]) -> int:
+        """Count the bytes of UTF-8 that `ids` stand for."""
+        return len(self.decode(ids).encode())
+
     def save(self, path: str | Path) -> None:
         """Write the tokenizer as JSON; `load` reads it."""
         fields = json.dumps(self._fields(), ensure_ascii=False, indent=0)
@@ -117,6 +121,10 @@ class _ByteLevel(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of `ids`; � stands for bytes that are no UTF-8."""
         return b"".join(self._pieces[i] for i in ids).decode(errors="replace")
+
+    def n_bytes(self, ids: Sequence[int]) -> int:
+        """Count the bytes: a character that a window cuts counts by its part, not as a �."""
+        return sum(len(self._pieces[i]) for i in ids)
 
 
 class Bytes(_ByteLevel):

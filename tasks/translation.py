@@ -49,7 +49,7 @@ def n_words(pair: Pair) -> int:
     return len(pair.src.split())
 
 
-def length_test(test: Sequence[Pair], train: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
+def length_test(test: Sequence[Pair], tokenizer: Tokenizer, trained_to: int) -> TestSet:
     """Return the one test set: score against words in the source."""
     return TestSet(
         name="length",
@@ -58,7 +58,7 @@ def length_test(test: Sequence[Pair], train: Sequence[Pair], tokenizer: Tokenize
         examples=examples(test, tokenizer),
         x=[n_words(pair) for pair in test],
         bins=BINS,
-        trained_to=max(map(n_words, train)),
+        trained_to=trained_to,
     )
 
 
@@ -121,7 +121,7 @@ def embedded(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=examples(train, tokenizer),
         valid=examples(valid, tokenizer),
-        tests=[length_test(test, train, tokenizer)],
+        tests=[length_test(test, tokenizer, max(map(n_words, train)))],
         recipes=recipes(0.0, max(len(tokenizer.encode(pair.src)) for pair in test)),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=1_000_000,
@@ -144,6 +144,8 @@ def from_folder(args: argparse.Namespace) -> Task:
     counts: dict[str, Any] = {f"n_{split}": len(pairs) for split, pairs in kept.items()}
     counts |= {f"n_too_long_{split}": fits[split].count(False) for split in kept}
     counts |= {f"n_blank_{split}": n for split, n in corpus.n_dropped.items()}
+    pairs = zip(corpus.splits["train"], fits["train"], strict=True)
+    trained_to = max(n_words(pair) for pair, fit in pairs if fit)
     test = corpus.splits["test"]
     read = [*kept["train"], *kept["valid"], *encoded["test"]]
     show = min(range(len(test)), key=lambda i: abs(n_words(test[i]) - 16))
@@ -160,14 +162,14 @@ def from_folder(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=kept["train"],
         valid=kept["valid"],
-        tests=[length_test(test, corpus.splits["train"], tokenizer)],
+        tests=[length_test(test, tokenizer, trained_to)],
         recipes=recipes(0.1, max(max(len(e.src), len(e.tgt) // 2) for e in read)),
         training={
             "tokens": args.tokens or 3 * TOKENS[args.size],
-            "batch_tokens": 3_000,
+            "batch_tokens": 1_000,
             "label_smoothing": 0.1,
         },
-        n_parameters=3_000_000,
+        n_parameters=2_000_000,
         beam=5,
         shown=Shown(encoded["test"][show], None),
     )

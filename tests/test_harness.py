@@ -714,6 +714,7 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(record, "__file__", str(copy))
     assert record.commit() is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    git += ["-c", "commit.gpgsign=false"]
     (tmp_path / "theirs.txt").write_text("")
     for command in (["init", "-q"], ["add", "theirs.txt"], ["commit", "-qm", "theirs"]):
         subprocess.run([*git, *command], check=True)
@@ -892,6 +893,21 @@ def test_a_run_can_be_used_again(name: str, compared: Path) -> None:
     best = min(point["valid_nats"] for point in made["curve"])
     assert found["valid_nats"] == pytest.approx(best, rel=1e-6)
     assert text.load(compared / "tokenizer.json").labels == TOKENIZER.labels
+
+
+def test_bytes_are_those_of_the_text() -> None:
+    """Keeps out three bytes for each half of a letter: bits per byte would be too few."""
+    tokenizer = text.Bytes()
+    ids = tokenizer.encode("aä")
+    examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
+    test = compare.TestSet(
+        name="cut", axis="", headline="nats", examples=examples, x=[1] * 3, bins=[(1, 1)],
+        is_generated=False,
+    )  # fmt: skip
+    model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
+    rows, _ = compare.evaluate(model, toy(tokenizer=tokenizer), test, "cpu")
+    assert [row["n_bytes"] for row in rows] == [4, 2, 1]  # the end of a text counts as a byte
+    assert TOKENIZER.n_bytes(TOKENIZER.encode("a b c")) == 5
 
 
 def test_what_is_recorded_is_not_trained_again(
