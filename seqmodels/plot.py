@@ -431,7 +431,10 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
     cell = max(cell, min(0.2, (0.99 * WIDTH / n_columns - margin) / n_src))
     wide, tall = margin + cell * n_src, above + 0.4 + cell * n_tgt
     has_gold = any(a.get("gold") is not None for a in alignments.values())
-    caption = "Darker: more of the attention while that target word is written; a row sums to one. "
+    caption = (
+        "Darker: more of the attention while that target word is written; a row sums to one, "
+        "GPT's to less: the rest lies on the target. "
+    )
     caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
     title = "Alignments: target words (rows) look at source words (columns)"
     body = tall * math.ceil(len(alignments) / n_columns)

@@ -810,7 +810,7 @@ def toy(**changes: Any) -> compare.Task:
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
     """Return the parsed flags of a task."""
     given = {"models": list(MODELS), "seeds": [1], "rate": None, "device": "cpu", "size": "smoke"}
-    return argparse.Namespace(out=out, **given | changes)
+    return argparse.Namespace(out=out, data=None, **given | changes)
 
 
 def named_files(folder: Path) -> dict[str, int]:

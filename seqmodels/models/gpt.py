@@ -77,7 +77,7 @@ class State(NamedTuple):
     v: Float[Tensor, "B L H N K"]
     mask: Bool[Tensor, "B N"]
     alpha: Float[Tensor, "B S"]
-    """Last layer's weights over the source, mean of its heads; the rest lies on the target."""
+    """Weights over the source, mean of all layers' heads; the rest lies on the target."""
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -166,13 +166,14 @@ class GPT(SequenceModel):
             )
         causal = torch.ones_like(mask[0]).expand(n, -1).tril(mask.shape[1] - n)
         visible = causal & mask[:, None, None]
-        x, memory = self.dropout(self.tokens(text) + self.positions(position)), []
+        x = self.dropout(self.tokens(text) + self.positions(position))
+        memory, alphas = [], []
         for i, block in enumerate(self.blocks):
             x, k_v, alpha = block(x, (state.k[:, i], state.v[:, i]), visible)
             memory.append(k_v)
+            alphas.append(alpha[:, :, -1, : state.alpha.shape[1]].mean(1))
         k, v = (torch.stack(tensors, 1) for tensors in zip(*memory, strict=True))
-        alpha = alpha[:, :, -1, : state.alpha.shape[1]].mean(1)
-        return self.norm(x), State(k, v, mask, alpha)
+        return self.norm(x), State(k, v, mask, torch.stack(alphas, 1).mean(1))
 
     def empty(self, text: Int[Tensor, "B S"]) -> State:
         """Return the State before any token."""
