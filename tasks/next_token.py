@@ -33,7 +33,7 @@ SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 128, "per_distance": 6},
     "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
 }
-TOKENS = {"smoke": 15_000, "laptop": 1_500_000}
+TOKENS = {"smoke": 15_000, "laptop": 400_000}
 DISTANCE = 128
 """Longest distance of a needed word in training, in words."""
 
@@ -95,11 +95,13 @@ def distance_test(test: Sequence[stories.Story], tokenizer: Tokenizer, trained_t
 
 RECURRENT = {"d_embed": 128, "d_maxout": 128}
 RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, rate=2e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 128}, rate=2e-3),
-    "lstm_seq2seq": Recipe({"d_embed": 128, "n_layers": 2}, rate=2e-3),
-    "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 3}, rate=2e-3),
-    "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=2e-3),
+    "rnn_encdec": Recipe(RECURRENT, rate=8e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, rate=8e-3),
+    "lstm_seq2seq": Recipe(
+        {"d_embed": 128, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, rate=8e-3
+    ),
+    "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, rate=2e-3),
+    "gpt": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0}, rate=2e-3),
 }
 
 
@@ -141,7 +143,7 @@ def embedded(args: argparse.Namespace) -> Task:
             distance_test(corpus.test, tokenizer, DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
         n_parameters=1_000_000,
     )
 
@@ -179,7 +181,7 @@ def from_file(args: argparse.Namespace) -> Task:
         valid=windows(valid[:300], args.context, seed=2),
         tests=[context_test(test[:: -(-len(test) // 300)], args.context)],
         recipes=recipes(n + 1),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
         n_parameters=1_500_000,
     )
 

@@ -247,9 +247,9 @@ def answer(source: str) -> str:
     """Answer as a person would."""
     kind, *symbols = source.split()
     if kind == "recall":
-        *pairs, question = symbols
-        keys = pairs[0::2]
-        return pairs[2 * keys.index(question) + 1]
+        n = len(symbols) * 2 // 3
+        pairs, asked = symbols[:n], symbols[n:]
+        return " ".join(pairs[2 * pairs[0::2].index(key) + 1] for key in asked)
     return " ".join(symbols if kind == "copy" else reversed(symbols))
 
 
@@ -257,7 +257,7 @@ def test_answers_by_hand() -> None:
     """Keeps out a checker below that is as wrong as what it checks."""
     assert answer("copy ba du fe") == "ba du fe"
     assert answer("reverse ba du fe") == "fe du ba"
-    assert answer("recall ba du fe gi fe") == "gi"
+    assert answer("recall ba du fe gi fe ba") == "gi du"
 
 
 @pytest.mark.parametrize("kind", recall.KINDS)
@@ -268,12 +268,13 @@ def test_recall_is_answered(kind: str) -> None:
         pair = recall.draw(rng, kind, n)
         words = pair.src.split()
         assert words[0] == kind
-        assert len(words) == n + (2 if kind == "recall" else 1)
+        assert len(words) == n + 1 + (n // 2 if kind == "recall" else 0)
         assert pair.tgt == answer(pair.src)
         assert recall.n_symbols(pair) == n
         assert {*words[1:], *pair.tgt.split()} <= set(recall.SYMBOLS)
         if kind == "recall":
-            keys = words[1:-1:2]
+            keys = words[1 : n + 1 : 2]
+            assert sorted(keys) == sorted(words[n + 1 :])
             assert len(set(keys)) == len(keys) == n // 2
             asked.add(keys.index(words[-1]) / len(keys))
     assert kind != "recall" or len(asked) > 10
@@ -288,10 +289,10 @@ def test_recall_tests_exact_lengths() -> None:
         assert test.name == kind
         lengths = [n for n in recall.LENGTHS if n <= size["tested_to"]]
         assert sorted(test.x) == sorted(lengths * size["per_length"])
-        extra = 2 if kind == "recall" else 1
-        assert [len(e.src) - extra for e in test.examples] == test.x
+        asked = [n // 2 if kind == "recall" else 0 for n in test.x]
+        assert [len(e.src) - 1 - n for e, n in zip(test.examples, asked, strict=True)] == test.x
         assert test.trained_to == size["trained_to"]
-    assert max(len(e.src) for e in made.train) <= size["trained_to"] + 2
+    assert max(len(e.src) for e in made.train) <= size["trained_to"] * 3 // 2 + 1
     assert all(e.tgt[-1] == EOS for e in made.train)
 
 
