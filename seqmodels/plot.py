@@ -562,7 +562,11 @@ def plot_results(root: Path) -> list[Path]:
     if not folders:
         return plot_folder(root)
     paths: list[Path] = []
-    parts = ["# Results", "Made from the records in these folders by `seqmodels plot`."]
+    parts = [
+        "# Results",
+        "Made from the records in these folders by `seqmodels plot`. A record holds what trains it "
+        "again (task, seed, settings, commit); hypotheses and weights are not kept here.",
+    ]
     for folder in folders:
         drawn = plot_folder(folder)
         paths += drawn

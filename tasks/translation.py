@@ -73,10 +73,12 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 # nats per token on valid:         2e-3    4e-3    8e-3
 #                    rnn_encdec   1.719   1.070   0.791
 #                      bahdanau   1.088   0.285   0.093
-#                  lstm_seq2seq   2.561   1.849   1.169
+#                  lstm_seq2seq   2.561   1.849   1.309   (1.169 with forget_bias)
 #                   transformer   0.455   0.647   3.674
 #                           gpt   0.851   0.810   1.744
-# At 1.4 M tokens GPT's order turns round (0.12 at 2e-3, 0.18 at 4e-3), so it takes 2e-3.
+# At 1.4 M tokens GPT's order turns round (0.12 at 2e-3, 0.18 at 4e-3), so it takes 2e-3. With two
+# layers instead of one, at equal size, the LSTM is worse: 53.8 against 70.3 BLEU at 1-10 words
+# after 1 M tokens.
 
 RECURRENT = {"d_embed": 128, "d_maxout": 128}
 RECIPES = {
