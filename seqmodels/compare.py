@@ -253,6 +253,7 @@ def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any
 
 def run_one(name: str, task: Task, cfg: TrainConfig, path: Path, device: str) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record."""
+    provenance = record.provenance(device)  # before training: the clone may move on meanwhile
     record.reset_peak_memory(device)
     torch.manual_seed(cfg.seed)
     sizes = model_sizes(name, task)
@@ -276,7 +277,7 @@ def run_one(name: str, task: Task, cfg: TrainConfig, path: Path, device: str) ->
         "beam": task.beam,
         "n_parameters": count_parameters(model),
         "data": task.data,
-        "provenance": record.provenance(device),
+        "provenance": provenance,
         "curve": curve,
         "tests": tests,
         "signatures": signatures(),
