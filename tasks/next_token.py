@@ -33,22 +33,31 @@ SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 128, "per_distance": 6},
     "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
 }
-TOKENS = {"smoke": 15_000, "laptop": 400_000}
+TOKENS = {"smoke": 15_000, "laptop": 250_000}
 DISTANCE = 128
 """Longest distance of a needed word in training, in words."""
 
 
-def window(tokens: Sequence[int], context: int) -> Example:
+def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
     """Cut the end of a text into context (its last `context` tokens; none: BOS) and target."""
-    n = min(CONTINUATION, len(tokens) // 2)
+    n = min(n_target, len(tokens) // 2)
     return Example(list(tokens[:-n][-context:] if context else []) or [BOS], list(tokens[-n:]))
 
 
-def windows(texts: Sequence[Sequence[int]], context: int, seed: int) -> list[Example]:
-    """Cut each text once; half of them with all the context, the others with less, at random."""
+def windows(
+    texts: Sequence[Sequence[int]], context: int, seed: int, shortest: int = 1
+) -> list[Example]:
+    """Cut each text once, so that `shortest` to CONTINUATION tokens follow: any word may be first.
+
+    Half of the texts keep all the context, the others less, at random.
+    """
     rng = random.Random(seed)
     return [
-        window(text, context if rng.random() < 0.5 else int((context + 1) * rng.random()))
+        window(
+            text,
+            context if rng.random() < 0.5 else int((context + 1) * rng.random()),
+            shortest + int((CONTINUATION + 1 - shortest) * rng.random()),
+        )
         for text in texts
     ]
 
@@ -177,8 +186,8 @@ def from_file(args: argparse.Namespace) -> Task:
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
-        train=windows(train, args.context, seed=1),
-        valid=windows(valid[:300], args.context, seed=2),
+        train=windows(train, args.context, seed=1, shortest=CONTINUATION),
+        valid=windows(valid[:300], args.context, seed=2, shortest=CONTINUATION),
         tests=[context_test(test[:: -(-len(test) // 300)], args.context)],
         recipes=recipes(n + 1),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},

@@ -352,6 +352,7 @@ def test_half_of_the_windows_have_all_context() -> None:
     texts = [list(range(72))] * 400
     lengths = [len(e.src) for e in next_token.windows(texts, 40, seed=1)]
     assert lengths != [len(e.src) for e in next_token.windows(texts, 40, seed=2)]
+    assert {len(e.tgt) for e in next_token.windows(texts, 40, seed=1)} == set(range(1, 33))
     assert 0.4 < lengths.count(40) / 400 < 0.6
     assert len(set(lengths)) > 30
     assert all(e.src == [BOS] for e in next_token.windows(texts, 0, seed=1))
