@@ -24,6 +24,7 @@ Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
        counted as positions; the loss is on the target alone, the tokens all models are scored on.
     2. GPT-2 has one vocabulary anyway; the other four share it.
+    3. `init_std` lets narrow models start from wider weights; its default is the paper's.
 
 Cost
     Time O((S+T) D² + (S+T)² D), memory O(L (S+T) D); training takes O(1) sequential steps,
