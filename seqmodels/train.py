@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
-from seqmodels.batches import Example, by_length, collate, stream
+from seqmodels.batches import Example, stream
+from seqmodels.evaluate import teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 
 
@@ -60,20 +61,12 @@ def schedule(done: float, warmup: float) -> float:
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
 
 
-@torch.inference_mode()
 def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    model.eval()
-    nats, right, n = 0.0, 0, 0
-    for run in by_length(examples, 6000):
-        batch = collate([examples[i] for i in run], device)
-        logits = model(batch.src, batch.src_mask, batch.tgt_in)
-        real = batch.tgt_out != PAD
-        nats += F.cross_entropy(logits[real], batch.tgt_out[real], reduction="sum").item()
-        right += int((logits.argmax(-1) == batch.tgt_out)[real].sum())
-        n += int(real.sum())
+    rows = teacher_forced(model, examples, device)
+    nats, n_right, n = (sum(row[key] for row in rows) for key in ("nats", "n_right", "n_tokens"))
     model.train()
-    return {"valid_nats": nats / n, "valid_accuracy": 100 * right / n}
+    return {"valid_nats": nats / n, "valid_accuracy": 100 * n_right / n}
 
 
 def train(
