@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import torch
+from tqdm import tqdm
 
 from seqmodels import checkpoint, plot, record
 from seqmodels.batches import Example, collate
@@ -29,7 +38,7 @@ from seqmodels.evaluate import (
 from seqmodels.interface import EOS, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.text import Tokenizer
-from seqmodels.train import TrainConfig, train
+from seqmodels.train import BAR, TrainConfig, train
 
 # ------------------------------------------------------------------------- What a task says
 
@@ -158,6 +167,10 @@ def device_of(choice: str) -> str:
     return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
 
 
+CLEAR = "\r\x1b[K"
+"""Back to the line's start, and rub it out."""
+
+
 def guard(prog: str, run: Callable[[], None]) -> NoReturn:
     """Run a command; turn what a person can mend into one line and exit code 2 (Ctrl-C: 130)."""
     try:
@@ -171,8 +184,7 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
 
 def fail(prog: str, message: str, code: int) -> int:
     """Print one line to stderr, over a progress bar that may stand there; return the code."""
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{clear}{prog}: {message}", file=sys.stderr)
+    print(f"{CLEAR if sys.stderr.isatty() else ''}{prog}: {message}", file=sys.stderr)
     return code
 
 
@@ -259,6 +271,8 @@ def run_one(name: str, task: Task, cfg: TrainConfig, path: Path, device: str) ->
     sizes = model_sizes(name, task)
     model = build(name, **sizes).to(device)
     weights = path.with_suffix(".safetensors")
+    BAR["desc"] = title(name, cfg)
+    say(f"{title(name, cfg)}: training on {cfg.tokens:,} tokens")
     curve = train(model, task.train, task.valid, cfg, device, lambda w: checkpoint.save(weights, w))
     since = time.perf_counter()
     rows, tests = [], []
@@ -303,6 +317,96 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
     return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
 
 
+# ------------------------------------------------------------------------- Several at once
+#
+# Two models on one thread each train faster than one after the other on two threads: the tensors
+# are small, and threads wait for each other at every one of them.
+
+Run = tuple[str, Task, TrainConfig, Path, str]
+"""Arguments of `run_one`."""
+
+
+def at_once(n_runs: int, device: str) -> int:
+    """Return how many runs share the processor; as many of all, finished or not, every time."""
+    return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
+
+
+def start_worker(threads: int, lock: Any, lines: Any) -> None:
+    """Make this process one that trains: its threads, its line; it ends when its parent ends."""
+    torch.set_num_threads(threads)
+    tqdm.set_lock(lock)
+    BAR["position"] = lines.get()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and stops this one
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Wait until the parent has ended, however it did; then end, too."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def workers(n: int) -> Iterator[ProcessPoolExecutor]:
+    """Open n processes that share the threads; whatever goes wrong, none of them is left."""
+    context = multiprocessing.get_context("spawn")
+    lines = context.SimpleQueue()
+    for line in range(n):
+        lines.put(line)
+    started = torch.get_num_threads() // n, context.RLock(), lines
+    pool = ProcessPoolExecutor(n, context, start_worker, started)
+    try:
+        yield pool
+    except BaseException:
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def run_all(todo: Sequence[Run], n_at_once: int) -> list[str]:
+    """Train, evaluate and record; return what went wrong, a line for each run that failed."""
+    if n_at_once == 1 or not todo:
+        wrong = [report(run, partial(run_one, *run)) for run in todo]
+    else:
+        with workers(n_at_once) as pool:  # the newest first: they take longest
+            futures = {pool.submit(run_one, *run): run for run in reversed(todo)}
+            wrong = [report(futures[f], f.result) for f in as_completed(futures)]
+    return [line for line in wrong if line]
+
+
+def report(run: Run, result: Callable[[], dict[str, Any]]) -> str | None:
+    """Wait for a run's record and print its score; return what was wrong, if it failed."""
+    name, _, cfg, *_ = run
+    try:
+        done = result()
+    except ValueError as error:
+        return f"{title(name, cfg)}: {error}"
+    except BrokenProcessPool:
+        raise ValueError(
+            "a process that trained was killed, perhaps for lack of memory; finished runs are "
+            "kept, and OMP_NUM_THREADS=1 trains one model at a time"
+        ) from None
+    test = done["tests"][0]
+    say(
+        f"{title(name, cfg)}: {test['headline']} {test['overall'][test['headline']]['value']:.2f}, "
+        f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
+    )
+    return None
+
+
+def title(name: str, cfg: TrainConfig) -> str:
+    """Return how messages name a run."""
+    return f"{name}, seed {cfg.seed}"
+
+
+def say(line: str) -> None:
+    """Print one line, over a progress bar that may stand there."""
+    print(f"{CLEAR if sys.stdout.isatty() else ''}{line}", flush=True)
+
+
 # ------------------------------------------------------------------------ The comparison
 
 
@@ -345,19 +449,16 @@ def compare(task: Task, args: argparse.Namespace) -> None:
             if path.exists():
                 check_same(path, asdict(cfg) | model_sizes(name, task))
     task.tokenizer.save(out / "tokenizer.json")
+    todo = []
     for path, (name, cfg) in runs.items():
         if path.exists():
-            print(f"{name}, seed {cfg.seed}: recorded in {path}")
-            continue
-        print(f"{name}, seed {cfg.seed}: training on {cfg.tokens:,} tokens", flush=True)
-        done = run_one(name, task, cfg, path, device)
-        score = done["tests"][0]["overall"][done["tests"][0]["headline"]]["value"]
-        print(
-            f"{name}, seed {cfg.seed}: {done['tests'][0]['headline']} {score:.2f}, "
-            f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation",
-            flush=True,
-        )
+            say(f"{title(name, cfg)}: recorded in {path}")
+        else:
+            todo.append((name, task, cfg, path, device))
+    failed = run_all(todo, at_once(len(runs), device))
     files = plot.plot_folder(out)
     print(f"\n{plot.table(plot.load_records(out))}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")
     print("  " + ", ".join(sorted(file.name for file in files)))
+    if failed:
+        raise ValueError("; ".join(failed))

@@ -18,6 +18,9 @@ from seqmodels.batches import Example, stream
 from seqmodels.evaluate import teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 
+BAR: dict[str, Any] = {}
+"""This process's progress bar: its title and the line where it stands."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -92,7 +95,7 @@ def train(
     curve: list[dict[str, Any]] = []
     best: dict[str, Tensor] = {}
     done, since, seconds, losses = 0, time.perf_counter(), 0.0, []
-    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False, disable=None)
+    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False, disable=None, **BAR)
     model.train()
     for step, batch in enumerate(stream(examples, cfg.batch_tokens, cfg.seed), start=1):
         batch = Batch(*(tensor.to(device) for tensor in batch))

@@ -508,3 +508,60 @@ def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
         code, help_text, _ = call(cli, command, "--help")
         assert code == 0, command
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
+
+
+def slow_pair(out: Path) -> tuple[list[str], dict[str, Any]]:
+    """Return a command that trains two models at once for hours, and how to start it."""
+    command = [sys.executable, "-m", "tasks.recall", "--size", "smoke"]
+    command += ["--models", "rnn_encdec", "lstm_seq2seq", "--tokens", "100_000_000"]
+    command += ["--device", "cpu", "--out", str(out)]
+    env = os.environ | {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return command, {"cwd": ROOT, "env": env, **pipes}
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that train for a command: those of its children that are workers."""
+    found = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True)
+    return [int(line) for line in found.stdout.split()]
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep tells what processes run")
+@pytest.mark.parametrize(
+    ("signals", "code", "message"),
+    [
+        ("parent", 130, "recall: stopped; finished runs are kept"),
+        ("child", 2, "recall: a process that trained was killed"),
+        ("lost parent", -9, None),
+    ],
+)
+def test_two_at_once_are_stopped(
+    tmp_path: Path, signals: str, code: int, message: str | None
+) -> None:
+    """Keeps out tracebacks, a wait without end, and processes that train on for nobody."""
+    command, how = slow_pair(tmp_path)
+    with subprocess.Popen(command, **how) as program:
+        try:
+            begun = {program.stdout.readline().partition(",")[0] for _ in range(2)}
+            assert begun == {"rnn_encdec", "lstm_seq2seq"}
+            workers = children(program.pid)
+            assert len(workers) == 2
+            if signals == "child":
+                os.kill(workers[0], signal.SIGKILL)
+            else:
+                program.send_signal(signal.SIGINT if signals == "parent" else signal.SIGKILL)
+            out, err = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    assert program.returncode == code
+    if message:
+        check_one_line((program.returncode, out, err), message, code=code)
+    assert not [pid for pid in workers if is_running(pid)]

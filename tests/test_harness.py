@@ -987,3 +987,37 @@ def test_records_of_another_version_are_left_alone(copied: Path) -> None:
     with pytest.raises(ValueError, match="no record of this version"):
         compare.compare(toy(), flags(copied))
     assert path.read_text() == old
+
+
+def test_two_at_once_give_what_one_by_one_gives(compared: Path, tmp_path: Path) -> None:
+    """Keeps out a result that depends on what else is trained beside it."""
+    models = ["rnn_encdec", "gpt"]
+    torch.set_num_threads(2)
+    try:
+        compare.compare(toy(), flags(tmp_path, models=models))
+    finally:
+        torch.set_num_threads(1)
+    for name in models:
+        for ending in ("jsonl", "safetensors"):
+            file = f"{name}-seed1.{ending}"
+            assert (tmp_path / file).read_bytes() == (compared / file).read_bytes()
+        made = record.load(tmp_path / f"{name}-seed1.json")
+        assert made["provenance"]["threads"] == 1
+
+
+def test_a_run_that_diverges_costs_the_others_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a comparison that stops at the first model whose rate is too high."""
+    run_one = compare.run_one
+
+    def diverge(name: str, *rest: Any) -> dict[str, Any]:
+        if name == "rnn_encdec":
+            raise ValueError("the loss is lost")
+        return run_one(name, *rest)
+
+    monkeypatch.setattr(compare, "run_one", diverge)
+    with pytest.raises(ValueError, match=r"^rnn_encdec, seed 1: the loss is lost$"):
+        compare.compare(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
+    assert (tmp_path / "gpt-seed1.json").exists()
+    assert "score-length.svg" in capsys.readouterr().out
