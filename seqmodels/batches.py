@@ -20,6 +20,18 @@ class Example(NamedTuple):
 
     src: Sequence[int]
     tgt: Sequence[int]
+    given: frozenset[int] = frozenset()
+    """Places in the target that are given and not scored, like the words of a question."""
+
+    def scored(self) -> list[int]:
+        """Return the target's tokens that are to be found."""
+        return [token for i, token in enumerate(self.tgt) if i not in self.given]
+
+    def tgt_out(self) -> Sequence[int]:
+        """Return the target with PAD in the places that are given."""
+        if not self.given:
+            return self.tgt
+        return [PAD if i in self.given else token for i, token in enumerate(self.tgt)]
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -31,7 +43,7 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
 def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
     """Put examples into one padded Batch."""
     src = pad([e.src for e in examples]).to(device)
-    tgt_out = pad([e.tgt for e in examples]).to(device)
+    tgt_out = pad([e.tgt_out() for e in examples]).to(device)
     tgt_in = pad([[BOS, *e.tgt[:-1]] for e in examples]).to(device)
     return Batch(src, src != PAD, tgt_in, tgt_out)
 

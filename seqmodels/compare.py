@@ -225,9 +225,9 @@ def evaluate(
     rows = teacher_forced(model, test.examples, device)
     free = free_running(model, test.examples, task.beam, device) if test.is_generated else None
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
-        ref = task.tokenizer.decode(example.tgt)
-        is_ended = EOS in example.tgt  # a text's end is counted as one byte
-        n_bytes = task.tokenizer.n_bytes(example.tgt) + is_ended
+        tgt = example.scored()
+        ref = task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt) + (EOS in tgt)  # a text's end counts as one byte
         row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes}
         row |= {"src": task.tokenizer.decode(example.src), "ref": ref}
         if free is None:
@@ -456,9 +456,10 @@ def compare(task: Task, args: argparse.Namespace) -> None:
         else:
             todo.append((name, task, cfg, path, device))
     failed = run_all(todo, at_once(len(runs), device))
-    files = plot.plot_folder(out)
-    print(f"\n{plot.table(plot.load_records(out))}")
-    print(f"\nRecords, hypotheses, weights and figures are in {out}:")
-    print("  " + ", ".join(sorted(file.name for file in files)))
+    if any(path.exists() for path in runs):
+        files = plot.plot_folder(out)
+        print(f"\n{plot.table(plot.load_records(out))}")
+        print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+        print("  " + ", ".join(sorted(file.name for file in files)))
     if failed:
         raise ValueError("; ".join(failed))

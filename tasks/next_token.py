@@ -31,10 +31,10 @@ CONTINUATION = 32
 """Tokens of a target; what stands before them is its context."""
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 128, "per_distance": 6},
-    "laptop": {"n_train": 40_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
+    "laptop": {"n_train": 60_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
 }
-TOKENS = {"smoke": 15_000, "laptop": 250_000}
-DISTANCE = 128
+TOKENS = {"smoke": 15_000, "laptop": 600_000}
+DISTANCE = 64
 """Longest distance of a needed word in training, in words."""
 
 
@@ -68,15 +68,24 @@ def contexts(longest: int) -> list[int]:
     return [0, *doubled, longest] if longest else [0]
 
 
-def context_test(texts: Sequence[Sequence[int]], longest: int) -> TestSet:
+def asking(story: stories.Story, tokenizer: Tokenizer) -> Example:
+    """Cut a story before its last sentence, the one that needs the word; the word ends it."""
+    begins = story.text.rfind(". ", 0, story.start) + 2
+    src, tgt = story.text[:begins], story.text[begins : story.start + len(story.needed)]
+    return Example(tokenizer.encode(src), tokenizer.encode(tgt))
+
+
+def context_test(examples: Sequence[Example], longest: int) -> TestSet:
     """Return the same continuations after contexts of growing length."""
     points = contexts(longest)
     return TestSet(
         name="context",
         axis="context (tokens)",
         headline="bits_per_byte",
-        examples=[window(text, k) for k in points for text in texts],
-        x=[k for k in points for _ in texts],
+        examples=[
+            Example(src[-k:] if k else [BOS], tgt) for k in points for src, tgt, _ in examples
+        ],
+        x=[k for k in points for _ in examples],
         bins=[(k, k) for k in points],
         trained_to=longest,
         is_generated=False,
@@ -84,15 +93,14 @@ def context_test(texts: Sequence[Sequence[int]], longest: int) -> TestSet:
 
 
 def distance_test(test: Sequence[stories.Story], tokenizer: Tokenizer, trained_to: int) -> TestSet:
-    """Return the needed words, each after the whole story so far."""
+    """Return the needed words, each after the whole story and its own sentence so far."""
     points = sorted({story.distance for story in test})
+    examples = [asking(story, tokenizer) for story in test]
     return TestSet(
         name="distance",
         axis="distance of the needed word (words)",
         headline="exact",
-        examples=[
-            Example(tokenizer.encode(s.text[: s.start]), tokenizer.encode(s.needed)) for s in test
-        ],
+        examples=[e._replace(given=frozenset(range(len(e.tgt) - 1))) for e in examples],
         x=[story.distance for story in test],
         bins=[(d, d) for d in points],
         trained_to=trained_to,
@@ -129,9 +137,8 @@ def embedded(args: argparse.Namespace) -> Task:
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
-    far = [text for text in test if len(text) >= args.context + CONTINUATION]
-    if not far:
-        longest = max(map(len, test)) - CONTINUATION
+    asked = [asking(story, tokenizer) for story in corpus.test]
+    if args.context > (longest := max(len(example.src) for example in asked)):
         raise ValueError(f"--context {args.context}: the longest test story allows {longest}")
     return Task(
         name="next_token",
@@ -148,11 +155,11 @@ def embedded(args: argparse.Namespace) -> Task:
         train=windows(train, args.context, seed=1),
         valid=windows(valid, args.context, seed=2),
         tests=[
-            context_test(far, args.context),
+            context_test(asked, args.context),
             distance_test(corpus.test, tokenizer, DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
     )
 
@@ -174,6 +181,7 @@ def from_file(args: argparse.Namespace) -> Task:
             "give more text or less --context"
         )
     train, valid, test = cut
+    shown = test[:: -(-len(test) // 300)]
     return Task(
         name="next_token",
         data={
@@ -188,7 +196,7 @@ def from_file(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=windows(train, args.context, seed=1, shortest=CONTINUATION),
         valid=windows(valid[:300], args.context, seed=2, shortest=CONTINUATION),
-        tests=[context_test(test[:: -(-len(test) // 300)], args.context)],
+        tests=[context_test([window(text, args.context) for text in shown], args.context)],
         recipes=recipes(n + 1),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
         n_parameters=1_500_000,

@@ -44,6 +44,11 @@ def examples(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Example]:
     return [Example(tokenizer.encode(p.src), [*tokenizer.encode(p.tgt), EOS]) for p in pairs]
 
 
+def n_tokens(example: Example) -> int:
+    """Return the length of the longer side in tokens."""
+    return max(len(example.src), len(example.tgt))
+
+
 def n_words(pair: Pair) -> int:
     """Return the length of the source in words."""
     return len(pair.src.split())
@@ -144,7 +149,7 @@ def from_folder(args: argparse.Namespace) -> Task:
     corpus = read_parallel(args.data, args.source)
     tokenizer = BPE.train((text for pair in corpus.splits["train"] for text in pair[:2]), 4_000)
     encoded = {split: examples(pairs, tokenizer) for split, pairs in corpus.splits.items()}
-    fits = {split: [max(map(len, e)) <= LONGEST for e in encoded[split]] for split in encoded}
+    fits = {split: [n_tokens(e) <= LONGEST for e in encoded[split]] for split in encoded}
     kept = {
         split: [e for e, fit in zip(encoded[split], fits[split], strict=True) if fit]
         for split in ("train", "valid")

@@ -7,7 +7,6 @@ import json
 import random
 import sys
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, compare, evaluate, plot, record, text
+from seqmodels import BOS, MODELS, build, compare, evaluate, plot, record, text
+from seqmodels.batches import Example, collate
 from seqmodels.compare import count_parameters
 from tasks import next_token, recall, translation
 
@@ -243,13 +243,12 @@ def test_your_own_text(run: Run, tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------- recall
 
 
-def answer(source: str) -> str:
-    """Answer as a person would."""
+def answer(source: str, target: str = "") -> str:
+    """Answer as a person would, who reads only the keys of a recall's target."""
     kind, *symbols = source.split()
     if kind == "recall":
-        n = len(symbols) * 2 // 3
-        pairs, asked = symbols[:n], symbols[n:]
-        return " ".join(pairs[2 * pairs[0::2].index(key) + 1] for key in asked)
+        keys = target.split()[0::3]
+        return " ".join(f"{key} : {symbols[2 * symbols[0::2].index(key) + 1]}" for key in keys)
     return " ".join(symbols if kind == "copy" else reversed(symbols))
 
 
@@ -257,7 +256,7 @@ def test_answers_by_hand() -> None:
     """Keeps out a checker below that is as wrong as what it checks."""
     assert answer("copy ba du fe") == "ba du fe"
     assert answer("reverse ba du fe") == "fe du ba"
-    assert answer("recall ba du fe gi fe ba") == "gi du"
+    assert answer("recall ba du fe gi", "fe : ? ba : ?") == "fe : gi ba : du"
 
 
 @pytest.mark.parametrize("kind", recall.KINDS)
@@ -268,15 +267,15 @@ def test_recall_is_answered(kind: str) -> None:
         pair = recall.draw(rng, kind, n)
         words = pair.src.split()
         assert words[0] == kind
-        assert len(words) == n + 1 + (n // 2 if kind == "recall" else 0)
-        assert pair.tgt == answer(pair.src)
+        assert len(words) == n + 1
+        assert pair.tgt == answer(pair.src, pair.tgt)
         assert recall.n_symbols(pair) == n
-        assert {*words[1:], *pair.tgt.split()} <= set(recall.SYMBOLS)
+        assert {*words[1:], *pair.tgt.split()} <= {*recall.SYMBOLS, ":"}
         if kind == "recall":
-            keys = words[1 : n + 1 : 2]
-            assert sorted(keys) == sorted(words[n + 1 :])
+            keys = words[1::2]
+            assert sorted(keys) == sorted(pair.tgt.split()[0::3])
             assert len(set(keys)) == len(keys) == n // 2
-            asked.add(keys.index(words[-1]) / len(keys))
+            asked.add(keys.index(pair.tgt.split()[0]) / len(keys))
     assert kind != "recall" or len(asked) > 10
 
 
@@ -289,11 +288,20 @@ def test_recall_tests_exact_lengths() -> None:
         assert test.name == kind
         lengths = [n for n in recall.LENGTHS if n <= size["tested_to"]]
         assert sorted(test.x) == sorted(lengths * size["per_length"])
-        asked = [n // 2 if kind == "recall" else 0 for n in test.x]
-        assert [len(e.src) - 1 - n for e, n in zip(test.examples, asked, strict=True)] == test.x
+        assert [len(e.src) - 1 for e in test.examples] == test.x
+        found = [n // 2 if kind == "recall" else n + 1 for n in test.x]
+        assert [len(e.scored()) for e in test.examples] == found
         assert test.trained_to == size["trained_to"]
-    assert max(len(e.src) for e in made.train) <= size["trained_to"] * 3 // 2 + 1
-    assert all(e.tgt[-1] == EOS for e in made.train)
+    assert max(len(e.src) for e in made.train) <= size["trained_to"] + 1
+
+
+def test_a_recall_is_scored_on_values_alone() -> None:
+    """Keeps out points for keys and colons, which are given, and a question that tells its end."""
+    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
+    for example in made.tests[-1].examples:
+        labels = made.tokenizer.tokens(example.tgt)
+        assert made.tokenizer.tokens(example.scored()) == labels[2::3]
+        assert set(labels[1::3]) == {":"}
 
 
 def test_the_shown_example_is_linked() -> None:
@@ -311,7 +319,7 @@ def test_the_shown_example_is_linked() -> None:
 def test_a_window_is_consecutive(context: int) -> None:
     """Keeps out a gap or an overlap between what is read and what is asked."""
     tokens = list(range(100, 200))
-    src, tgt = next_token.window(tokens, context)
+    src, tgt, _ = next_token.window(tokens, context)
     assert tgt == tokens[-next_token.CONTINUATION :]
     read = [] if src == [BOS] else src
     assert [*read, *tgt] == tokens[-len(read) - len(tgt) :]
@@ -321,7 +329,7 @@ def test_a_window_is_consecutive(context: int) -> None:
 
 def test_short_texts_are_halved() -> None:
     """Keeps out a target without context where a story is short."""
-    assert next_token.window([4, 5, 6, 7, 8], 100) == ([4, 5, 6], [7, 8])
+    assert next_token.window([4, 5, 6, 7, 8], 100) == ([4, 5, 6], [7, 8], frozenset())
 
 
 def test_contexts_double() -> None:
@@ -334,17 +342,17 @@ def test_contexts_double() -> None:
 
 def test_every_context_has_the_same_continuations() -> None:
     """Keeps out a gain by context that is only an easier continuation."""
-    texts = [list(range(100 * i, 100 * i + 90)) for i in range(1, 6)]
-    test = next_token.context_test(texts, 40)
+    texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
+    whole = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
+    test = next_token.context_test(whole, 40)
     groups = [
         [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.bins
     ]
     assert [low for low, _ in test.bins] == [0, 8, 16, 32, 40]
-    assert all([e.tgt for e in group] == [t[-32:] for t in texts] for group in groups)
-    for (k, _), (shorter, longer) in zip(test.bins[1:], pairwise(groups), strict=True):
-        for less, more, whole in zip(shorter, longer, texts, strict=True):
-            assert more.src == whole[-32 - k : -32]
-            assert less.src == [BOS] or less.src == more.src[-len(less.src) :]
+    assert groups[0] == [([BOS], tokens[-9:], frozenset()) for tokens in texts]
+    for (k, _), group in zip(test.bins[1:], groups[1:], strict=True):
+        for example, tokens in zip(group, texts, strict=True):
+            assert [*example.src, *example.tgt] == tokens[-k - 9 :]
 
 
 def test_half_of_the_windows_have_all_context() -> None:
@@ -377,15 +385,19 @@ def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
     assert n <= made.recipes["gpt"].sizes["n_positions"]
 
 
-def test_stories_need_their_word(run: Run) -> None:
-    """Keeps out a needed word that is cut from the wrong place of its story."""
+def test_stories_need_their_word() -> None:
+    """Keeps out a target that is cut from the wrong place, and a score on words that are given."""
     made = next_token.embedded(argparse.Namespace(size="smoke", context=8, tokens=None))
-    distance = made.tests[1]
+    context, distance = made.tests
     for example, x in zip(distance.examples, distance.x, strict=True):
-        words = made.tokenizer.decode(example.src).split()
-        (needed,) = made.tokenizer.decode(example.tgt).split()
-        assert needed in {w.strip(".,") for w in words}
-        assert len(words) > x
+        said = [w.strip(".,") for w in made.tokenizer.decode(example.src).split()]
+        *asked, needed = (w.strip(",") for w in made.tokenizer.decode(example.tgt).split())
+        assert made.tokenizer.decode(example.src).endswith(".")
+        assert len(said) - said.index(needed) + len(asked) == x
+        scored = [0] * (len(example.tgt) - 1) + [example.tgt[-1]]
+        assert collate([example]).tgt_out.tolist() == [scored]
+    n = len(distance.examples)
+    assert [e.tgt for e in context.examples[:n]] == [e.tgt for e in distance.examples]
 
 
 def test_the_paper_sizes_are_not_built(run: Run) -> None:
