@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from seqmodels.batches import Example
 from seqmodels.compare import Recipe, Task, TestSet, compare, guard, parser
@@ -21,6 +22,7 @@ from seqmodels.corpus import read_text, sha256
 from seqmodels.interface import BOS
 from seqmodels.text import BPE, Tokenizer, Words
 from tasks import stories
+from tasks.translation import RECIPES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -110,25 +112,19 @@ def distance_test(test: Sequence[stories.Story], tokenizer: Tokenizer, trained_t
 
 # ------------------------------------------------------------------------------------- Recipes
 
-RECURRENT = {"d_embed": 128, "d_maxout": 128}
-RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, rate=8e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, rate=8e-3),
-    "lstm_seq2seq": Recipe(
-        {"d_embed": 128, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, rate=8e-3
-    ),
-    "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, rate=2e-3),
-    "gpt": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0}, rate=2e-3),
-}
+
+def recipes(n_positions: int) -> dict[str, Recipe]:
+    """Return the recipes of translation, their rates too, with positions enough for GPT."""
+    more: dict[str, dict[str, Any]] = {
+        "transformer": {"dropout": 0.0}, "gpt": {"dropout": 0.0, "n_positions": n_positions},
+    }  # fmt: skip
+    return {
+        name: Recipe({**recipe.sizes, **more.get(name, {})}, recipe.rate)
+        for name, recipe in RECIPES.items()
+    }
 
 
 # ----------------------------------------------------------------------------------------- Run
-
-
-def recipes(n_positions: int) -> dict[str, Recipe]:
-    """Return the recipes with positions enough for GPT."""
-    gpt = RECIPES["gpt"]
-    return RECIPES | {"gpt": gpt._replace(sizes={**gpt.sizes, "n_positions": n_positions})}
 
 
 def embedded(args: argparse.Namespace) -> Task:
