@@ -31,10 +31,10 @@ LENGTHS = (4, 8, 16, 32, 64, 128)
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 30, "per_length": 5, "trained_to": 16, "tested_to": 32},
     "laptop": {
-        "n_train": 60_000, "n_valid": 300, "per_length": 50, "trained_to": 32, "tested_to": 128,
+        "n_train": 80_000, "n_valid": 300, "per_length": 50, "trained_to": 32, "tested_to": 128,
     },
 }  # fmt: skip
-TOKENS = {"smoke": 10_000, "laptop": 900_000}
+TOKENS = {"smoke": 10_000, "laptop": 1_200_000}
 
 
 def pick(rng: random.Random, n: int) -> list[str]:

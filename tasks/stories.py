@@ -1,9 +1,9 @@
 """Make short English stories that need one detail again after an exact number of words.
 
-A hero hides an object in a place; life goes on; then a sentence needs the name, place or object, as
-in "The secret of Nora lay in the" -> "attic". The shortcuts are closed: decoys share the cue's key
-with the fact but not its verb ("Nora sold a comb in the barn"), rivals share the verb but no key
-("Tom hid a drum in the mill"), and both stand before the fact as well as after it.
+A hero hides an object in a place; life goes on; then a sentence needs the name, place or object,
+as in "The secret of Nora lay in the" -> "attic". The nearest name, place or object is no answer:
+decoys share the cue's key with the fact but not its verb ("Nora sold a comb in the barn") and stand
+on both sides of it; rivals share the verb but no key ("Tom hid a drum in the mill"), behind it.
 """
 
 import random
@@ -130,7 +130,6 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     hero, owned = _Teller(rng, fixed, ()), tuple(fixed.values())
     decoy, world = _Teller(rng, {key: fixed[key]}, owned), _Teller(rng, {}, owned)
     before = [decoy.tell(_pick(rng, _split(DECOYS)))] if rng.random() < 0.5 else []
-    before += [world.tell(_pick(rng, _split(FACTS)))] if rng.random() < 0.5 else []
     cue = _pick(rng, _split(CUES[kind, key]))
     least = min(DECOY_WORDS.values()) if distance >= DECOYED else SHORTEST
     most = distance - 1 - len(cue.split())
