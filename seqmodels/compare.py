@@ -265,7 +265,7 @@ def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any
 
 def run_one(name: str, task: Task, cfg: TrainConfig, path: Path, device: str) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record."""
-    provenance = record.provenance(device)  # before training: the clone may move on meanwhile
+    provenance = record.provenance(device)
     record.reset_peak_memory(device)
     torch.manual_seed(cfg.seed)
     sizes = model_sizes(name, task)

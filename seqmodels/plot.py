@@ -317,7 +317,8 @@ def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metr
     ax.set_title(f"{NAMES.get(metric, metric)}, {forced}", loc="left", size=10.5, pad=19)
     better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
-    ax.set_ylim(0, 100 if metric in METRICS else None)
+    is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < 50  # no text has a BLEU of 100
+    ax.set_ylim(0, 100 if metric in METRICS and not is_low else None)
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     _label_ends(ax, ends)

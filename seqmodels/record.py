@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,11 @@ def load(path: Path) -> dict[str, Any]:
     return record
 
 
+@cache
 def commit() -> str | None:
     """Return the commit of the clone that runs, with + if files differ; None outside a clone.
 
+    Asked once: later the clone may move on, but not the code that this process has loaded.
     An installed copy inside another project's clone is outside: git does not know this file.
     """
     git = ["git", "-C", str(Path(__file__).parent)]
