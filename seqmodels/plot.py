@@ -313,7 +313,8 @@ def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metr
             ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
         last = np.flatnonzero(np.isfinite(mean))[-1:]
         ends += [(x[k], mean[k], look.label.split(" (")[0], look.colour) for k in last]
-    forced = "teacher-forced" if metric in TEACHER_FORCED else "free-running"
+    is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
+    forced = "teacher-forced" if is_forced else "free-running"
     ax.set_title(f"{NAMES.get(metric, metric)}, {forced}", loc="left", size=10.5, pad=19)
     better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)

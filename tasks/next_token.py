@@ -7,6 +7,9 @@ Question
     python -m tasks.next_token                 short stories, made for this question
     python -m tasks.next_token --data FILE     any UTF-8 text, by BPE
     python -m tasks.next_token --context 0     plain language modelling: the source is BOS alone
+
+    9 minutes on two cores. Expect that a word said 64 words before is found by Bahdanau's model
+    always, by the Transformer and GPT four times in five, by models with one vector hardly ever.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ Question
     to guess from: what is not carried is lost.
 
     python -m tasks.recall
+
+    7 minutes on two cores. Expect about 10 to 15 % of 32 symbols in place, copied or reversed, for
+    models with one vector, and 50 to 99 % for those that attend.
 """
 
 from __future__ import annotations
