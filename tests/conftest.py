@@ -7,6 +7,7 @@ is not what the signature says stops the test. As for other type checkers, an in
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,7 @@ jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
 torch.set_num_threads(1)  # tiny tensors wait longer for a second thread than they compute
 
 V = 11
