@@ -25,7 +25,7 @@ class Example(NamedTuple):
 
     def scored(self) -> list[int]:
         """Return the target's tokens that are to be found."""
-        return [token for i, token in enumerate(self.tgt) if i not in self.given]
+        return [token for token in self.tgt_out() if token != PAD]
 
     def tgt_out(self) -> Sequence[int]:
         """Return the target with PAD in the places that are given."""

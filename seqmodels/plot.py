@@ -554,7 +554,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         paths = [_save(figures[name[:-4]], out / name) for name in names]
     for kind in ("svg", "png") if alignments else ():
         paths.append(draw_alignment(alignments, out / f"alignment.{kind}", _subtitle(first)))
-    text = f"{table(records)}\n## Score by length\n\n{by_length_table(records)}"
+    text = f"{table(records)}\n{by_length_table(records)}"
     return [*paths, _write(out / "tables.md", text.encode())]
 
 

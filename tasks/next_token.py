@@ -97,17 +97,17 @@ def context_test(examples: Sequence[Example], longest: int) -> TestSet:
     )
 
 
-def distance_test(test: Sequence[stories.Story], tokenizer: Tokenizer, trained_to: int) -> TestSet:
+def distance_test(
+    examples: Sequence[Example], distances: Sequence[int], trained_to: int
+) -> TestSet:
     """Return the needed words, each after the whole story and its own sentence so far."""
-    points = sorted({story.distance for story in test})
-    examples = [asking(story, tokenizer) for story in test]
     return TestSet(
         name="distance",
         axis="distance of the needed word (words)",
         headline="exact",
         examples=[e._replace(given=frozenset(range(len(e.tgt) - 1))) for e in examples],
-        x=[story.distance for story in test],
-        bins=[(d, d) for d in points],
+        x=distances,
+        bins=[(d, d) for d in sorted(set(distances))],
         trained_to=trained_to,
         is_generated=False,
     )
@@ -155,7 +155,7 @@ def embedded(args: argparse.Namespace) -> Task:
         valid=windows(valid, args.context, seed=2),
         tests=[
             context_test(asked, args.context),
-            distance_test(corpus.test, tokenizer, DISTANCE),
+            distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},

@@ -3,7 +3,8 @@
 A hero hides an object in a place; life goes on; then a sentence needs the name, place or object,
 as in "The secret of Nora lay in the" -> "attic". The nearest name, place or object is no answer:
 decoys share the cue's key with the fact but not its verb ("Nora sold a comb in the barn") and stand
-on both sides of it; rivals share the verb but no key ("Tom hid a drum in the mill"), behind it.
+on both sides of it; rivals share the verb but no key ("Tom hid a drum in the mill"), behind it. So
+the first thing hidden is the answer: to find it takes the verb and the way back, not yet the key.
 """
 
 import random

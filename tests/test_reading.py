@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -240,3 +241,59 @@ def test_what_is_imported_is_declared(path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[^\w.-]", line)[0] for line in project["dependencies"]}
     assert tops(imports(path)) - sys.stdlib_module_names <= declared | {"seqmodels", "tasks"}
+
+
+# ------------------------------------------------------------------------- README and the records
+
+ROWS = {
+    "RNN encoder–decoder": "rnn_encdec",
+    "Bahdanau": "bahdanau",
+    "LSTM seq2seq": "lstm_seq2seq",
+    "Transformer": "transformer",
+    "GPT": "gpt",
+}
+
+
+def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> float:
+    """Return a score of a committed record: of a test set's bin, or of the whole set."""
+    name, metric, low = column
+    path = ROOT / "results" / folder / f"{model}-seed1.json"
+    (test,) = [t for t in json.loads(path.read_text())["tests"] if t["name"] == name]
+    parts = {b["low"]: b for b in test["bins"]} | {None: test["overall"]}
+    return parts[low][metric]["value"]
+
+
+@pytest.mark.parametrize(
+    ("head", "folder", "columns"),
+    [
+        ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in (1, 11, 21, 71)]),
+        (
+            "1–10",
+            "translation-bible",
+            [("length", "bleu", n) for n in (1, 11, 21, 31, 41, 51, None)],
+        ),
+        (
+            "copy",
+            "recall",
+            [
+                ("copy", "accuracy", 32),
+                ("reverse", "accuracy", 32),
+                ("recall", "token_accuracy", 32),
+            ],
+        ),
+        ("8 words", "next_token", [("distance", "exact", 8 * 2**i) for i in range(6)]),
+    ],
+)
+def test_the_readme_says_what_the_records_say(
+    head: str, folder: str, columns: list[tuple[str, str, int | None]]
+) -> None:
+    """Keeps out a number in the README that no record holds, or an older one."""
+    tables = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+    (table,) = [t for t in tables if re.match(rf"\| *\| {head} \|", t)]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+    assert [row[0] for row in rows] == list(ROWS)
+    for name, *cells in rows:
+        assert len(cells) == len(columns)
+        for cell, column in zip(cells, columns, strict=True):
+            digits = 0 if cell.endswith("%") else 1
+            assert cell.removesuffix(" %") == f"{recorded(folder, ROWS[name], column):.{digits}f}"

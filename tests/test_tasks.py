@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, MODELS, build, compare, evaluate, plot, record, text
+from seqmodels import BOS, EOS, MODELS, build, compare, evaluate, plot, record, text
 from seqmodels.batches import Example, collate
 from seqmodels.compare import count_parameters
 from tasks import next_token, recall, translation
@@ -293,6 +293,7 @@ def test_recall_tests_exact_lengths() -> None:
         assert [len(e.scored()) for e in test.examples] == found
         assert test.trained_to == size["trained_to"]
     assert max(len(e.src) for e in made.train) <= size["trained_to"] + 1
+    assert all((e.tgt[-1] == EOS) == (not e.given) for e in made.train)
 
 
 def test_a_recall_is_scored_on_values_alone() -> None:
