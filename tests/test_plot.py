@@ -278,6 +278,32 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     assert fills[-8:] == [False] * 7 + [True]
 
 
+@pytest.mark.parametrize(
+    ("task", "words"),
+    [
+        ("translation", "BLEU, free-running"),
+        ("recall", "symbols right (%), free-running"),
+        ("next_token", "exactly right (%), teacher-forced"),
+    ],
+)
+def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
+    """Keeps out an exact score, taken with the true words before it, sold as free search."""
+    records = plot.load_records(write(tmp_path, several(1, task)))
+    axes = plot._draw_scores(records, records[0]["tests"][-1]).axes
+    assert words in [ax.get_title("left") for ax in axes]
+
+
+@pytest.mark.parametrize(("share", "top"), [(1.0, 100), (0.3, 35)])
+def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Path) -> None:
+    """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
+    made = several(1)
+    for part in (part for r in made for test in r["tests"] for part in test["bins"]):
+        part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
+    records = plot.load_records(write(tmp_path, made))
+    bleu = plot._draw_scores(records, records[0]["tests"][0]).axes[0]
+    assert bleu.get_ylim() == (0, 100) if top == 100 else bleu.get_ylim()[1] < top
+
+
 def test_labels_at_line_ends_do_not_overlap(tmp_path: Path) -> None:
     """Five names on top of each other where the lines meet, on log axes too."""
     records = plot.load_records(write(tmp_path, several(1)))
