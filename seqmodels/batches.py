@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,8 +38,10 @@ class Example(NamedTuple):
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return the rows as one int64 tensor, filled up with PAD on the right."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[PAD] * (width - len(row))] for row in rows])
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    filled = np.full((len(rows), lengths.max()), PAD)
+    filled[np.arange(lengths.max()) < lengths[:, None]] = np.fromiter(chain(*rows), np.int64)
+    return torch.from_numpy(filled)
 
 
 def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from seqmodels.compare import Parser, guard, positive, positive_float
+from seqmodels.command import Parser, guard, positive, positive_float
 
 
 def models(args: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import multiprocessing
 import os
 import signal
@@ -14,16 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from tqdm import tqdm
 
 from seqmodels import checkpoint, plot, record
 from seqmodels.batches import Example, collate
+from seqmodels.command import CLEAR, Parser, fail, not_negative, positive, positive_float  # noqa: F401
 from seqmodels.decode import align
 from seqmodels.evaluate import (
     Row,
@@ -38,7 +38,7 @@ from seqmodels.evaluate import (
 from seqmodels.interface import EOS, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.text import Tokenizer
-from seqmodels.train import BAR, TrainConfig, train
+from seqmodels.train import BAR, TrainConfig, fastest_precision, train
 
 # ------------------------------------------------------------------------- What a task says
 
@@ -99,14 +99,6 @@ class Task:
 # -------------------------------------------------------------------------- The command line
 
 
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong and exit with 2."""
-        self.exit(2, f"{self.prog}: {message} (--help shows all flags)\n")
-
-
 def parser(name: str, doc: str) -> Parser:
     """Return the command line that all tasks share; a task adds its own flags."""
     p = Parser(
@@ -129,32 +121,11 @@ def parser(name: str, doc: str) -> Parser:
                    help="learning rate for all models (default: each recipe's own)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda where there is one (default)")  # fmt: skip
+    p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
+                   help="of products in training; auto: the faster here (default)")  # fmt: skip
     p.add_argument("--out", type=Path, metavar="DIR",
                    help="folder of records and figures (default: runs/TASK-SIZE)")  # fmt: skip
     return p
-
-
-def positive(text: str) -> int:
-    """Parse a whole number above zero."""
-    n = int(text.replace("_", ""))
-    if n <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return n
-
-
-def not_negative(text: str) -> int:
-    """Parse a whole number from zero on."""
-    if (n := int(text)) < 0:
-        raise argparse.ArgumentTypeError(f"{text} is below zero")
-    return n
-
-
-def positive_float(text: str) -> float:
-    """Parse a finite number above zero."""
-    x = float(text)
-    if not 0 < x < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return x
 
 
 def device_of(choice: str) -> str:
@@ -165,27 +136,6 @@ def device_of(choice: str) -> str:
     if choice == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda: no CUDA device is available here; use --device cpu")
     return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
-
-
-CLEAR = "\r\x1b[K"
-"""Back to the line's start, and rub it out."""
-
-
-def guard(prog: str, run: Callable[[], None]) -> NoReturn:
-    """Run a command; turn what a person can mend into one line and exit code 2 (Ctrl-C: 130)."""
-    try:
-        run()
-    except (ValueError, OSError) as error:
-        sys.exit(fail(prog, " ".join(str(error).split()), 2))
-    except KeyboardInterrupt:
-        sys.exit(fail(prog, "stopped; finished runs are kept, the same command goes on", 130))
-    sys.exit(0)
-
-
-def fail(prog: str, message: str, code: int) -> int:
-    """Print one line to stderr, over a progress bar that may stand there; return the code."""
-    print(f"{CLEAR if sys.stderr.isatty() else ''}{prog}: {message}", file=sys.stderr)
-    return code
 
 
 # ------------------------------------------------------------------------------- One run
@@ -432,6 +382,8 @@ def check_same(path: Path, now: Mapping[str, Any]) -> None:
 def compare(task: Task, args: argparse.Namespace) -> None:
     """Train every (seed, model) that has no record yet; then draw and print all that have one."""
     device = device_of(args.device)
+    precision = fastest_precision(device) if args.precision == "auto" else args.precision
+    task = replace(task, training={**task.training, "precision": precision})
     data = f"-{args.data.resolve().stem}" if args.data else ""
     out = args.out or Path("runs") / f"{task.name}{data}-{args.size}"
     if out.exists() and not out.is_dir():

@@ -13,12 +13,31 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from seqmodels.interface import BOS, EOS, PAD, SequenceModel, attention_weights, select_rows
+from seqmodels.interface import (
+    BOS,
+    EOS,
+    PAD,
+    SequenceModel,
+    attention_weights,
+    select_beams,
+    select_rows,
+)
 
 
 def strip(tokens: list[int]) -> list[int]:
     """Cut at the first EOS."""
     return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
+
+
+def is_due(t: int, device: torch.device) -> bool:
+    """Return whether to ask who has finished: a GPU would wait for the answer, so not always."""
+    return device.type == "cpu" or t % 16 == 15
+
+
+def unfinished(done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
+    """Return the rows to go on with; None while it does not pay to let the finished ones go."""
+    left = (~done).nonzero().squeeze(1)
+    return left if len(left) <= 0.8 * len(done) else None
 
 
 @torch.inference_mode()
@@ -27,21 +46,23 @@ def write(
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
     max_len: int,
-    choose: Callable[[Float[Tensor, "B V"]], Int[Tensor, " B"]],
+    choose: Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]],
 ) -> list[list[int]]:
     """Write one token after the other, each picked from its logits by `choose`."""
     state = model.encode(src, src_mask)
     y = torch.full((len(src),), BOS, device=src.device)
-    done = torch.zeros_like(y, dtype=torch.bool)
-    written = []
-    for _ in range(max_len):
+    done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
+    written = torch.full((len(src), max_len), EOS, device=src.device)
+    for t in range(max_len):
         logits, state = model.step(y, state)
         y = choose(logits).masked_fill(done, EOS)
+        written[texts, t] = y
         done = done | (y == EOS)
-        written.append(y)
-        if done.all():
-            break
-    return [strip(row) for row in torch.stack(written, 1).tolist()]
+        if is_due(t, y.device) and (rows := unfinished(done)) is not None:
+            if not len(rows):
+                break
+            state, y, texts, done = select_rows(state, rows), y[rows], texts[rows], done[rows]
+    return [strip(row) for row in written.tolist()]
 
 
 def greedy(
@@ -52,8 +73,8 @@ def greedy(
 
 
 def forbid(logits: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
-    """Rule out PAD and BOS, which no text holds."""
-    return logits.index_fill(-1, torch.tensor([PAD, BOS], device=logits.device), -torch.inf)
+    """Rule out PAD and BOS, the first two tokens, which no text holds."""
+    return logits.index_fill(-1, torch.arange(BOS + 1, device=logits.device), -torch.inf)
 
 
 def allowed_argmax(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
@@ -93,35 +114,54 @@ def beam(
     The length counts EOS. A finished text stays among the beginnings and is not continued.
     """
     B, device = len(src), src.device
-    first = torch.arange(B, device=device).unsqueeze(1) * width
-    state = select_rows(
-        model.encode(src, src_mask), torch.arange(B, device=device).repeat_interleave(width)
-    )
+    state = model.encode(src, src_mask)
+    state = select_beams(model, state, torch.arange(B, device=device).repeat_interleave(width))
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)
     log_p[:, 0] = 0.0  # all beginnings are equal at the start: keep one
     length = torch.zeros_like(log_p)
     done = torch.zeros_like(log_p, dtype=torch.bool)
-    written = torch.empty(B, width, 0, dtype=torch.int64, device=device)
-    for _ in range(max_len):
+    written = torch.full((B, width, max_len), EOS, device=device)
+    texts, best = torch.arange(B, device=device), torch.full((B, max_len), EOS, device=device)
+    for t in range(max_len):
         logits, state = model.step(y, state)
-        step = forbid(logits).log_softmax(-1).view(B, width, -1)
-        only_pad = torch.full_like(step[0, 0], -torch.inf)
-        only_pad[PAD] = 0.0
-        total = log_p.unsqueeze(2) + torch.where(done.unsqueeze(2), only_pad, step)
-        log_p, best = total.flatten(1).topk(width, dim=1)
-        parent, token = best // step.shape[2], best % step.shape[2]
+        log_p, parent, token = extend(log_p, forbid(logits), done)
         length = length.gather(1, parent) + ~done.gather(1, parent)
         done = done.gather(1, parent) | (token == EOS)
-        written = torch.cat(
-            [written.gather(1, parent.unsqueeze(2).expand_as(written)), token.unsqueeze(2)], 2
-        )
-        if done.all():
-            break
-        state = select_rows(state, (first + parent).flatten())
+        written = written.gather(1, parent.unsqueeze(2).expand_as(written))
+        written[:, :, t] = token
+        best[texts] = written[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
+        rows = unfinished(done.all(1)) if is_due(t, device) else None
+        if rows is not None:
+            if not len(rows):
+                break
+            texts, log_p, length, done = texts[rows], log_p[rows], length[rows], done[rows]
+            written, parent, token = written[rows], parent[rows], token[rows]
+            first = rows.unsqueeze(1) * width
+        else:
+            first = torch.arange(len(texts), device=device).unsqueeze(1) * width
+        state = select_beams(model, state, (first + parent).flatten(), rows)
         y = token.flatten()
-    best_row = (log_p / length).argmax(1)
-    return [strip(rows[i]) for rows, i in zip(written.tolist(), best_row.tolist(), strict=True)]
+    return [strip(row) for row in best.tolist()]
+
+
+def extend(
+    log_p: Float[Tensor, "B K"], logits: Float[Tensor, "R V"], done: Bool[Tensor, "B K"]
+) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], Int[Tensor, "B K"]]:
+    """Return log p, parent and last token of the K likeliest continuations of each source.
+
+    A text that is done has one continuation, by PAD, for sure. No beginning has more than its own
+    K likeliest tokens among the K likeliest of all, so the rest is not looked at.
+    """
+    B, K = log_p.shape
+    step, token = logits.topk(min(K, logits.shape[1]), dim=1)
+    step = (step - logits.logsumexp(1, keepdim=True)).view(B, K, -1)
+    only_one = torch.full_like(step[0, 0], -torch.inf)
+    only_one[0] = 0.0
+    total = log_p.unsqueeze(2) + torch.where(done.unsqueeze(2), only_one, step)
+    token = token.view(B, K, -1).masked_fill(done.unsqueeze(2), PAD)
+    log_p, best = total.flatten(1).topk(K, dim=1)
+    return log_p, best // step.shape[2], token.flatten(1).gather(1, best)
 
 
 @torch.inference_mode()

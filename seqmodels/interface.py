@@ -8,6 +8,9 @@
 
 A State is a NamedTuple of tensors, each with the batch first. Modules hold parameters and nothing
 that changes from step to step, so any search may keep, drop and reorder states as it likes.
+
+A model may name in `of_source` what its State knows of the source alone. A search then keeps that
+once for all beams of a source: `step` takes B rows of it beside R = B × beams rows of all else.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import sys
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -43,6 +47,8 @@ class SequenceModel(nn.Module):
     """A frozen dataclass of sizes; its first field is `vocab_size`."""
     year: ClassVar[int]
     paper: ClassVar[str]
+    of_source: ClassVar[tuple[str, ...]] = ()
+    """Fields of the State that beams of one source share."""
 
     def __init__(self, config: Any):
         super().__init__()
@@ -91,6 +97,78 @@ def unroll(
 def select_rows(state: S, rows: Int[Tensor, " R"]) -> S:
     """Return the State whose row i is the old row `rows[i]`; serves any beam of any model."""
     return type(state)(*(tensor.index_select(0, rows) for tensor in state))
+
+
+def select_beams(
+    model: SequenceModel,
+    state: S,
+    beams: Int[Tensor, " R"],
+    sources: Int[Tensor, " B"] | None = None,
+) -> S:
+    """Return the State whose row i goes on as the old row `beams[i]`.
+
+    What belongs to the source is not copied to its beams: its rows `sources` are kept (None: all).
+    """
+    fields = type(state)._fields  # type: ignore[attr-defined]
+    rows = (sources if field in model.of_source else beams for field in fields)
+    picked = zip(state, rows, strict=True)
+    return type(state)(*(t if r is None else t.index_select(0, r) for t, r in picked))
+
+
+def fused_attention(
+    q: Float[Tensor, "B H N K"],
+    k: Float[Tensor, "B H M K"],
+    v: Float[Tensor, "B H M Kv"],
+    mask: Tensor | None,
+    dropout: float,
+) -> Float[Tensor, "B H N Kv"]:
+    """Return softmax(q kᵀ / √K) v; the weights, which no one looks at, need not be kept.
+
+    On CPUs torch's fused kernel loses more time in bfloat16, going back, than it wins: there it
+    is the same three products one by one.
+    """
+    if q.is_cuda or q.dtype != torch.bfloat16:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    score = score if mask is None else score.masked_fill(~mask, -torch.inf)
+    return F.dropout(score.softmax(-1), dropout) @ v
+
+
+class Room(NamedTuple):
+    """Memory behind a tensor that grows; `taken` is a list of one number, shared by its views."""
+
+    buffer: Float[Tensor, "R H L M K"]
+    taken: list[int]
+
+
+def reserve(past: Float[Tensor, "R H L N K"]) -> Float[Tensor, "R H L M K"]:
+    """Return keys or values with one more place, M = N + 1, which `put` fills layer by layer.
+
+    Room for more is kept behind them, so that a text is not copied for every token that is
+    written. Who asks first gets it; who asks again from the same State gets a copy, so that no
+    State changes. Where gradients are wanted, every token is a copy.
+    """
+    n = past.shape[3]
+    if torch.is_grad_enabled():
+        return torch.cat([past, past.new_zeros(*past.shape[:3], 1, past.shape[4])], 3)
+    room: Room | None = getattr(past, "room", None)
+    if room is None or room.taken != [n] or n == room.buffer.shape[3]:
+        room = Room(past.new_empty(*past.shape[:3], max(32, 2 * n), past.shape[4]), [n])
+        room.buffer[..., :n, :] = past
+    room.taken[0] = n + 1
+    grown = room.buffer[..., : n + 1, :]
+    setattr(grown, "room", room)  # noqa: B010
+    return grown
+
+
+def put(
+    memory: Float[Tensor, "R H L M K"], layer: int, new: Float[Tensor, "R H 1 K"]
+) -> Float[Tensor, "R H L M K"]:
+    """Fill a layer's last place; without gradients in place, `reserve` having seen to it."""
+    if torch.is_grad_enabled():
+        memory = memory.clone()
+    memory[:, :, layer, -1:] = new
+    return memory
 
 
 def attention_weights(state: Any) -> Float[Tensor, "B S"]:

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqmodels.batches import Example
-from seqmodels.compare import Recipe, Task, TestSet, compare, guard, parser
+from seqmodels.command import guard
+from seqmodels.compare import Recipe, Task, TestSet, compare, parser
 from seqmodels.corpus import read_text, sha256
 from seqmodels.interface import BOS
 from seqmodels.text import BPE, Tokenizer, Words

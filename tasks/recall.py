@@ -17,7 +17,8 @@ import random
 from collections.abc import Sequence
 
 from seqmodels.batches import Example
-from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, guard, parser
+from seqmodels.command import guard
+from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, parser
 from seqmodels.corpus import Pair, sha256
 from seqmodels.interface import EOS
 from seqmodels.text import Tokenizer, Words

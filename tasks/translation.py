@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from seqmodels.batches import Example
-from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, guard, parser
+from seqmodels.command import guard
+from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, parser
 from seqmodels.corpus import Pair, read_parallel, sha256
 from seqmodels.interface import EOS
 from seqmodels.text import BPE, Tokenizer, Words
@@ -142,7 +143,7 @@ def embedded(args: argparse.Namespace) -> Task:
         valid=examples(valid, tokenizer),
         tests=[length_test(test, tokenizer, max(map(n_words, train)))],
         recipes=recipes(0.0, max(len(tokenizer.encode(pair.src)) for pair in test)),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
         shown=Shown(examples([pair], tokenizer)[0], shown.links),
     )

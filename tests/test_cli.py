@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from seqmodels import MODELS, cli, compare, evaluate, plot, record
+from seqmodels import MODELS, cli, command, compare, evaluate, plot, record
 from tasks import next_token, recall, translation
 
 ROOT = Path(__file__).parents[1]
@@ -322,8 +322,8 @@ def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
     """Keeps out an index error in the embedding: the line says how many tokens are allowed."""
     n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
     long = " ".join(["the"] * (n + 5))
-    for command in ("translate", "generate"):
-        result = call(cli, command, trained / "gpt-seed1", long)
+    for name in ("translate", "generate"):
+        result = call(cli, name, trained / "gpt-seed1", long)
         check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {n - 1}")
     longest = " ".join(["the"] * (n - 1))
     assert call(cli, "translate", trained / "gpt-seed1", longest)[0] == 0
@@ -373,7 +373,7 @@ def test_an_error_of_many_lines_is_one(
         raise error
 
     with pytest.raises(SystemExit) as stopped:
-        compare.guard("task", fail)
+        command.guard("task", fail)
     assert stopped.value.code == 2
     assert capsys.readouterr().err == "task: a b c\n"
 
@@ -385,7 +385,7 @@ def test_our_own_mistakes_keep_their_traceback() -> None:
         raise KeyError("ours")
 
     with pytest.raises(KeyError):
-        compare.guard("task", fail)
+        command.guard("task", fail)
 
 
 def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,7 +397,7 @@ def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -
 
     for stream, expected in ((Terminal(), "\r\x1b[Ktask: no\n"), (io.StringIO(), "task: no\n")):
         monkeypatch.setattr(sys, "stderr", stream)
-        assert compare.fail("task", "no", 2) == 2
+        assert command.fail("task", "no", 2) == 2
         assert stream.getvalue() == expected
 
 
@@ -504,9 +504,9 @@ def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
             continue
         help_text = call(program, "--help")[1]
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
-    for command, rest in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
-        code, help_text, _ = call(cli, command, "--help")
-        assert code == 0, command
+    for name, rest in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
+        code, help_text, _ = call(cli, name, "--help")
+        assert code == 0, name
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, build, select_rows, unroll
-from seqmodels.interface import attention_weights
+from seqmodels.interface import attention_weights, fused_attention, select_beams
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -149,6 +149,16 @@ def test_the_future_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
         assert_close(model(src, src_mask, changed)[:, :t], logits[:, :t], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_attention_in_bfloat16_is_the_same_equation(is_masked: bool) -> None:
+    """Keeps out two attentions that drift apart: torch's fused one, and ours for bfloat16."""
+    q, k, v = torch.randn(3, 2, 4, 5, 6).bfloat16()
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if is_masked else None
+    exact = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=mask)
+    assert_close(fused_attention(q, k, v, mask, 0.0).float(), exact, rtol=0.02, atol=0.02)
+    assert_close(fused_attention(q.float(), k.float(), v.float(), mask, 0.0), exact)
+
+
 # ------------------------------------------------------------------------------- what must matter
 
 
@@ -235,6 +245,83 @@ def test_states_are_what_they_say(
             for field, shape in get_type_hints(type(state)).items():
                 tensor = getattr(state, field)
                 assert isinstance(tensor, shape), f"{field}: {tuple(tensor.shape)}, not {shape}"
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_beams_share_their_source(name: str, width: int, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a beam that looks at its neighbour's source, and one that needs a copy of its own.
+
+    The beams of source i stand in rows width × i and after; their texts differ from each other.
+    """
+    model, (src, src_mask, _) = tiny(name), pairs
+    tgt_in = torch.randint(4, V, (4 * width, 6))
+    rows = torch.arange(4).repeat_interleave(width)
+    with torch.inference_mode():
+        state = select_beams(model, model.encode(src, src_mask), rows)
+        copied = model.encode(src[rows], src_mask[rows])
+        for field in model.of_source:
+            assert len(getattr(state, field)) == 4
+        logits, state = unroll(model, state, tgt_in)
+        expected, copied = unroll(model, copied, tgt_in)
+    assert_close(logits, expected)
+    if name in ATTENDING:
+        assert_close(state.alpha, copied.alpha)
+
+
+def test_sources_can_leave_with_their_beams(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a search that goes on with the sources of those that have finished."""
+    model, (src, src_mask, _) = tiny(name), pairs
+    with torch.inference_mode():
+        state = select_beams(
+            model, model.encode(src, src_mask), torch.arange(4).repeat_interleave(2)
+        )
+        _, state = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
+        expected, _ = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
+        beams, sources = torch.tensor([7, 6, 2, 2]), torch.tensor([3, 1])
+        logits, _ = model.step(
+            torch.tensor([5, 4, 6, 6]), select_beams(model, state, beams, sources)
+        )
+    assert_close(logits, expected[beams])
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_a_state_without_gradients_is_not_changed_either(
+    name: str, tiny: Tiny, pairs: Pairs
+) -> None:
+    """Keeps out keys written over those of another text that goes on from the same State."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    with torch.inference_mode():
+        _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
+        before = [t.clone() for t in state]
+        first, one = model.step(tgt_in[:, 2], state)
+        _, other_text = model.step(tgt_in[:, 3], state)
+        assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+        after_first, _ = model.step(tgt_in[:, 4], one)
+        model.step(tgt_in[:, 5], other_text)
+        again, two = model.step(tgt_in[:, 2], state)
+        assert torch.equal(first, again)
+        assert torch.equal(after_first, model.step(tgt_in[:, 4], two)[0])
+
+
+def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a cache written in place where a gradient needs what was there."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    unroll(model, model.encode(src, src_mask), tgt_in)[0].square().sum().backward()
+    stepped = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(src, src_mask, tgt_in).square().sum().backward()
+    for grad, p in zip(stepped, model.parameters(), strict=True):
+        assert_close(grad, p.grad)
+
+
+@pytest.mark.parametrize("name", ["transformer", "gpt"])
+def test_a_text_outgrows_its_room(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a cache that loses what was written when it moves to a larger place."""
+    model, (src, src_mask, _) = tiny(name, **{"n_positions": 200} if name == "gpt" else {}), pairs
+    tgt_in = torch.randint(4, V, (4, 150))
+    with torch.inference_mode():
+        logits, _ = unroll(model, model.encode(src, src_mask), tgt_in)
+        assert_close(logits, model(src, src_mask, tgt_in))
 
 
 @pytest.mark.parametrize("name", ONE_VECTOR)

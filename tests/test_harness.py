@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -154,6 +154,47 @@ def test_search_does_not_see_the_batch(name: str, width: int, tiny: Tiny, pairs:
     for row, mask, found in zip(src, src_mask, together, strict=True):
         alone = row[mask].unsqueeze(0)
         assert decode.beam(model, alone, torch.ones_like(alone).bool(), 8, width) == [found]
+
+
+class Left(NamedTuple):
+    """How many tokens are left to write, and of which kind."""
+
+    n: Tensor
+    kind: Tensor
+
+
+class Echo(SequenceModel):
+    """A model that writes the first token of its source as often as the source has tokens."""
+
+    of_source = ("kind",)
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.rows: list[int] = []
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Left:
+        return Left(src_mask.sum(1), src[:, 0])
+
+    def step(self, y: Tensor, state: Left) -> tuple[Tensor, Left]:
+        self.rows.append(len(y))
+        token = state.kind.repeat_interleave(len(y) // len(state.kind)).where(state.n > 0, EOS)
+        return 9.0 * F.one_hot(token, V), state._replace(n=state.n - 1)
+
+
+def test_who_has_finished_leaves() -> None:
+    """Keeps out texts that are mixed up when finished ones leave, and ones that do not leave."""
+    lengths = [3, 9, 1, 5, 5, 2, 9, 4]
+    src = torch.tensor([[4 + i % 7] * n + [PAD] * (9 - n) for i, n in enumerate(lengths)])
+    expected = [row[:n] for row, n in zip(src.tolist(), lengths, strict=True)]
+    for width in (1, 2, 3):
+        model = Echo()
+        assert decode.beam(model, src, src > 0, 12, width) == expected
+        assert model.rows[0] == 8 * width
+        assert model.rows[-1] == 2 * width
+    model = Echo()
+    assert decode.greedy(model, src, src > 0, 12) == expected
+    assert model.rows == sorted(model.rows, reverse=True)
+    assert (model.rows[0], model.rows[-1], len(model.rows)) == (8, 2, 10)
 
 
 def test_a_beam_steps_back_where_greedy_cannot() -> None:
@@ -393,6 +434,51 @@ def test_the_same_seed_gives_the_same_bits(name: str, fresh: Tiny) -> None:
     assert curve == same_curve
     assert not same(one, other)
     assert curve != other_curve
+
+
+LIVELY: dict[str, dict[str, Any]] = {
+    "lstm_seq2seq": {"n_layers": 1, "init_range": 0.3, "forget_bias": 2.0},
+    "gpt": {"init_std": 0.1},
+}
+"""Larger starts for narrow models."""
+
+
+@pytest.mark.parametrize("precision", get_args(train.Precision))
+def test_both_precisions_learn_the_same(name: str, precision: train.Precision, fresh: Tiny) -> None:
+    """Keeps out a precision in which small steps are lost: both copy as well after 200 steps."""
+    rng = random.Random(1)
+    texts = [[rng.randrange(4, V) for _ in range(3)] for _ in range(300)]
+    examples = [Example(text, [*text, EOS]) for text in texts]
+    cfg = train.TrainConfig(tokens=24_000, rate=1e-2, batch_tokens=120, precision=precision)
+    model = fresh(name, d_model=32, **LIVELY.get(name, {}))
+    curve = train.train(model, examples[50:], examples[:50], cfg)
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    assert curve[-1]["valid_nats"] < 0.5
+
+
+def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out a switch without effect."""
+    src, src_mask, tgt_in = pairs
+    batch = Batch(src, src_mask, tgt_in, tgt_in.roll(-1, 1))
+    losses = set()
+    for precision in get_args(train.Precision):
+        torch.manual_seed(1)
+        learner = train.Learner(
+            fresh("gpt"), train.TrainConfig(**vars(CFG) | {"precision": precision})
+        )
+        losses.add(learner.update(batch, 1e-2).item())
+    assert len(losses) == 2
+
+
+def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out bfloat16 on processors that take longer for it."""
+    assert train.fastest_precision("cpu") in get_args(train.Precision)
+    for seconds, choice in ((0.9, "float32"), (0.5, "bfloat16")):
+        ticks = itertools.chain.from_iterable(
+            (0.0, duration) for duration in [1.0] * 5 + [seconds] * 5
+        )
+        monkeypatch.setattr(train.time, "perf_counter", lambda ticks=ticks: next(ticks))
+        assert train.fastest_precision("cpu") == choice
 
 
 def test_the_rate_climbs_and_falls() -> None:
@@ -811,7 +897,7 @@ def toy(**changes: Any) -> compare.Task:
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
     """Return the parsed flags of a task."""
     given = {"models": list(MODELS), "seeds": [1], "rate": None, "device": "cpu", "size": "smoke"}
-    return argparse.Namespace(out=out, data=None, **given | changes)
+    return argparse.Namespace(out=out, data=None, **given | {"precision": "float32"} | changes)
 
 
 def named_files(folder: Path) -> dict[str, int]:

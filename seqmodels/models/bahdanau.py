@@ -80,8 +80,8 @@ class State(NamedTuple):
     h: Float[Tensor, "B S D2"]
     keys: Float[Tensor, "B S A"]
     src_mask: Bool[Tensor, "B S"]
-    s: Float[Tensor, "B D"]
-    alpha: Float[Tensor, "B S"]
+    s: Float[Tensor, "R D"]
+    alpha: Float[Tensor, "R S"]
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -104,7 +104,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read left to right and right to left; pads leave the state as it was (A.2.1)."""
+    """Read left to right and right to left, where pads come first and leave the state at zero."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -117,19 +117,14 @@ class Encoder(nn.Module):
         self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D2"]:
         """Return an annotation for every word."""
-        real = src_mask.unsqueeze(-1).unbind(1)
-        ahead = self.read(self.unit, self.W(e).unbind(1), real)
-        back = self.read(self.unit_back, self.W_back(e).unbind(1)[::-1], real[::-1])
-        return torch.cat([torch.stack(ahead, 1), torch.stack(back[::-1], 1)], -1)  #        (7)
-
-    @staticmethod
-    def read(unit: GatedUnit, x: tuple[Tensor, ...], real: tuple[Tensor, ...]) -> list[Tensor]:
-        """Return the states of one direction."""
-        h, states = x[0].new_zeros(x[0].shape[0], x[0].shape[-1] // 3), []
-        for x_t, real_t in zip(x, real, strict=True):
-            h = torch.where(real_t, unit(x_t, h), h)
-            states.append(h)
-        return states
+        h = e.new_zeros(len(e), self.unit.U.in_features)
+        ahead, back = [h], [h]
+        for x_t in self.W(e).unbind(1):
+            ahead.append(self.unit(x_t, ahead[-1]))
+        real = src_mask.unsqueeze(-1).to(e.dtype)
+        for x_t, real_t in zip(self.W_back(e).unbind(1)[::-1], real.unbind(1)[::-1], strict=True):
+            back.append(real_t * self.unit_back(x_t, back[-1]))
+        return torch.cat([torch.stack(ahead[1:], 1), torch.stack(back[:0:-1], 1)], -1)  #   (7)
 
 
 class Attention(nn.Module):
@@ -142,13 +137,14 @@ class Attention(nn.Module):
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
     def forward(
-        self, s: Float[Tensor, "B D"], state: State
-    ) -> tuple[Float[Tensor, "B D2"], Float[Tensor, "B S"]]:
-        """Return the expected annotation c_i and the weights alpha_i."""
-        query = self.W_a(s).unsqueeze(1)
-        score = self.v_a(torch.tanh(query + state.keys)).squeeze(-1)  #                   A.1.2
-        alpha = score.masked_fill(~state.src_mask, -torch.inf).softmax(-1)  #               (6)
-        return torch.bmm(alpha.unsqueeze(1), state.h).squeeze(1), alpha  #                  (5)
+        self, s: Float[Tensor, "R D"], state: State
+    ) -> tuple[Float[Tensor, "R D2"], Float[Tensor, "R S"]]:
+        """Return the expected annotation c_i and the weights alpha_i; beams share the source."""
+        query = self.W_a(s).unflatten(0, (len(state.h), -1)).unsqueeze(2)
+        score = self.v_a(torch.tanh(query + state.keys.unsqueeze(1))).squeeze(-1)  #      A.1.2
+        score = score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf)
+        alpha = score.softmax(-1)  #                                                        (6)
+        return torch.bmm(alpha, state.h).flatten(0, 1), alpha.flatten(0, 1)  #              (5)
 
 
 class DeepOutput(nn.Module):
@@ -180,6 +176,7 @@ class Bahdanau(SequenceModel):
     config_type = Config
     year = 2014
     paper = "Bahdanau et al., arXiv:1409.0473"
+    of_source = ("h", "keys", "src_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)

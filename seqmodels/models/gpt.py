@@ -34,6 +34,7 @@ Cost
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, head_width
+from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -72,16 +73,19 @@ GPT2_SMALL = Config(vocab_size=50_257)
 
 
 class State(NamedTuple):
-    """Keys and values of every token so far, source and target alike, of every layer."""
+    """Keys and values, side by side, of every token so far, of every layer."""
 
-    k: Float[Tensor, "B L H N K"]
-    v: Float[Tensor, "B L H N K"]
-    mask: Bool[Tensor, "B N"]
-    alpha: Float[Tensor, "B S"]
+    src: Float[Tensor, "B H L S KV"]
+    src_mask: Bool[Tensor, "B S"]
+    tgt: Float[Tensor, "R H L T KV"]
+    alpha: Float[Tensor, "R S"]
     """Weights over the source, mean of all layers' heads; the rest lies on the target."""
 
 
 # -------------------------------------------------------------------------------------- Parts
+
+Look = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(q, k, v) of new tokens, each (B,H,N,K) -> what the heads of all or the last of them see."""
 
 
 class CausalSelfAttention(nn.Module):
@@ -92,21 +96,11 @@ class CausalSelfAttention(nn.Module):
         self.split = nn.Unflatten(-1, (3, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
         self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
-        self.dropout = nn.Dropout(cfg.dropout)
 
-    def forward(
-        self,
-        x: Float[Tensor, "B N D"],
-        past: tuple[Float[Tensor, "B H P K"], Float[Tensor, "B H P K"]],
-        mask: Bool[Tensor, "B 1 N M"],
-    ) -> tuple[Float[Tensor, "B N D"], tuple[Tensor, Tensor], Float[Tensor, "B H N M"]]:
-        """Return the new x, all keys and values (past and new, M = P + N), and the weights."""
+    def forward(self, x: Float[Tensor, "B N D"], look: Look) -> Float[Tensor, "B M D"]:
+        """Return what all heads see."""
         q, k, v = self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
-        k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
-        score = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        alpha = score.masked_fill(~mask, -torch.inf).softmax(-1)
-        heads = self.dropout(alpha) @ v
-        return self.W_o(heads.transpose(1, 2).flatten(2)), (k, v), alpha
+        return self.W_o(look(q, k, v).transpose(1, 2).flatten(2))
 
 
 class Block(nn.Module):
@@ -121,14 +115,11 @@ class Block(nn.Module):
         self.W_out = nn.Linear(4 * cfg.d_model, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
 
-    def forward(
-        self, x: Float[Tensor, "B N D"], past: tuple[Tensor, Tensor], mask: Tensor
-    ) -> tuple[Float[Tensor, "B N D"], tuple[Tensor, Tensor], Tensor]:
-        """Return x, all keys and values, and the attention weights."""
-        out, k_v, alpha = self.attention(self.norm_1(x), past, mask)
-        x = x + self.dropout(out)
-        x = x + self.dropout(self.W_out(self.gelu(self.W_in(self.norm_2(x)))))
-        return x, k_v, alpha
+    def forward(self, x: Float[Tensor, "B N D"], look: Look) -> Float[Tensor, "B M D"]:
+        """Return the stream, of the last tokens if `look` looks for these alone."""
+        heard = self.attention(self.norm_1(x), look)
+        x = x[:, -heard.shape[1] :] + self.dropout(heard)
+        return x + self.dropout(self.W_out(self.gelu(self.W_in(self.norm_2(x)))))
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -140,6 +131,7 @@ class GPT(SequenceModel):
     config_type = Config
     year = 2019
     paper = "Radford et al., OpenAI (GPT-2)"
+    of_source = ("src", "src_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -154,53 +146,80 @@ class GPT(SequenceModel):
         """Return how many target tokens (with BOS) the positions leave room for."""
         return self.config.n_positions - n_source
 
-    def read(
-        self, text: Int[Tensor, "B N"], real: Bool[Tensor, "B N"], state: State
-    ) -> tuple[Float[Tensor, "B N D"], State]:
-        """Pass tokens through all blocks, after those that the State holds."""
-        n, mask = text.shape[1], torch.cat([state.mask, real], 1)
-        position = (mask.cumsum(1)[:, -n:] - 1).clamp(min=0)  #       pads are not counted
-        if mask.shape[1] > self.config.n_positions <= int(position.max()):
+    def embed(
+        self, text: Int[Tensor, "B N"], position: Int[Tensor, "B N"], n: int
+    ) -> Float[Tensor, "B N D"]:
+        """Return embeddings of tokens and positions; the text has n tokens by now, with pads."""
+        if n > self.config.n_positions <= int(position.max()):
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
                 f"{self.config.n_positions}; shorten the text or build it with more n_positions"
             )
-        causal = torch.ones_like(mask[0]).expand(n, -1).tril(mask.shape[1] - n)
-        visible = causal & mask[:, None, None]
-        x = self.dropout(self.tokens(text) + self.positions(position))
-        memory, alphas = [], []
-        for i, block in enumerate(self.blocks):
-            x, k_v, alpha = block(x, (state.k[:, i], state.v[:, i]), visible)
-            memory.append(k_v)
-            alphas.append(alpha[:, :, -1, : state.alpha.shape[1]].mean(1))
-        k, v = (torch.stack(tensors, 1) for tensors in zip(*memory, strict=True))
-        return self.norm(x), State(k, v, mask, torch.stack(alphas, 1).mean(1))
+        return self.dropout(self.tokens(text) + self.positions(position))
 
-    def empty(self, text: Int[Tensor, "B S"]) -> State:
-        """Return the State before any token."""
-        cfg, weight = self.config, self.tokens.weight
-        width = head_width(cfg.d_model, cfg.n_heads)
-        nothing = weight.new_zeros(len(text), cfg.n_layers, cfg.n_heads, 0, width)
-        no_mask = torch.zeros(len(text), 0, dtype=torch.bool, device=text.device)
-        return State(nothing, nothing, no_mask, weight.new_zeros(text.shape))
+    def read(
+        self, text: Int[Tensor, "B N"], real: Bool[Tensor, "B N"], n_last: int
+    ) -> tuple[Float[Tensor, "B M D"], list[tuple[Tensor, Tensor]]]:
+        """Pass a text through all blocks at once; return its last tokens, all keys and values.
+
+        The last block looks for these tokens alone: no one reads what it says of the others.
+        """
+        causal = torch.ones_like(real[0]).expand(len(real[0]), -1).tril()
+        visible, memory = causal & real[:, None, None], []
+
+        def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            memory.append((k, v))
+            n = n_last if len(memory) == len(self.blocks) else q.shape[2]
+            p = self.config.dropout * self.training
+            return fused_attention(q[:, :, -n:], k, v, visible[:, :, -n:], p)
+
+        position = (real.cumsum(1) - 1).clamp(min=0)  #               pads are not counted
+        x = self.embed(text, position, text.shape[1])
+        for block in self.blocks:
+            x = block(x, look)
+        return self.norm(x), memory
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
-        return self.read(src, src_mask, self.empty(src))[1]
+        memory = torch.stack([torch.cat(k_v, -1) for k_v in self.read(src, src_mask, 1)[1]], 2)
+        nobody = torch.zeros_like(src_mask, dtype=memory.dtype)
+        return State(memory, src_mask, memory[..., :0, :], nobody)
 
-    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
-        """Write one token."""
-        real = torch.ones_like(y, dtype=torch.bool)
-        x, state = self.read(y.unsqueeze(1), real.unsqueeze(1), state)
-        return x.squeeze(1) @ self.tokens.weight.T, state
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token; it looks at the source, which its beams share, and at the target."""
+        src, src_mask, tgt, _ = state
+        tgt, pads = reserve(tgt), ~src_mask[:, None, None]
+        alphas: list[Tensor] = []
+        (B, S), T = src_mask.shape, tgt.shape[3]
+
+        def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            nonlocal tgt
+            i, q = len(alphas), q / math.sqrt(q.shape[-1])
+            tgt = put(tgt, i, torch.cat([k, v], -1))
+            (k_src, v_src), (k_tgt, v_tgt) = (m[:, :, i].chunk(2, -1) for m in (src, tgt))
+            beams = q.view(B, -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # like words: (B,H,·,K)
+            score = (beams @ k_src.transpose(-2, -1)).masked_fill(pads, -torch.inf)
+            score = score.transpose(1, 2).reshape(*q.shape[:3], S)
+            score = torch.cat([score, q @ k_tgt.transpose(-2, -1)], -1)
+            to_src, to_tgt = score.softmax(-1).split([S, T], -1)
+            alphas.append(to_src.mean((1, 2)))
+            beams = to_src.reshape(B, -1, *score.shape[1:2], S).transpose(1, 2) @ v_src
+            return beams.transpose(1, 2).reshape(q.shape) + to_tgt @ v_tgt
+
+        n_read = src_mask.sum(1).repeat_interleave(len(y) // B)
+        x = self.embed(y.unsqueeze(1), n_read.unsqueeze(1) + T - 1, S + T)
+        for block in self.blocks:
+            x = block(x, look)
+        logits = (self.norm(x) @ self.tokens.weight.T).squeeze(1)
+        return logits, State(src, src_mask, tgt, torch.stack(alphas, 1).mean(1))
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one masked pass."""
         real = torch.cat([src_mask, torch.ones_like(tgt_in, dtype=torch.bool)], 1)
-        x, _ = self.read(torch.cat([src, tgt_in], 1), real, self.empty(src))
-        return x[:, src.shape[1] :] @ self.tokens.weight.T
+        x, _ = self.read(torch.cat([src, tgt_in], 1), real, tgt_in.shape[1])
+        return x @ self.tokens.weight.T
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -103,19 +103,15 @@ class LSTMLayer(nn.Module):
         return h, c
 
     def forward(
-        self,
-        e: Float[Tensor, "B N E"],
-        real: Bool[Tensor, "B N"],
-        h: Float[Tensor, "B D"],
-        c: Float[Tensor, "B D"],
-    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-        """Return all outputs, the last output and the last cell; pads leave both as they were."""
-        outputs = []
-        for x_t, real_t in zip(self.W(e).unbind(1), real.unsqueeze(-1).unbind(1), strict=True):
-            h_t, c_t = self.unit(x_t, h, c)
-            h, c = torch.where(real_t, h_t, h), torch.where(real_t, c_t, c)
+        self, e: Float[Tensor, "B N E"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
+    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N D"]]:
+        """Return all outputs and all cells."""
+        outputs, cells = [], []
+        for x_t in self.W(e).unbind(1):
+            h, c = self.unit(x_t, h, c)
             outputs.append(h)
-        return torch.stack(outputs, 1), h, c
+            cells.append(c)
+        return torch.stack(outputs, 1), torch.stack(cells, 1)
 
 
 class DeepLSTM(nn.Module):
@@ -130,12 +126,13 @@ class DeepLSTM(nn.Module):
     def forward(
         self, e: Float[Tensor, "B N E"], real: Bool[Tensor, "B N"], state: State
     ) -> tuple[Float[Tensor, "B N D"], State]:
-        """Return the top layer's outputs and all layers' last states."""
+        """Return the top layer's outputs and all layers' states after the last real word."""
+        last = torch.arange(len(real), device=real.device), real.sum(1) - 1  # pads come after it
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
-            e, h, c = layer(self.dropout(e), real, h, c)
-            hs.append(h)
-            cs.append(c)
+            e, cells = layer(self.dropout(e), h, c)
+            hs.append(e[last])
+            cs.append(cells[last])
         return self.dropout(e), State(torch.stack(hs, 1), torch.stack(cs, 1))
 
 

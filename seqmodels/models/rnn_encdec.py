@@ -99,7 +99,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read left to right; pads leave the state as it was."""
+    """Read left to right; pads come last, and what is read of them is not looked at."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -110,11 +110,12 @@ class Encoder(nn.Module):
         self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B D"]:
         """Return the state after the last real word."""
-        x = self.W(e)
-        h = x.new_zeros(x.shape[0], x.shape[-1] // 3)
-        for x_t, real in zip(x.unbind(1), src_mask.unsqueeze(-1).unbind(1), strict=True):
-            h = torch.where(real, self.unit(x_t, h), h)
-        return h
+        h, states = e.new_zeros(len(e), self.unit.U.in_features), []
+        for x_t in self.W(e).unbind(1):
+            h = self.unit(x_t, h)
+            states.append(h)
+        last = src_mask.sum(1) - 1
+        return torch.stack(states, 1)[torch.arange(len(last), device=last.device), last]
 
 
 class DeepOutput(nn.Module):

@@ -29,6 +29,7 @@ Cost
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, head_width
+from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -72,14 +73,12 @@ BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3
 
 
 class State(NamedTuple):
-    """Keys and values of every layer: the source's stay, the target's grow."""
+    """Keys and values, side by side, of every layer: the source's stay, the target's grow."""
 
-    src_k: Float[Tensor, "B L H S K"]
-    src_v: Float[Tensor, "B L H S Kv"]
+    src: Float[Tensor, "B H L S KV"]
     src_mask: Bool[Tensor, "B S"]
-    tgt_k: Float[Tensor, "B L H T K"]
-    tgt_v: Float[Tensor, "B L H T Kv"]
-    alpha: Float[Tensor, "B S"]
+    tgt: Float[Tensor, "R H L T KV"]
+    alpha: Float[Tensor, "R S"]
     """Last layer's weights over the source, mean of its heads."""
 
 
@@ -93,7 +92,7 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         d_k = cfg.d_k or head_width(cfg.d_model, cfg.n_heads)
         d_v = cfg.d_v or head_width(cfg.d_model, cfg.n_heads)
-        self.split = nn.Unflatten(-1, (cfg.n_heads, -1))
+        self.split, self.widths = nn.Unflatten(-1, (cfg.n_heads, -1)), (d_k, d_v)
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_v = nn.Linear(cfg.d_model, cfg.n_heads * d_v, bias=False)
@@ -105,7 +104,7 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
     def forward(
-        self, x: Float[Tensor, "B N D"], memory: tuple[Tensor, Tensor], mask: Bool[Tensor, "... M"]
+        self, x: Float[Tensor, "B N D"], memory: Sequence[Tensor], mask: Bool[Tensor, "... M"]
     ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B H N M"]]:
         """Return the new x and the weights; mask is True where looking is allowed."""
         q, (k, v) = self.split(self.W_q(x)).transpose(1, 2), memory
@@ -113,6 +112,14 @@ class MultiHeadAttention(nn.Module):
         alpha = score.masked_fill(~mask, -torch.inf).softmax(-1)  #                          (1)
         heads = self.dropout(alpha) @ v
         return self.W_o(heads.transpose(1, 2).flatten(2)), alpha  #                        3.2.2
+
+    def fused(
+        self, x: Float[Tensor, "B N D"], memory: Sequence[Tensor], mask: Tensor | None
+    ) -> Float[Tensor, "B N D"]:
+        """Return the new x alone: (1) in one call, which does not keep the weights."""
+        q, p = self.split(self.W_q(x)).transpose(1, 2), self.dropout.p * self.training
+        heads = fused_attention(q, memory[0], memory[1], mask, p)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
 def feed_forward(cfg: Config) -> nn.Sequential:
@@ -122,7 +129,7 @@ def feed_forward(cfg: Config) -> nn.Sequential:
 
 
 class Residual(nn.Module):
-    """5.4 and 3.1: LayerNorm(x + Dropout(sublayer(x)))."""
+    """5.4 and 3.1: LayerNorm(x + Dropout(Sublayer(x)))."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -130,14 +137,11 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
         self.is_prenorm = cfg.is_prenorm
 
-    def before(self, x: Tensor) -> Tensor:
-        """Return the sublayer's input."""
-        return self.norm(x) if self.is_prenorm else x
-
-    def after(self, x: Tensor, out: Tensor) -> Tensor:
-        """Return the sum of x and the sublayer's output."""
-        x = x + self.dropout(out)
-        return x if self.is_prenorm else self.norm(x)
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add to x what the sublayer makes of it."""
+        if self.is_prenorm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
 class EncoderLayer(nn.Module):
@@ -150,10 +154,9 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x: Float[Tensor, "B S D"], src_mask: Bool[Tensor, "B S"]) -> Tensor:
         """Let every word look at every word."""
-        z = self.self_residual.before(x)
-        out, _ = self.self_attention(z, self.self_attention.memory(z), src_mask[:, None, None])
-        x = self.self_residual.after(x, out)
-        return self.ff_residual.after(x, self.ff(self.ff_residual.before(x)))
+        look, mask = self.self_attention, src_mask[:, None, None]
+        x = self.self_residual(x, lambda z: look.fused(z, look.memory(z), mask))
+        return self.ff_residual(x, self.ff)
 
 
 class DecoderLayer(EncoderLayer):
@@ -164,21 +167,33 @@ class DecoderLayer(EncoderLayer):
         self.src_attention, self.src_residual = MultiHeadAttention(cfg), Residual(cfg)
 
     def forward(  # type: ignore[override]
-        self, x: Float[Tensor, "B N D"], state: State, layer: int
-    ) -> tuple[Float[Tensor, "B N D"], tuple[Tensor, Tensor], Float[Tensor, "B S"]]:
-        """Return x, the target's keys and values so far, and the last word's source weights."""
-        z = self.self_residual.before(x)
-        past, new = (state.tgt_k[:, layer], state.tgt_v[:, layer]), self.self_attention.memory(z)
-        k, v = (torch.cat(pair, 2) for pair in zip(past, new, strict=True))
-        n, m = x.shape[1], k.shape[2]
-        causal = torch.ones(n, m, dtype=torch.bool, device=x.device).tril(m - n)  #        3.2.3
-        out, _ = self.self_attention(z, (k, v), causal)
-        x = self.self_residual.after(x, out)
-        z, src = self.src_residual.before(x), (state.src_k[:, layer], state.src_v[:, layer])
-        out, alpha = self.src_attention(z, src, state.src_mask[:, None, None])
-        x = self.src_residual.after(x, out)
-        x = self.ff_residual.after(x, self.ff(self.ff_residual.before(x)))
-        return x, (k, v), alpha[:, :, -1].mean(1)
+        self, x: Float[Tensor, "B T D"], memory: tuple[Tensor, Tensor], src_mask: Tensor
+    ) -> Float[Tensor, "B T D"]:
+        """Pass all words at once; none looks ahead."""
+        look, over, mask = self.self_attention, self.src_attention, src_mask[:, None, None]
+        causal = torch.ones_like(x[0, :, 0]).bool().expand(x.shape[1], -1).tril()  #       3.2.3
+        x = self.self_residual(x, lambda z: look.fused(z, look.memory(z), causal))
+        x = self.src_residual(x, lambda z: over.fused(z, memory, mask))
+        return self.ff_residual(x, self.ff)
+
+    def step(self, x: Float[Tensor, "R 1 D"], state: State, i: int) -> tuple[Tensor, State]:
+        """Pass one word through layer i; the State takes up its keys, values and weights."""
+        look, over, mask = self.self_attention, self.src_attention, state.src_mask[:, None, None]
+        src_k_v = state.src[:, :, i].split(over.widths, -1)
+
+        def look_back(z: Tensor) -> Tensor:
+            nonlocal state
+            state = state._replace(tgt=put(state.tgt, i, torch.cat(look.memory(z), -1)))
+            return look.fused(z, state.tgt[:, :, i].split(look.widths, -1), None)
+
+        def look_over(z: Tensor) -> Tensor:  # beams stand side by side, like words
+            nonlocal state
+            out, alpha = over(z.view(len(mask), -1, z.shape[2]), src_k_v, mask)
+            state = state._replace(alpha=alpha.mean(1).flatten(0, 1))
+            return out.view(z.shape)
+
+        x = self.src_residual(self.self_residual(x, look_back), look_over)
+        return self.ff_residual(x, self.ff), state
 
 
 def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
@@ -197,6 +212,7 @@ class Transformer(SequenceModel):
     config_type = Config
     year = 2017
     paper = "Vaswani et al., arXiv:1706.03762"
+    of_source = ("src", "src_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -213,37 +229,36 @@ class Transformer(SequenceModel):
         x = self.embedding(tokens) * self.config.d_model**0.5  #                                3.4
         return self.dropout(x + sinusoids(start, start + x.shape[1], x.shape[2]).to(x))  #    3.5
 
-    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
-        """Read the source in one pass; keep each layer's keys and values of it."""
+    def memories(self, src: Tensor, src_mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Read the source in one pass; return keys and values of it for each decoder layer."""
         x = self.embed(src)
         for layer in self.encoder:
             x = layer(x, src_mask)
         x = self.norm_src(x)
-        memory = [layer.src_attention.memory(x) for layer in self.decoder]  # type: ignore
-        src_k, src_v = (torch.stack(tensors, 1) for tensors in zip(*memory, strict=True))
-        nothing = src_k[:, :, :, :0], src_v[:, :, :, :0]
-        return State(src_k, src_v, src_mask, *nothing, torch.zeros_like(src_mask, dtype=x.dtype))
+        return [layer.src_attention.memory(x) for layer in self.decoder]  # type: ignore
 
-    def write(self, tgt: Int[Tensor, "B N"], state: State) -> tuple[Tensor, State]:
-        """Pass target tokens through the decoder, after those that the State holds."""
-        x, memory = self.embed(tgt, start=state.tgt_k.shape[3]), []
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source; nothing is written yet."""
+        memory = torch.stack([torch.cat(k_v, -1) for k_v in self.memories(src, src_mask)], 2)
+        nobody = torch.zeros_like(src_mask, dtype=memory.dtype)
+        return State(memory, src_mask, memory[..., :0, :], nobody)
+
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token, after those that the State holds."""
+        x = self.embed(y.unsqueeze(1), start=state.tgt.shape[3])
+        state = state._replace(tgt=reserve(state.tgt))
         for i, layer in enumerate(self.decoder):
-            x, k_v, alpha = layer(x, state, i)
-            memory.append(k_v)
-        tgt_k, tgt_v = (torch.stack(tensors, 1) for tensors in zip(*memory, strict=True))
-        logits = self.norm_tgt(x) @ self.embedding.weight.T  #                     tied weights, 3.4
-        return logits, state._replace(tgt_k=tgt_k, tgt_v=tgt_v, alpha=alpha)
-
-    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
-        """Write one token."""
-        logits, state = self.write(y.unsqueeze(1), state)
-        return logits.squeeze(1), state
+            x, state = layer.step(x, state, i)  # type: ignore[operator]
+        return self.norm_tgt(x).squeeze(1) @ self.embedding.weight.T, state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Write all tokens in one masked pass: no loop over time."""
-        return self.write(tgt_in, self.encode(src, src_mask))[0]
+        x = self.embed(tgt_in)
+        for layer, memory in zip(self.decoder, self.memories(src, src_mask), strict=True):
+            x = layer(x, memory, src_mask)
+        return self.norm_tgt(x) @ self.embedding.weight.T  #                   tied weights, 3.4
 
 
 # --------------------------------------------------------------------------------------- Init
