@@ -81,7 +81,7 @@ def asking(story: stories.Story, tokenizer: Tokenizer) -> Example:
     return Example(tokenizer.encode(src), tokenizer.encode(tgt))
 
 
-def context_test(examples: Sequence[Example], longest: int) -> TestSet:
+def context_test(examples: Sequence[Example], longest: int, train: Sequence[Example]) -> TestSet:
     """Return the same continuations after contexts of growing length."""
     points = contexts(longest)
     return TestSet(
@@ -93,7 +93,7 @@ def context_test(examples: Sequence[Example], longest: int) -> TestSet:
         ],
         x=[k for k in points for _ in examples],
         bins=[(k, k) for k in points],
-        trained_to=longest,
+        trained_to=max(len(e.src) for e in train),
         is_generated=False,
     )
 
@@ -137,6 +137,7 @@ def embedded(args: argparse.Namespace) -> Task:
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
+    train_windows = windows(train, args.context, seed=1)
     asked = [asking(story, tokenizer) for story in corpus.test]
     if args.context > (longest := max(len(example.src) for example in asked)):
         raise ValueError(f"--context {args.context}: the longest test story allows {longest}")
@@ -152,10 +153,10 @@ def embedded(args: argparse.Namespace) -> Task:
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
-        train=windows(train, args.context, seed=1),
+        train=train_windows,
         valid=windows(valid, args.context, seed=2),
         tests=[
-            context_test(asked, args.context),
+            context_test(asked, args.context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
@@ -181,7 +182,8 @@ def from_file(args: argparse.Namespace) -> Task:
             "give more text or less --context"
         )
     train, valid, test = cut
-    shown = test[:: -(-len(test) // 300)]
+    train_windows = windows(train, args.context, seed=1, shortest=CONTINUATION)
+    shown = [window(text, args.context) for text in test[:: -(-len(test) // 300)]]
     return Task(
         name="next_token",
         data={
@@ -194,9 +196,9 @@ def from_file(args: argparse.Namespace) -> Task:
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
-        train=windows(train, args.context, seed=1, shortest=CONTINUATION),
+        train=train_windows,
         valid=windows(valid[:300], args.context, seed=2, shortest=CONTINUATION),
-        tests=[context_test([window(text, args.context) for text in shown], args.context)],
+        tests=[context_test(shown, args.context, train_windows)],
         recipes=recipes(n + 1),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
         n_parameters=1_500_000,

@@ -185,6 +185,17 @@ def test_a_short_text_is_asked_for_and_given(trained: Path, call: Call) -> None:
         assert len(out.split()) <= 1 + length
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"], ["nonsense"]])
+def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
+    """Keeps out an import at the top of a file that makes help take seconds."""
+    program = f"import sys; sys.argv = ['seqmodels', *{arguments}]\n"
+    program += "from seqmodels import cli\ntry: cli.main()\nfinally: print(sorted(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    modules = result.stdout.splitlines()[-1]
+    assert "'seqmodels.cli'" in modules
+    assert not {name for name in ("'torch'", "'numpy'", "'matplotlib'") if name in modules}
+
+
 @pytest.mark.parametrize("command", ["models", "plot", "translate", "generate"])
 def test_commands_have_help(command: str, call: Call) -> None:
     """Keeps out a help that fails: a lone % in a line of help is enough."""

@@ -345,7 +345,8 @@ def test_every_context_has_the_same_continuations() -> None:
     """Keeps out a gain by context that is only an easier continuation."""
     texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
     whole = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
-    test = next_token.context_test(whole, 40)
+    test = next_token.context_test(whole, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
+    assert test.trained_to == 24  # contexts that no training text had are drawn as such
     groups = [
         [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.bins
     ]

@@ -196,7 +196,8 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         back_1 = h[:, 0, self.config.d_model :]
         s = torch.tanh(self.W_s(back_1))  #                                          s_0, A.2.2
-        return State(h, self.attention.U_a(h), src_mask, s, torch.zeros_like(h[..., 0]))
+        keys = self.attention.U_a(h)
+        return State(h.to(keys), keys, src_mask, s, torch.zeros_like(h[..., 0]))
 
     def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
         """Write one token: look with s_{i-1}, then move on with what was seen."""
