@@ -134,41 +134,50 @@ def fused_attention(
     return F.dropout(score.softmax(-1), dropout) @ v
 
 
+# A memory of keys and values (B,H,L,N,K) that beams of one source write into together: nothing is
+# copied when a search reorders them, because each beam knows its own places in it, `seen` (R,N).
+
+
 class Room(NamedTuple):
     """Memory behind a tensor that grows; `taken` is a list of one number, shared by its views."""
 
-    buffer: Float[Tensor, "R H L M K"]
+    buffer: Float[Tensor, "B H L M K"]
     taken: list[int]
 
 
-def reserve(past: Float[Tensor, "R H L N K"]) -> Float[Tensor, "R H L M K"]:
-    """Return keys or values with one more place, M = N + 1, which `put` fills layer by layer.
+def reserve(past: Float[Tensor, "B H L N K"], n_more: int) -> Float[Tensor, "B H L M K"]:
+    """Return a memory with more places, M = N + n_more, which `put` fills layer by layer.
 
-    Room for more is kept behind them, so that a text is not copied for every token that is
-    written. Who asks first gets it; who asks again from the same State gets a copy, so that no
-    State changes. Where gradients are wanted, every token is a copy.
+    Room for more is kept behind it, so that a text is not copied for every token that is written.
+    Who asks first gets it; who asks again from the same State gets a copy, so that no State
+    changes. Where gradients are wanted, every token is a copy.
     """
-    n = past.shape[3]
+    (*size, n, width), room = past.shape, getattr(past, "room", None)
     if torch.is_grad_enabled():
-        return torch.cat([past, past.new_zeros(*past.shape[:3], 1, past.shape[4])], 3)
-    room: Room | None = getattr(past, "room", None)
-    if room is None or room.taken != [n] or n == room.buffer.shape[3]:
-        room = Room(past.new_empty(*past.shape[:3], max(32, 2 * n), past.shape[4]), [n])
+        return torch.cat([past, past.new_zeros(*size, n_more, width)], 3)
+    if room is None or room.taken != [n] or n + n_more > room.buffer.shape[3]:
+        room = Room(past.new_empty(*size, 2 * (n + 16 * n_more), width), [n])
         room.buffer[..., :n, :] = past
-    room.taken[0] = n + 1
-    grown = room.buffer[..., : n + 1, :]
+    room.taken[0] = n + n_more
+    grown = room.buffer[..., : n + n_more, :]
     setattr(grown, "room", room)  # noqa: B010
     return grown
 
 
 def put(
-    memory: Float[Tensor, "R H L M K"], layer: int, new: Float[Tensor, "R H 1 K"]
-) -> Float[Tensor, "R H L M K"]:
-    """Fill a layer's last place; without gradients in place, `reserve` having seen to it."""
+    memory: Float[Tensor, "B H L M K"], layer: int, new: Float[Tensor, "B H N K"]
+) -> Float[Tensor, "B H L M K"]:
+    """Fill a layer's last places; without gradients in place, `reserve` having seen to it."""
     if torch.is_grad_enabled():
         memory = memory.clone()
-    memory[:, :, layer, -1:] = new
+    memory[:, :, layer, -new.shape[2] :] = new
     return memory
+
+
+def see_own(seen: Bool[Tensor, "R N"], n_beams: int) -> Bool[Tensor, "R M"]:
+    """Return `seen` after each of the beams has taken a place, M = N + n_beams."""
+    own = torch.eye(n_beams, dtype=torch.bool, device=seen.device)
+    return torch.cat([seen, own.repeat(len(seen) // n_beams, 1)], 1)
 
 
 def attention_weights(state: Any) -> Float[Tensor, "B S"]:

@@ -42,7 +42,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve
+from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve, see_own
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -73,11 +73,11 @@ GPT2_SMALL = Config(vocab_size=50_257)
 
 
 class State(NamedTuple):
-    """Keys and values, side by side, of every token so far, of every layer."""
+    """Keys and values, side by side, of every layer: the source's, then those of all beams."""
 
-    src: Float[Tensor, "B H L S KV"]
-    src_mask: Bool[Tensor, "B S"]
-    tgt: Float[Tensor, "R H L T KV"]
+    memory: Float[Tensor, "B H L N KV"]
+    seen: Bool[Tensor, "R N"]
+    """Which of them belong to a beam's text: real tokens of the source, and its own."""
     alpha: Float[Tensor, "R S"]
     """Weights over the source, mean of all layers' heads; the rest lies on the target."""
 
@@ -131,7 +131,7 @@ class GPT(SequenceModel):
     config_type = Config
     year = 2019
     paper = "Radford et al., OpenAI (GPT-2)"
-    of_source = ("src", "src_mask")
+    of_source = ("memory",)
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -182,36 +182,29 @@ class GPT(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
         memory = torch.stack([torch.cat(k_v, -1) for k_v in self.read(src, src_mask, 1)[1]], 2)
-        nobody = torch.zeros_like(src_mask, dtype=memory.dtype)
-        return State(memory, src_mask, memory[..., :0, :], nobody)
+        return State(memory, src_mask, torch.zeros_like(src_mask, dtype=memory.dtype))
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token; it looks at the source, which its beams share, and at the target."""
-        src, src_mask, tgt, _ = state
-        tgt, pads = reserve(tgt), ~src_mask[:, None, None]
-        alphas: list[Tensor] = []
-        (B, S), T = src_mask.shape, tgt.shape[3]
+        """Write one token; the beams of a source stand side by side, like words."""
+        memory, seen, (_, S) = state.memory, state.seen, state.alpha.shape
+        y, position = (t.unflatten(0, (len(memory), -1)) for t in (y, seen.sum(1)))
+        memory, seen = reserve(memory, y.shape[1]), see_own(seen, y.shape[1])
+        hidden, alphas = ~seen.unflatten(0, (len(y), 1, -1)), list[Tensor]()
 
         def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            nonlocal tgt
-            i, q = len(alphas), q / math.sqrt(q.shape[-1])
-            tgt = put(tgt, i, torch.cat([k, v], -1))
-            (k_src, v_src), (k_tgt, v_tgt) = (m[:, :, i].chunk(2, -1) for m in (src, tgt))
-            beams = q.view(B, -1, *q.shape[1:]).squeeze(3).transpose(1, 2)  # like words: (B,H,·,K)
-            score = (beams @ k_src.transpose(-2, -1)).masked_fill(pads, -torch.inf)
-            score = score.transpose(1, 2).reshape(*q.shape[:3], S)
-            score = torch.cat([score, q @ k_tgt.transpose(-2, -1)], -1)
-            to_src, to_tgt = score.softmax(-1).split([S, T], -1)
-            alphas.append(to_src.mean((1, 2)))
-            beams = to_src.reshape(B, -1, *score.shape[1:2], S).transpose(1, 2) @ v_src
-            return beams.transpose(1, 2).reshape(q.shape) + to_tgt @ v_tgt
+            nonlocal memory
+            memory = put(memory, len(alphas), torch.cat([k, v], -1))
+            k, v = memory[:, :, len(alphas)].chunk(2, -1)
+            score = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+            alpha = score.masked_fill(hidden, -torch.inf).softmax(-1)
+            alphas.append(alpha[..., :S].mean(1).flatten(0, 1))
+            return alpha @ v
 
-        n_read = src_mask.sum(1).repeat_interleave(len(y) // B)
-        x = self.embed(y.unsqueeze(1), n_read.unsqueeze(1) + T - 1, S + T)
+        x = self.embed(y, position, seen.shape[1])
         for block in self.blocks:
             x = block(x, look)
-        logits = (self.norm(x) @ self.tokens.weight.T).squeeze(1)
-        return logits, State(src, src_mask, tgt, torch.stack(alphas, 1).mean(1))
+        logits = self.norm(x).flatten(0, 1) @ self.tokens.weight.T
+        return logits, State(memory, seen, torch.stack(alphas, 1).mean(1))
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]

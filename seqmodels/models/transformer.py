@@ -37,7 +37,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve
+from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve, see_own
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -77,7 +77,9 @@ class State(NamedTuple):
 
     src: Float[Tensor, "B H L S KV"]
     src_mask: Bool[Tensor, "B S"]
-    tgt: Float[Tensor, "R H L T KV"]
+    tgt: Float[Tensor, "B H L N KV"]
+    seen: Bool[Tensor, "R N"]
+    """Which places of tgt hold a beam's own text: all, if there is one beam a source."""
     alpha: Float[Tensor, "R S"]
     """Last layer's weights over the source, mean of its heads."""
 
@@ -176,21 +178,22 @@ class DecoderLayer(EncoderLayer):
         x = self.src_residual(x, lambda z: over.fused(z, memory, mask))
         return self.ff_residual(x, self.ff)
 
-    def step(self, x: Float[Tensor, "R 1 D"], state: State, i: int) -> tuple[Tensor, State]:
-        """Pass one word through layer i; the State takes up its keys, values and weights."""
-        look, over, mask = self.self_attention, self.src_attention, state.src_mask[:, None, None]
-        src_k_v = state.src[:, :, i].split(over.widths, -1)
+    def step(self, x: Float[Tensor, "B N D"], state: State, i: int) -> tuple[Tensor, State]:
+        """Pass one word of each of N beams through layer i; the State takes up what is new."""
+        look, over = self.self_attention, self.src_attention
 
         def look_back(z: Tensor) -> Tensor:
             nonlocal state
             state = state._replace(tgt=put(state.tgt, i, torch.cat(look.memory(z), -1)))
-            return look.fused(z, state.tgt[:, :, i].split(look.widths, -1), None)
+            own = state.seen.unflatten(0, (len(z), 1, -1))
+            return look.fused(z, state.tgt[:, :, i].split(look.widths, -1), own)
 
-        def look_over(z: Tensor) -> Tensor:  # beams stand side by side, like words
+        def look_over(z: Tensor) -> Tensor:
             nonlocal state
-            out, alpha = over(z.view(len(mask), -1, z.shape[2]), src_k_v, mask)
+            memory = state.src[:, :, i].split(over.widths, -1)
+            out, alpha = over(z, memory, state.src_mask[:, None, None])
             state = state._replace(alpha=alpha.mean(1).flatten(0, 1))
-            return out.view(z.shape)
+            return out
 
         x = self.src_residual(self.self_residual(x, look_back), look_over)
         return self.ff_residual(x, self.ff), state
@@ -198,9 +201,14 @@ class DecoderLayer(EncoderLayer):
 
 def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
     """Return the positional encoding of positions start … end - 1 (section 3.5)."""
-    rate = 10_000.0 ** (-torch.arange(0, d_model, 2) / d_model)
-    angle = torch.arange(start, end).unsqueeze(1) * rate
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :d_model]  #   sin 2i, cos 2i+1
+    return encode_position(torch.arange(start, end), d_model)
+
+
+def encode_position(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:
+    """Return sines and cosines of the position, at wavelengths from 2π to 10,000 · 2π."""
+    even = torch.arange(0, d_model, 2, device=position.device)
+    angle = position.unsqueeze(-1) * 10_000.0 ** (-even / d_model)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :d_model]  #  2i, 2i+1
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -212,7 +220,7 @@ class Transformer(SequenceModel):
     config_type = Config
     year = 2017
     paper = "Vaswani et al., arXiv:1706.03762"
-    of_source = ("src", "src_mask")
+    of_source = ("src", "src_mask", "tgt")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -224,10 +232,14 @@ class Transformer(SequenceModel):
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
         init(self)
 
-    def embed(self, tokens: Int[Tensor, "B N"], start: int = 0) -> Float[Tensor, "B N D"]:
-        """Return embeddings × √d plus positions, which begin at `start`."""
+    def embed(
+        self, tokens: Int[Tensor, "B N"], position: Int[Tensor, "*#B N"] | None = None
+    ) -> Float[Tensor, "B N D"]:
+        """Return embeddings × √d plus positions, which begin at 0 if none are given."""
         x = self.embedding(tokens) * self.config.d_model**0.5  #                                3.4
-        return self.dropout(x + sinusoids(start, start + x.shape[1], x.shape[2]).to(x))  #    3.5
+        if position is None:
+            position = torch.arange(x.shape[1], device=x.device)
+        return self.dropout(x + encode_position(position, x.shape[2]).to(x))  #                3.5
 
     def memories(self, src: Tensor, src_mask: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Read the source in one pass; return keys and values of it for each decoder layer."""
@@ -241,15 +253,16 @@ class Transformer(SequenceModel):
         """Read the source; nothing is written yet."""
         memory = torch.stack([torch.cat(k_v, -1) for k_v in self.memories(src, src_mask)], 2)
         nobody = torch.zeros_like(src_mask, dtype=memory.dtype)
-        return State(memory, src_mask, memory[..., :0, :], nobody)
+        return State(memory, src_mask, memory[..., :0, :], src_mask[:, :0], nobody)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token, after those that the State holds."""
-        x = self.embed(y.unsqueeze(1), start=state.tgt.shape[3])
-        state = state._replace(tgt=reserve(state.tgt))
+        """Write one token; the beams of a source stand side by side, like words."""
+        y, position = (t.unflatten(0, (len(state.src), -1)) for t in (y, state.seen.sum(1)))
+        x, n_beams = self.embed(y, position), y.shape[1]
+        state = state._replace(tgt=reserve(state.tgt, n_beams), seen=see_own(state.seen, n_beams))
         for i, layer in enumerate(self.decoder):
             x, state = layer.step(x, state, i)  # type: ignore[operator]
-        return self.norm_tgt(x).squeeze(1) @ self.embedding.weight.T, state
+        return self.norm_tgt(x).flatten(0, 1) @ self.embedding.weight.T, state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
