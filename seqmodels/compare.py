@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from seqmodels import checkpoint, plot, record
 from seqmodels.batches import Example, collate
-from seqmodels.command import CLEAR, Parser, fail, not_negative, positive, positive_float  # noqa: F401
+from seqmodels.command import CLEAR, Parser, not_negative, positive, positive_float
 from seqmodels.decode import align
 from seqmodels.evaluate import (
     Row,

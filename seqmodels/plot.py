@@ -169,7 +169,7 @@ def _scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 # Words
 
 
-def _short(n: float, _: object = None, unit: str = "") -> str:
+def short(n: float, _: object = None, unit: str = "") -> str:
     """Write 2000000 as 2 M, also for the ticks of an axis."""
     sizes = {1e9: "G", 1e6: "M", 1e3: "k", 0: ""}
     size, prefix = next((s or 1, p) for s, p in sizes.items() if n >= s)
@@ -188,7 +188,7 @@ def _parameters(records: Iterable[Record]) -> str:
 
 def _subtitle(records: Sequence[Record]) -> str:
     seeds = _span(Counter(r["model"] for r in records).values(), str)
-    tokens = _span((r["train_config"]["tokens"] for r in records), _short)
+    tokens = _span((r["train_config"]["tokens"] for r in records), short)
     parts = [records[0]["task"].replace("_", " ").capitalize()]
     parts += dict.fromkeys(r["data"]["name"] for r in records)
     parts += [f"{_parameters(records)} parameters", f"{tokens} target tokens"]
@@ -335,7 +335,7 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     counts, names = [b["n"] for b in test["bins"]], [_bin(b) for b in test["bins"]]
     fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
-    strip.bar_label(bars, [_short(n) for n in counts], size=8, color=GREY, padding=1)
+    strip.bar_label(bars, [short(n) for n in counts], size=8, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
@@ -368,7 +368,7 @@ def _draw_curves(records: Sequence[Record]) -> Figure:
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.minorticks_off()
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(FuncFormatter(_short))
+            axis.set_major_formatter(FuncFormatter(short))
         _label_ends(ax, ends.values() if field == "tokens" else ())
     return figure
 
@@ -400,7 +400,7 @@ def _draw_state(records: Sequence[Record]) -> Figure:
     ax.set_xlabel("source length S (tokens)")
     ax.grid(True, axis="both")
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _short(v, unit="B")))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v, unit="B")))
     ax.minorticks_off()
     _label_ends(ax, ends)
     return figure
@@ -420,7 +420,7 @@ def draw_alignment(
         if np.shape(a["alpha"]) != (words := (len(a["tgt"]), len(a["src"]))):
             raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {words}")
     with style.context(["default", RC], after_reset=True):
-        return _save(_draw_alignments(alignments, subtitle), Path(path))
+        return save(_draw_alignments(alignments, subtitle), Path(path))
 
 
 def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
@@ -469,7 +469,7 @@ def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
 # Tables
 
 
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
+def markdown(rows: Sequence[Sequence[str]]) -> str:
     """Pad the columns, so that the table can be read in a terminal too; the first row heads."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
@@ -510,7 +510,7 @@ def table(records: Sequence[Record]) -> str:
     """Return one Markdown table per test set, with what its cells mean and the signatures."""
     parts = [_subtitle(records)]
     for name, test in _tests(records).items():
-        parts += [f"### {name}: by {test['axis']}", _markdown(_overall(records, test))]
+        parts += [f"### {name}: by {test['axis']}", markdown(_overall(records, test))]
         signed = {
             (k, s) for r in records for k, s in r["signatures"].items() if k in test["overall"]
         }
@@ -532,7 +532,7 @@ def by_length_table(records: Sequence[Record]) -> str:
                 cells = [_cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
                 rows.append([_looks([model])[model].label, *cells])
         rows.append(["n", *(f"{b['n']:,}" for b in bins)])
-        parts += [f"### {name}: {NAMES.get(headline, headline)}", _markdown(rows)]
+        parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -551,7 +551,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         for name, test in _tests(records).items():
             figures["score-" + re.sub(r"[^\w.-]+", "-", name)] = _draw_scores(records, test)
         names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
-        paths = [_save(figures[name[:-4]], out / name) for name in names]
+        paths = [save(figures[name[:-4]], out / name) for name in names]
     for kind in ("svg", "png") if alignments else ():
         paths.append(draw_alignment(alignments, out / f"alignment.{kind}", _subtitle(first)))
     text = f"{table(records)}\n{by_length_table(records)}"
@@ -583,7 +583,7 @@ def _is_record(path: Path) -> bool:
     return f'"schema": "{SCHEMA}"' in path.read_text(encoding="utf-8", errors="replace")[:200]
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path) -> Path:
     """Write .svg or .png, the same bytes every time."""
     stamps: dict[str, dict[str, None]] = {
         ".svg": dict.fromkeys(("Date", "Creator")),

@@ -1,0 +1,303 @@
+"""The contests: who competes with whom, on what, and how far ahead we mean to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import peers
+from benchmarks.measure import RATE, Effort, Size, Work, contest, training
+from benchmarks.peers import Setting
+from seqmodels.batches import Example, collate, cut, stream
+from seqmodels.decode import beam, sample
+from seqmodels.interface import BOS, EOS, Batch, SequenceModel
+from seqmodels.models import MODELS, build
+from seqmodels.text import Bytes, Words
+from seqmodels.train import Learner, Precision, TrainConfig, fastest_precision, loss_of
+from tasks import grammar
+
+Make = Callable[[], SequenceModel]
+Sides = dict[str, Callable[[], Work]]
+"""What builds each side; names that begin with "ours" are compared with all others."""
+
+# ---- Data
+
+
+@cache
+def sentences(n: int) -> list[grammar.Sentence]:
+    """Draw sentence pairs of 4 to 40 words."""
+    return grammar.corpus(seed=1, n_train=n, n_valid=1, tested_to=10, per_bin=1).train
+
+
+@cache
+def translation(size: Size) -> Setting:
+    """Return batches of sentence pairs, and sentences sorted by length to translate."""
+    pairs = sentences(size.n_pairs)
+    words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
+    examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in pairs]
+    batches = stream(examples, size.batch_tokens, seed=1)
+    lengths = [max(len(e.src), len(e.tgt)) for e in examples]
+    unsorted = cut(range(len(examples)), lengths, size.batch_tokens)[: size.n_batches]
+    mixed = [collate([examples[i] for i in run]) for run in unsorted]
+    shown = collate(sorted(examples[: size.n_sentences], key=lambda e: len(e.src)))
+    trained = [next(batches) for _ in range(size.n_batches)]
+    n_layers = size.n_layers // 2
+    return Setting(words.vocab_size, size.width, n_layers, 4, trained, mixed, shown, size.n_written)
+
+
+@cache
+def prose(size: Size, n_prompts: int = 1) -> Setting:
+    """Return batches of 12 blocks of bytes, and prompts of 32 bytes.
+
+    The source of a block is BOS alone; with the target's own BOS the text fills all positions.
+    """
+    ids = Bytes().encode(" ".join(pair.en_text for pair in sentences(size.n_pairs)))
+    n = size.block - 1
+    blocks = [Example([BOS], ids[start : start + n]) for start in range(0, 24 * n, n)]
+    prompts = [Example(ids[32 * i : 32 * i + 32], [EOS]) for i in range(n_prompts)]
+    batches, width = [collate(blocks[:12]), collate(blocks[12:])], size.width * 3 // 2
+    layers = size.n_layers, size.n_layers
+    shown = collate(prompts)
+    return Setting(Bytes().vocab_size, width, *layers, batches, batches, shown, size.n_sampled)
+
+
+# ---- Our sides
+
+
+def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict[str, Any]:
+    """Return a model's sizes at one width, without dropout; `n_layers` of a Transformer's side."""
+    recurrent = {"d_model": width, "d_embed": width, "dropout": 0.0}
+    attending = {"d_model": width, "n_heads": 4, "n_layers": n_layers, "dropout": 0.0}
+    return {
+        "rnn_encdec": recurrent | {"d_maxout": width // 2},
+        "bahdanau": recurrent | {"d_maxout": width // 2, "d_align": width},
+        "lstm_seq2seq": recurrent | {"n_layers": 2},
+        "transformer": attending | {"d_ff": 4 * width},
+        "gpt": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
+    }[name]
+
+
+def model(name: str, with_: Setting) -> SequenceModel:
+    """Build one of our models for a contest."""
+    more = sizes(name, with_.width, with_.n_layers)
+    if name == "gpt":
+        n_positions = max(with_.batches[0].tgt_in.shape[1], 2 * with_.n_written) + 33
+        more |= {"n_heads": with_.n_heads, "n_layers": with_.n_layers, "n_positions": n_positions}
+    return build(name, with_.vocab_size, **more)
+
+
+def endless(model: SequenceModel) -> SequenceModel:
+    """Rule out EOS, so that everyone writes exactly as many tokens as allowed."""
+
+    class Endless(type(model)):  # type: ignore[misc]
+        def step(self, y: Tensor, state: Any) -> tuple[Tensor, Any]:
+            logits, state = super().step(y, state)
+            logits[:, EOS] = -torch.inf
+            return logits, state
+
+    model.__class__ = Endless
+    return model.eval()
+
+
+def learn(model: SequenceModel, batches: list[Batch], precision: Precision = "float32") -> Work:
+    """Return the work of our training loop."""
+    learner = Learner(model.train(), TrainConfig(tokens=1, rate=RATE, precision=precision))
+    return training(lambda batch: learner.update(batch, RATE), batches)
+
+
+@cache
+def precisions() -> list[Precision]:
+    """Return float32 and, if it is another, what this machine multiplies faster."""
+    fastest = fastest_precision("cpu")
+    return ["float32"] if fastest == "float32" else ["float32", fastest]
+
+
+def our_training(name: str, with_: Setting) -> Sides:
+    """Return our sides, one for each precision."""
+    return {
+        f"ours, {p}": partial(lambda p: learn(model(name, with_), with_.batches, p), p)
+        for p in precisions()
+    }
+
+
+def our_beam(name: str, with_: Setting, precision: Precision) -> Work:
+    """Return the work of our beam search of width 5, by weights of this precision."""
+    writer, (src, src_mask, *_) = endless(model(name, with_)), with_.shown
+    writer.to(getattr(torch, precision))
+
+    def work() -> float:
+        written = beam(writer, src, src_mask, with_.n_written, 5)
+        assert {len(row) for row in written} == {with_.n_written}
+        return len(written)
+
+    return work
+
+
+def our_sampling(with_: Setting, precision: Precision) -> Work:
+    """Return the work of our sampling from the whole distribution."""
+    writer, (src, src_mask, *_) = endless(model("gpt", with_)), with_.shown
+    writer.to(getattr(torch, precision))
+    return lambda: sum(map(len, sample(writer, src, src_mask, with_.n_written, torch.Generator())))
+
+
+# ---- The machine
+
+
+def flops(model: SequenceModel, batch: Batch) -> int:
+    """Count the floating-point operations of one forward and backward pass.
+
+    All matrix products are counted as they run, attention as if nothing were masked; elementwise
+    work and the optimiser are not counted.
+    """
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        loss_of(model.train(), batch).backward()
+    return counter.get_total_flops()
+
+
+def counted(name: str, with_: Setting, precision: Precision) -> Work:
+    """Return the work of our training loop, counted in GFLOP."""
+    total = sum(flops(model(name, with_), batch) for batch in with_.batches) / 1e9
+    work = learn(model(name, with_), with_.batches, precision)
+    return lambda: work() and total
+
+
+def product(n: int, dtype: torch.dtype) -> Work:
+    """Return the work of one product of two square matrices, in GFLOP."""
+    a, b, c = (torch.randn(n, n).to(dtype) for _ in range(3))
+
+    def work() -> float:
+        torch.mm(a, b, out=c)
+        return 2 * n**3 / 1e9
+
+    return work
+
+
+# ---- Who competes
+
+
+def bahdanau_training(size: Size) -> Sides:
+    """Joey NMT: one bidirectional GRU reads, one GRU with input feeding writes."""
+    with_ = translation(size)
+    return our_training("bahdanau", with_) | {
+        "Joey NMT": lambda: peers.joey_training("recurrent", with_, with_.mixed),
+        "Joey NMT, our batches": lambda: peers.joey_training("recurrent", with_, with_.batches),
+    }
+
+
+def transformer_training(size: Size) -> Sides:
+    """Post-norm everywhere but in x-transformers, which has none."""
+    with_ = translation(size)
+    return our_training("transformer", with_) | {
+        "Joey NMT": lambda: peers.joey_training("transformer", with_, with_.mixed),
+        "Joey NMT, our batches": lambda: peers.joey_training("transformer", with_, with_.batches),
+        "torch.nn.Transformer": lambda: peers.torch_training(with_),
+        "x-transformers": lambda: peers.x_training(with_),
+    }
+
+
+def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Sides:
+    """Our own network, on our readable loop and on one of torch's recurrent layers."""
+    with_ = translation(size)
+    config = MODELS[name].config_type(
+        vocab_size=with_.vocab_size, **sizes(name, with_.width, with_.n_layers)
+    )
+    return our_training(name, with_) | {label: lambda: learn(peer(config), with_.batches)}
+
+
+def gpt_training(size: Size) -> Sides:
+    """All fused attention and tied embeddings."""
+    with_ = prose(size)
+    return our_training("gpt", with_) | {
+        "transformers GPT-2": lambda: peers.gpt2_training(with_),
+        "x-transformers": lambda: peers.x_decoder_training(with_),
+    }
+
+
+def beams(name: str, kind: str, size: Size) -> Sides:
+    """Untrained models, the same sentences, equally many tokens for every one."""
+    with_ = translation(size)
+    sides: Sides = {f"ours, {p}": partial(our_beam, name, with_, p) for p in precisions()}
+    sides["Joey NMT"] = lambda: peers.joey_beam(kind, with_)
+    if name == "transformer":
+        sides["transformers Marian"] = lambda: peers.marian_beam(with_)
+    return sides
+
+
+def sampling(n_rows: int, size: Size) -> Sides:
+    """Prompts of 32 bytes; every token is drawn from the whole distribution."""
+    with_ = prose(size, n_rows)
+    sides: Sides = {f"ours, {p}": partial(our_sampling, with_, p) for p in precisions()}
+    return sides | {"transformers GPT-2": lambda: peers.gpt2_sampling(with_)}
+
+
+def share_of_peak(size: Size) -> Sides:
+    """Model FLOP/s of training against the machine's own product of two large matrices."""
+    sides: Sides = {}
+    for name, with_ in (("transformer", translation(size)), ("gpt", prose(size))):
+        for precision in precisions():
+            sides[f"ours {name}, {precision}"] = partial(counted, name, with_, precision)
+    for dtype in (torch.float32, torch.bfloat16):
+        name = str(dtype).removeprefix("torch.")
+        sides[f"matrix product, {name}"] = partial(product, size.n_peak, dtype)
+    return sides
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One contest; `bars` is how many times as fast as a peer we mean to be."""
+
+    title: str
+    unit: str
+    sides: Callable[[Size], Sides]
+    bars: dict[str, float]
+
+    def __call__(self, size: Size, effort: Effort) -> dict[str, Any]:
+        """Hold it."""
+        named = {"kind": "contest", "title": self.title, "unit": self.unit, "bars": self.bars}
+        return named | contest(self.sides(size), effort)
+
+
+TOKENS, SENTENCES = "target tokens/s", "sentences/s"
+LSTM, GRU = "torch.nn.LSTM", "torch.nn.GRU"
+
+CONTESTS: dict[str, Callable[[Size, Effort], dict[str, Any]]] = {
+    "train-bahdanau": Contest("Bahdanau, training", TOKENS, bahdanau_training, {"Joey NMT": 4.0}),
+    "train-transformer": Contest(
+        "Transformer 3+3, training", TOKENS, transformer_training, {"Joey NMT": 3.0}
+    ),
+    "train-gpt": Contest("GPT, training", TOKENS, gpt_training, {"transformers GPT-2": 1.2}),
+    "train-lstm": Contest(
+        *("LSTM, training", TOKENS, partial(on_torch, "lstm_seq2seq", LSTM, peers.TorchLSTM)),
+        {LSTM: 0.95},
+    ),
+    "train-cho": Contest(
+        *("Cho, training", TOKENS, partial(on_torch, "rnn_encdec", GRU, peers.TorchGRU)),
+        {GRU: 0.95},
+    ),
+    "beam-bahdanau": Contest(
+        *("Bahdanau, beam 5", SENTENCES, partial(beams, "bahdanau", "recurrent")),
+        {"Joey NMT": 5.0},
+    ),
+    "beam-transformer": Contest(
+        *("Transformer 3+3, beam 5", SENTENCES, partial(beams, "transformer", "transformer")),
+        {"Joey NMT": 20.0, "transformers Marian": 2.0},
+    ),
+    **{
+        f"sample-gpt-{n}": Contest(
+            *(f"GPT, cached sampling, batch {n}", "tokens/s", partial(sampling, n)),
+            {"transformers GPT-2": 2.0},
+        )
+        for n in (1, 32)
+    },
+    "peak": Contest(
+        *("Training, share of the machine's peak", "GFLOP/s", share_of_peak),
+        {"matrix product, float32": 0.65},
+    ),
+}

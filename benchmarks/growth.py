@@ -1,0 +1,175 @@
+"""Cost of our own models against length, batch and width; each point in a process of its own.
+
+So a point's peak memory is its own, and one that needs too much ends alone, with its reason kept.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+import torch._dynamo  # what the first optimiser would import, once for all points
+
+from benchmarks.contests import endless, sizes
+from benchmarks.measure import RATE, Effort, Size
+from seqmodels.compare import fit_width
+from seqmodels.decode import greedy
+from seqmodels.interface import Batch, SequenceModel
+from seqmodels.models import MODELS, build
+from seqmodels.record import peak_memory_bytes, reset_peak_memory
+from seqmodels.train import Learner, TrainConfig
+from tasks.translation import RECIPES
+
+VOCAB = 1_000
+LIMIT_BYTES, LIMIT_S = 4 * 10**9, 20
+BATCH_TOKENS = 2048
+LENGTH = 32
+"""Tokens of source and of target where length does not vary."""
+WRITTEN, WRITTEN_ROWS = 32, 8
+
+Point = dict[str, Any]
+
+
+# ---- In the point's own process
+
+
+def drawn(rows: int, n: int, vocab_size: int = VOCAB) -> Batch:
+    """Draw full rows: nothing is padded."""
+    src, tgt_in, tgt_out = torch.randint(4, vocab_size, (3, rows, n))
+    return Batch(src, torch.ones_like(src, dtype=torch.bool), tgt_in, tgt_out)
+
+
+def median_time(run: Callable[[], object], seconds: float) -> float:
+    """Return the median time of at least two runs."""
+    times: list[float] = []
+    while len(times) < 2 or sum(times) < seconds:
+        since = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - since)
+    return statistics.median(times)
+
+
+def model_of(name: str, n: int, width: int) -> SequenceModel:
+    """Build a model with room for a source and a target of `n` tokens."""
+    return build(name, VOCAB, **sizes(name, width, 3, n_positions=2 * n + 2))
+
+
+def learner_of(model: SequenceModel) -> Learner:
+    """Return the training loop in float32."""
+    return Learner(model.train(), TrainConfig(tokens=1, rate=RATE, precision="float32"))
+
+
+def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
+    """Time one training step and measure its peak memory, weights and optimiser included."""
+    base = rebase()
+    learner, batch = learner_of(model_of(name, n, width)), drawn(rows, n)
+    learner.update(batch, RATE)
+    step_s = median_time(lambda: learner.update(batch, RATE), seconds)
+    return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
+
+
+def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
+    """Time greedy search for a few tokens after a source of `n`, and reading the source alone."""
+    model, batch = endless(model_of(name, max(n, WRITTEN), width)), drawn(rows, n)
+    with torch.inference_mode():
+        model.encode(batch.src, batch.src_mask)
+        read_s = median_time(lambda: model.encode(batch.src, batch.src_mask), seconds / 2)
+    both_s = median_time(lambda: greedy(model, batch.src, batch.src_mask, WRITTEN), seconds)
+    return {"read_s": read_s, "token_s": (both_s - read_s) / WRITTEN}
+
+
+def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
+    """Measure the peak memory of training as the translation task does it by default."""
+    more = {"n_positions": 256} if name == "gpt" else {}
+    fitted = fit_width(name, vocab_size, 1_000_000, **RECIPES[name].sizes, dropout=0.0, **more)
+    base = rebase()
+    learner = learner_of(build(name, vocab_size, **fitted))
+    for _ in range(n_updates):
+        learner.update(drawn(500 // 20, 20, vocab_size), RATE)
+    return {"peak_bytes": peak_memory_bytes("cpu") - base}
+
+
+def rebase() -> int:
+    """Load what all training needs, begin to measure memory anew, return what is held already."""
+    learner_of(model_of("rnn_encdec", 8, 8)).update(drawn(1, 8), RATE)
+    reset_peak_memory("cpu")
+    return peak_memory_bytes("cpu")
+
+
+def child(pipe: Connection, point: Callable[..., Point], args: tuple[Any, ...]) -> None:
+    """Measure one point within the memory limit; send it, or why there is none."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+    torch.manual_seed(1)
+    try:
+        pipe.send(point(*args))
+    except Exception as error:  # whatever it is, it is told
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            error = MemoryError(f"needs more than {LIMIT_BYTES / 1e9:.0f} GB")
+        pipe.send({"skipped": " ".join(str(error).split())})
+
+
+# ---- In the measuring process
+
+
+@cache
+def context() -> Any:
+    """Return the context that forks each point from a server which has imported torch, no more."""
+    found = get_context("forkserver")
+    found.set_forkserver_preload(["benchmarks.growth"])
+    return found
+
+
+def alone(point: Callable[..., Point], *args: Any) -> Point:
+    """Measure one point in a process of its own, within the limits of memory and time."""
+    here, there = context().Pipe()
+    process = context().Process(target=child, args=(there, point, args), daemon=True)
+    process.start()
+    there.close()
+    try:
+        if not here.poll(LIMIT_S):
+            return {"skipped": f"takes more than {LIMIT_S} s"}
+        with suppress(EOFError):
+            return here.recv()
+        return {"skipped": "the process ended without a word; is memory short?"}
+    finally:
+        process.kill()
+        process.join()
+
+
+def along(size: Size, axis: str) -> tuple[Callable[..., Point], list[tuple[int, int, int]]]:
+    """Return how the points of an axis are measured, and each one's length, rows and width."""
+    match axis:
+        case "length":
+            return train_point, [(n, max(1, BATCH_TOKENS // n), size.width) for n in size.lengths]
+        case "writing":
+            return write_point, [(n, WRITTEN_ROWS, size.width) for n in size.lengths]
+        case "batch":
+            return train_point, [(LENGTH, rows, size.width) for rows in size.rows]
+    return train_point, [(LENGTH, BATCH_TOKENS // LENGTH, width) for width in size.widths]
+
+
+def growth(axis: str, size: Size, effort: Effort) -> dict[str, Any]:
+    """Measure all models along one axis; behind a point without a result there is none either.
+
+    A point takes half of a turn's seconds, and is not repeated by rounds.
+    """
+    points = []
+    for name in MODELS:
+        point, places = along(size, axis)
+        found: Point = {}
+        for place in places:
+            if "skipped" not in found:
+                found = alone(point, name, *place, effort.seconds / 2)
+            n, rows, width = place
+            points.append({"model": name, "n": n, "rows": rows, "width": width, **found})
+    return {"kind": "growth", "axis": axis, "points": points}

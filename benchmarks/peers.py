@@ -1,0 +1,317 @@
+"""Adapters: the same work done by other libraries, each in the way that it is usually used.
+
+Each peer is built from sizes alone: nothing is downloaded. Dropout is off everywhere. Where a peer
+has a switch that makes it faster at the same result, it is on: fused optimiser, fused attention, a
+cache of keys and values, tied embeddings.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from benchmarks.measure import RATE, Work, training
+from seqmodels.interface import BOS, EOS, PAD, UNK, Batch
+from seqmodels.models.lstm_seq2seq import LSTMSeq2Seq, reverse
+from seqmodels.models.rnn_encdec import RNNEncDec
+
+INSTALL = {
+    "joeynmt": "pip install joeynmt==2.3.0 importlib_metadata",
+    "transformers": "pip install transformers",
+    "x_transformers": "pip install x-transformers",
+}
+
+
+class Setting(NamedTuple):
+    """What all sides of a contest share."""
+
+    vocab_size: int
+    width: int
+    n_layers: int
+    """Of each side, where there are two."""
+    n_heads: int
+    batches: list[Batch]
+    """To train on: of like lengths each."""
+    mixed: list[Batch]
+    """The same of sentences in random order, as Joey NMT batches them."""
+    shown: Batch
+    """To translate or to continue."""
+    n_written: int
+    """Tokens that everyone writes for every row."""
+
+
+def library(name: str) -> Any:
+    """Import a peer; raise ImportError with the line that installs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{error}; {INSTALL[name.split('.')[0]]}") from None
+
+
+def usual(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch]) -> Work:
+    """Return the work of the loop that everyone writes."""
+    optimiser = torch.optim.AdamW(model.train().parameters(), RATE, fused=True)
+
+    def update(batch: Batch) -> Tensor:
+        optimiser.zero_grad()
+        nats = loss(batch)
+        nats.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        return nats
+
+    return training(update, batches)
+
+
+def text(batch: Batch) -> Tensor:
+    """Return BOS and the target in one."""
+    return torch.cat([batch.tgt_in[:, :1], batch.tgt_out], 1)
+
+
+# ---- Joey NMT
+
+
+def joey_model(kind: str, with_: Setting) -> Any:
+    """Build the model that a configuration of these sizes gives; kind: recurrent, transformer."""
+    special = SimpleNamespace(sep_token=None, lang_tags=[])
+    for i, name in enumerate(("unk", "pad", "bos", "eos")):
+        vars(special).update({f"{name}_token": f"<{name}>", f"{name}_id": i})
+    words = library("joeynmt.vocabulary").Vocabulary(
+        [f"w{i}" for i in range(with_.vocab_size - 4)], special
+    )
+    is_transformer = kind == "transformer"
+    side: dict[str, Any] = {"type": kind, "hidden_size": with_.width, "dropout": 0.0}
+    side["embeddings"] = {"embedding_dim": with_.width, "scale": is_transformer}
+    if is_transformer:
+        side |= {"num_layers": with_.n_layers, "num_heads": with_.n_heads}
+        side |= {"ff_size": 4 * with_.width, "layer_norm": "post"}
+    else:
+        side |= {"rnn_type": "gru", "attention": "bahdanau", "num_layers": 1}
+    cfg = {"encoder": side, "decoder": side, "tied_embeddings": True}
+    cfg["tied_softmax"] = is_transformer
+    model = library("joeynmt.model").build_model(cfg, words, words)
+    model.loss_function = ("crossentropy", 0.0)
+    return model
+
+
+def joey_batch(batch: Batch) -> Any:
+    """Return the batch as Joey NMT holds it: its specials stand in another order."""
+    src, trg = (
+        sum((ids == old) * (new - old) for new, old in enumerate((UNK, PAD, BOS, EOS))) + ids
+        for ids in (batch.src, text(batch))
+    )
+    joey = library("joeynmt.batch").Batch(
+        *(src, batch.src_mask.sum(1), None, trg, None),
+        *(torch.arange(len(trg)), torch.device("cpu"), 1, 3),
+    )
+    joey.sort_by_src_length()
+    return joey
+
+
+def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
+    """Return the work of its training loop: `TrainManager._train_step` and the update after it."""
+    model = joey_model(kind, with_)
+    joey = {id(batch): joey_batch(batch) for batch in batches}
+
+    def loss(batch: Batch) -> Tensor:
+        ours = joey[id(batch)]
+        ours.sort_by_src_length()
+        total, _, _, n_right = model(return_type="loss", **vars(ours))
+        mean = ours.normalize(total, normalization="tokens")
+        mean.item(), n_right.item()  # as its loop does at every step
+        return mean
+
+    return usual(model, loss, batches)
+
+
+def joey_beam(kind: str, with_: Setting) -> Work:
+    """Return the work of its beam search of width 5."""
+    model, joey = joey_model(kind, with_).eval(), joey_batch(with_.shown)
+    search, n = library("joeynmt.search").search, with_.n_written
+
+    def work() -> float:
+        lengths = {"min_output_length": n, "max_output_length": n}
+        written, _, _ = search(model, joey, beam_size=5, beam_alpha=1.0, **lengths)
+        assert written.shape == (len(joey.src), n)
+        return len(written)
+
+    return work
+
+
+# ---- transformers
+
+SPECIALS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+
+
+def generating(model: Any, with_: Setting, **how: Any) -> Callable[[], Tensor]:
+    """Return a call of `generate` with its cache that writes equally many tokens for every row."""
+    how |= {"attention_mask": with_.shown.src_mask, "use_cache": True}
+    how |= dict.fromkeys(("min_new_tokens", "max_new_tokens"), with_.n_written)
+    return lambda: model.eval().generate(with_.shown.src, **how)
+
+
+def marian_beam(with_: Setting) -> Work:
+    """Return the work of Marian's beam search of width 5."""
+    hf = library("transformers")
+    config: dict[str, Any] = {
+        "vocab_size": with_.vocab_size,
+        "d_model": with_.width,
+        "dropout": 0.0,
+        **SPECIALS,
+    }
+    for side in ("encoder", "decoder"):
+        config |= {f"{side}_layers": with_.n_layers, f"{side}_ffn_dim": 4 * with_.width}
+        config |= {f"{side}_attention_heads": with_.n_heads}
+    config |= {"activation_function": "relu", "scale_embedding": True}
+    config |= {"decoder_start_token_id": BOS, "forced_eos_token_id": None}
+    model = hf.MarianMTModel(hf.MarianConfig(**config))
+    write = generating(model, with_, num_beams=5, do_sample=False)
+
+    def work() -> float:
+        written = write()
+        assert written.shape == (len(with_.shown.src), 1 + with_.n_written)
+        return len(written)
+
+    return work
+
+
+def gpt2(with_: Setting, n_positions: int) -> Any:
+    """Build GPT-2 with fused attention, in float32."""
+    hf = library("transformers")
+    sizes = {"vocab_size": with_.vocab_size, "n_positions": n_positions, "n_embd": with_.width}
+    sizes |= {"n_layer": with_.n_layers, "n_head": with_.n_heads}
+    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
+    config = hf.GPT2Config(attn_implementation="sdpa", **sizes, **dropout, **SPECIALS)
+    return hf.GPT2LMHeadModel(config)
+
+
+def gpt2_training(with_: Setting) -> Work:
+    """Return the work of training on the loss that the model computes itself."""
+    model = gpt2(with_, text(with_.batches[0]).shape[1])
+    return usual(model, lambda b: model(text(b), labels=text(b)).loss, with_.batches)
+
+
+def gpt2_sampling(with_: Setting) -> Work:
+    """Return the work of sampling from the whole distribution."""
+    n_rows, n_read = with_.shown.src.shape
+    model = gpt2(with_, n_read + with_.n_written)
+    write = generating(model, with_, do_sample=True, top_k=0)
+
+    def work() -> float:
+        written = write()
+        assert written.shape == (n_rows, n_read + with_.n_written)
+        return n_rows * with_.n_written
+
+    return work
+
+
+# ---- x-transformers
+
+
+def x_training(with_: Setting) -> Work:
+    """Return the work of training its encoder–decoder with flash attention."""
+    side = {"num_tokens": with_.vocab_size, "max_seq_len": 256, "depth": with_.n_layers}
+    side |= {"heads": with_.n_heads, "attn_dim_head": with_.width // with_.n_heads}
+    both = {
+        f"{at}_{k}": v for at in ("enc", "dec") for k, v in (side | {"attn_flash": True}).items()
+    }
+    model = library("x_transformers").XTransformer(
+        dim=with_.width, tie_token_emb=True, ignore_index=PAD, pad_value=PAD, **both
+    )
+    return usual(model, lambda b: model(b.src, text(b), mask=b.src_mask), with_.batches)
+
+
+def x_decoder_training(with_: Setting) -> Work:
+    """Return the work of training its decoder alone with flash attention."""
+    x = library("x_transformers")
+    sizes = {"dim": with_.width, "depth": with_.n_layers, "heads": with_.n_heads}
+    layers = x.Decoder(**sizes, attn_dim_head=with_.width // with_.n_heads, attn_flash=True)
+    n_positions = text(with_.batches[0]).shape[1]
+    net = x.TransformerWrapper(
+        num_tokens=with_.vocab_size, max_seq_len=n_positions, attn_layers=layers, tie_embedding=True
+    )
+    model = x.AutoregressiveWrapper(net)
+    return usual(model, lambda b: model(text(b)), with_.batches)
+
+
+# ---- torch.nn
+
+
+class TorchTransformer(nn.Module):
+    """`torch.nn.Transformer` with embeddings, sinusoids and a tied output around it."""
+
+    def __init__(self, with_: Setting):
+        super().__init__()
+        D, n = with_.width, with_.n_layers
+        self.embed = nn.Embedding(with_.vocab_size, D)
+        self.net = nn.Transformer(D, with_.n_heads, n, n, 4 * D, dropout=0.0, batch_first=True)
+        angle = torch.arange(256).unsqueeze(1) * 1e4 ** (-torch.arange(0, D, 2) / D)
+        self.pe = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Return the loss."""
+        src, tgt = (
+            self.embed(ids) * self.net.d_model**0.5 + self.pe[: ids.shape[1]]
+            for ids in (batch.src, batch.tgt_in)
+        )
+        causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1], dtype=torch.bool)
+        pads = dict.fromkeys(("src_key_padding_mask", "memory_key_padding_mask"), ~batch.src_mask)
+        x = self.net(src, tgt, tgt_mask=causal, tgt_is_causal=True, **pads)
+        logits = x @ self.embed.weight.T
+        return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
+
+
+def torch_training(with_: Setting) -> Work:
+    """Return the work of training `torch.nn.Transformer`."""
+    model = TorchTransformer(with_)
+    return usual(model, model, with_.batches)
+
+
+def packed(e: Tensor, mask: Tensor) -> Any:
+    """Return the sources without their pads, so that none is read."""
+    return pack_padded_sequence(e, mask.sum(1), batch_first=True, enforce_sorted=False)
+
+
+class TorchLSTM(LSTMSeq2Seq):
+    """Our LSTM on `torch.nn.LSTM`."""
+
+    def __init__(self, cfg: Any):
+        super().__init__(cfg)
+        sizes = cfg.d_embed, cfg.d_model, cfg.n_layers
+        self.encoder = nn.LSTM(*sizes, batch_first=True)  # type: ignore[assignment]
+        self.decoder = nn.LSTM(*sizes, batch_first=True)  # type: ignore[assignment]
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the logits of all target tokens."""
+        _, state = self.encoder(packed(self.embed(reverse(src, src_mask)), src_mask))
+        return self.output(self.decoder(self.embed(tgt_in), state)[0])
+
+
+class TorchGRU(RNNEncDec):
+    """Our RNN encoder–decoder on `torch.nn.GRU`.
+
+    Not the same function: torch's reset gate acts after the recurrent matrix, r (U h + b), not
+    before it, U (r h); so torch needs one matrix product per step where the paper needs two.
+    """
+
+    def __init__(self, cfg: Any):
+        super().__init__(cfg)
+        D, E = cfg.d_model, cfg.d_embed
+        del self.W, self.C, self.unit
+        self.encoder = nn.GRU(E, D, batch_first=True)  # type: ignore[assignment]
+        self.decoder = nn.GRU(E + D, D, batch_first=True)
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the logits of all target tokens."""
+        h = self.encoder(packed(self.embed(src), src_mask))[1][0]
+        c, e = torch.tanh(self.V(h)), self.embed(tgt_in)
+        x = torch.cat([e, c.unsqueeze(1).expand(-1, e.shape[1], -1)], -1)
+        s, _ = self.decoder(x, torch.tanh(self.V_start(c)).unsqueeze(0))
+        return self.output(s, e, c.unsqueeze(1))
