@@ -824,6 +824,7 @@ def test_outside_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None
 
 RECIPES = {
     "translation": translation.RECIPES,
+    "grammar": translation.GRAMMAR,
     "recall": recall.RECIPES,
     "next_token": next_token.RECIPES,
 }
@@ -833,6 +834,7 @@ RECIPES = {
     ("task", "vocab_size", "n_parameters"),
     [
         ("recall", 71, 500_000),
+        ("grammar", 979, 1_000_000),
         ("translation", 900, 1_000_000),
         ("next_token", 350, 1_000_000),
         ("next_token", 2_000, 1_500_000),
