@@ -222,8 +222,7 @@ def figures(results: dict[str, Any]) -> dict[str, Figure]:
     if "length" in found:
         drawn["memory"], (ax,) = page(results, "Memory of a training step against length", 1)
         panel(ax, found["length"], "n", lambda p: p["peak_bytes"])
-        n = found["length"][0]["n"] * found["length"][0]["rows"]
-        ax.set(xlabel=f"tokens of source and of target; {n:,} tokens a batch", ylabel="peak memory")
+        ax.set(xlabel="tokens of source and of target, one sequence", ylabel="peak memory")
         ax.yaxis.set_major_formatter(FuncFormatter(size_of))
     if {"batch", "width"} <= set(found):
         drawn["batch"], axes = page(results, "Training speed against batch and width", 2)
