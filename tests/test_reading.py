@@ -147,7 +147,7 @@ def test_the_docstring_tells_the_same_story(path: Path) -> None:
 @each_model
 def test_a_model_fits_the_eye(path: Path) -> None:
     """Keeps out a file, a function or a signature that is too long to be read at once."""
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 290
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 260
     for node in functions(path):
         args = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         names = [a.arg for a in args if a.arg not in ("self", "cls")]

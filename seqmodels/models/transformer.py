@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -78,10 +79,8 @@ class State(NamedTuple):
     src: Float[Tensor, "B H L S KV"]
     src_mask: Bool[Tensor, "B S"]
     tgt: Float[Tensor, "B H L N KV"]
-    seen: Bool[Tensor, "R N"]
-    """Which places of tgt hold a beam's own text: all, if there is one beam a source."""
-    alpha: Float[Tensor, "R S"]
-    """Last layer's weights over the source, mean of its heads."""
+    seen: Bool[Tensor, "R N"]  # which places of tgt hold a beam's own text
+    alpha: Float[Tensor, "R S"]  # last layer's weights over the source, mean of its heads
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -92,8 +91,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        d_k = cfg.d_k or head_width(cfg.d_model, cfg.n_heads)
-        d_v = cfg.d_v or head_width(cfg.d_model, cfg.n_heads)
+        d_k, d_v = (d or head_width(cfg.d_model, cfg.n_heads) for d in (cfg.d_k, cfg.d_v))
         self.split, self.widths = nn.Unflatten(-1, (cfg.n_heads, -1)), (d_k, d_v)
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
@@ -115,19 +113,11 @@ class MultiHeadAttention(nn.Module):
         heads = self.dropout(alpha) @ v
         return self.W_o(heads.transpose(1, 2).flatten(2)), alpha  #                        3.2.2
 
-    def fused(
-        self, x: Float[Tensor, "B N D"], memory: Sequence[Tensor], mask: Tensor | None
-    ) -> Float[Tensor, "B N D"]:
+    def fused(self, x: Tensor, memory: Sequence[Tensor], mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return the new x alone: (1) in one call, which does not keep the weights."""
-        q, p = self.split(self.W_q(x)).transpose(1, 2), self.dropout.p * self.training
-        heads = fused_attention(q, memory[0], memory[1], mask, p)
+        q, (k, v) = self.split(self.W_q(x)).transpose(1, 2), memory
+        heads = fused_attention(q, k, v, mask, self.dropout.p * self.training)
         return self.W_o(heads.transpose(1, 2).flatten(2))
-
-
-def feed_forward(cfg: Config) -> nn.Sequential:
-    """Return the same two layers at every position, eq. (2)."""
-    inner, outer = nn.Linear(cfg.d_model, cfg.d_ff), nn.Linear(cfg.d_ff, cfg.d_model)
-    return nn.Sequential(inner, nn.ReLU(), outer)
 
 
 class Residual(nn.Module):
@@ -135,8 +125,7 @@ class Residual(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        self.norm = nn.LayerNorm(cfg.d_model)
-        self.dropout = nn.Dropout(cfg.dropout)
+        self.norm, self.dropout = nn.LayerNorm(cfg.d_model), nn.Dropout(cfg.dropout)
         self.is_prenorm = cfg.is_prenorm
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
@@ -152,7 +141,8 @@ class EncoderLayer(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
         self.self_attention, self.self_residual = MultiHeadAttention(cfg), Residual(cfg)
-        self.ff, self.ff_residual = feed_forward(cfg), Residual(cfg)
+        inner, outer = nn.Linear(cfg.d_model, cfg.d_ff), nn.Linear(cfg.d_ff, cfg.d_model)
+        self.ff, self.ff_residual = nn.Sequential(inner, nn.ReLU(), outer), Residual(cfg)  #  (2)
 
     def forward(self, x: Float[Tensor, "B S D"], src_mask: Bool[Tensor, "B S"]) -> Tensor:
         """Let every word look at every word."""
@@ -168,47 +158,17 @@ class DecoderLayer(EncoderLayer):
         super().__init__(cfg)
         self.src_attention, self.src_residual = MultiHeadAttention(cfg), Residual(cfg)
 
-    def forward(  # type: ignore[override]
-        self, x: Float[Tensor, "B T D"], memory: tuple[Tensor, Tensor], src_mask: Tensor
-    ) -> Float[Tensor, "B T D"]:
-        """Pass all words at once; none looks ahead."""
-        look, over, mask = self.self_attention, self.src_attention, src_mask[:, None, None]
-        causal = torch.ones_like(x[0, :, 0]).bool().expand(x.shape[1], -1).tril()  #       3.2.3
-        x = self.self_residual(x, lambda z: look.fused(z, look.memory(z), causal))
-        x = self.src_residual(x, lambda z: over.fused(z, memory, mask))
+    def forward(self, x: Tensor, back: Callable, over: Callable) -> Tensor:  # type: ignore
+        """Look back at the target and over at the source, as the caller lets these attentions."""
+        x = self.self_residual(x, partial(back, self.self_attention))
+        x = self.src_residual(x, partial(over, self.src_attention))
         return self.ff_residual(x, self.ff)
-
-    def step(self, x: Float[Tensor, "B N D"], state: State, i: int) -> tuple[Tensor, State]:
-        """Pass one word of each of N beams through layer i; the State takes up what is new."""
-        look, over = self.self_attention, self.src_attention
-
-        def look_back(z: Tensor) -> Tensor:
-            nonlocal state
-            state = state._replace(tgt=put(state.tgt, i, torch.cat(look.memory(z), -1)))
-            own = state.seen.unflatten(0, (len(z), 1, -1))
-            return look.fused(z, state.tgt[:, :, i].split(look.widths, -1), own)
-
-        def look_over(z: Tensor) -> Tensor:
-            nonlocal state
-            memory = state.src[:, :, i].split(over.widths, -1)
-            out, alpha = over(z, memory, state.src_mask[:, None, None])
-            state = state._replace(alpha=alpha.mean(1).flatten(0, 1))
-            return out
-
-        x = self.src_residual(self.self_residual(x, look_back), look_over)
-        return self.ff_residual(x, self.ff), state
 
 
 def sinusoids(start: int, end: int, d_model: int) -> Float[Tensor, "N D"]:
     """Return the positional encoding of positions start … end - 1 (section 3.5)."""
-    return encode_position(torch.arange(start, end), d_model)
-
-
-def encode_position(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:
-    """Return sines and cosines of the position, at wavelengths from 2π to 10,000 · 2π."""
-    even = torch.arange(0, d_model, 2, device=position.device)
-    angle = position.unsqueeze(-1) * 10_000.0 ** (-even / d_model)
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :d_model]  #  2i, 2i+1
+    angle = torch.arange(start, end).unsqueeze(1) * 1e4 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)[:, :d_model]  #   sin 2i, cos 2i+1
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -232,14 +192,11 @@ class Transformer(SequenceModel):
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
         init(self)
 
-    def embed(
-        self, tokens: Int[Tensor, "B N"], position: Int[Tensor, "*#B N"] | None = None
-    ) -> Float[Tensor, "B N D"]:
-        """Return embeddings × √d plus positions, which begin at 0 if none are given."""
+    def embed(self, tokens: Int[Tensor, "B N"], pe: Tensor | None = None) -> Tensor:
+        """Return embeddings × √d plus positional encodings; if none are given, from 0 on."""
         x = self.embedding(tokens) * self.config.d_model**0.5  #                                3.4
-        if position is None:
-            position = torch.arange(x.shape[1], device=x.device)
-        return self.dropout(x + encode_position(position, x.shape[2]).to(x))  #                3.5
+        pe = sinusoids(0, x.shape[1], x.shape[2]).to(x) if pe is None else pe
+        return self.dropout(x + pe)  #                                                          3.5
 
     def memories(self, src: Tensor, src_mask: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Read the source in one pass; return keys and values of it for each decoder layer."""
@@ -252,25 +209,40 @@ class Transformer(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source; nothing is written yet."""
         memory = torch.stack([torch.cat(k_v, -1) for k_v in self.memories(src, src_mask)], 2)
-        nobody = torch.zeros_like(src_mask, dtype=memory.dtype)
-        return State(memory, src_mask, memory[..., :0, :], src_mask[:, :0], nobody)
+        return State(memory, src_mask, memory[..., :0, :], src_mask[:, :0], src_mask.to(memory) * 0)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token; the beams of a source stand side by side, like words."""
-        y, position = (t.unflatten(0, (len(state.src), -1)) for t in (y, state.seen.sum(1)))
-        x, n_beams = self.embed(y, position), y.shape[1]
-        state = state._replace(tgt=reserve(state.tgt, n_beams), seen=see_own(state.seen, n_beams))
-        for i, layer in enumerate(self.decoder):
-            x, state = layer.step(x, state, i)  # type: ignore[operator]
+        src, src_mask, tgt, seen, alpha = state
+        pe = sinusoids(0, seen.shape[1] + 1, self.config.d_model).to(src)[seen.sum(1)]
+        x = self.embed(*(t.unflatten(0, (len(src), -1)) for t in (y, pe)))
+        tgt, seen = reserve(tgt, x.shape[1]), see_own(seen, x.shape[1])
+        own, real = seen.unflatten(0, (len(src), 1, -1)), src_mask[:, None, None]
+
+        def back(attention: MultiHeadAttention, z: Tensor) -> Tensor:
+            nonlocal tgt
+            tgt = put(tgt, i, torch.cat(attention.memory(z), -1))
+            return attention.fused(z, tgt[:, :, i].split(attention.widths, -1), own)
+
+        def over(attention: MultiHeadAttention, z: Tensor) -> Tensor:
+            nonlocal alpha
+            out, alpha = attention(z, src[:, :, i].split(attention.widths, -1), real)
+            return out
+
+        for i, layer in enumerate(self.decoder):  # noqa: B007
+            x = layer(x, back, over)
+        state = State(src, src_mask, tgt, seen, alpha.mean(1).flatten(0, 1))
         return self.norm_tgt(x).flatten(0, 1) @ self.embedding.weight.T, state
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Write all tokens in one masked pass: no loop over time."""
-        x = self.embed(tgt_in)
+        x, real = self.embed(tgt_in), src_mask[:, None, None]
+        causal = torch.ones_like(tgt_in[0]).bool().expand(tgt_in.shape[1], -1).tril()  #   3.2.3
         for layer, memory in zip(self.decoder, self.memories(src, src_mask), strict=True):
-            x = layer(x, memory, src_mask)
+            over = partial(MultiHeadAttention.fused, memory=memory, mask=real)
+            x = layer(x, lambda look, z: look.fused(z, look.memory(z), causal), over)
         return self.norm_tgt(x) @ self.embedding.weight.T  #                   tied weights, 3.4
 
 
