@@ -9,8 +9,9 @@
 A State is a NamedTuple of tensors, each with the batch first. Modules hold parameters and nothing
 that changes from step to step, so any search may keep, drop and reorder states as it likes.
 
-A model may name in `of_source` what its State knows of the source alone. A search then keeps that
-once for all beams of a source: `step` takes B rows of it beside R = B × beams rows of all else.
+A model may name in `of_source` what the beams of one source share: what is known of the source,
+or a memory into which they write together. A search keeps it once a source, not once a beam:
+`step` takes B rows of it beside R = B × beams rows of all else.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def select_beams(
 ) -> S:
     """Return the State whose row i goes on as the old row `beams[i]`.
 
-    What belongs to the source is not copied to its beams: its rows `sources` are kept (None: all).
+    What the beams of a source share is not copied: its rows `sources` are kept (None: all).
     """
     fields = type(state)._fields  # type: ignore[attr-defined]
     rows = (sources if field in model.of_source else beams for field in fields)
