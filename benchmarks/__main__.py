@@ -26,7 +26,8 @@ from benchmarks import draw, growth, harness
 from benchmarks.contests import CONTESTS
 from benchmarks.measure import SIZES, Effort, Size
 from seqmodels.command import Parser, fail, positive
-from seqmodels.record import provenance, write_text
+from seqmodels.files import write
+from seqmodels.record import provenance
 
 PEERS = ("joeynmt", "transformers", "x-transformers")
 
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> None:
             part = PARTS[name](size, Effort(args.rounds, size.seconds))
             parts[name] = part | {"took_s": round(time.perf_counter() - since, 1)}
             results["parts"] = {known: parts[known] for known in PARTS if known in parts}
-            write_text(path, json.dumps(results, ensure_ascii=False, indent=1) + "\n")
+            write(path, json.dumps(results, ensure_ascii=False, indent=1) + "\n")
             print(f" {parts[name]['took_s']} s", file=sys.stderr)
     finally:
         if results["parts"]:

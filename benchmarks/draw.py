@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.measure import ratio, spread
+from seqmodels.files import write
 from seqmodels.plot import GREY, LOOKS, RC, WIDTH, markdown, save, short
-from seqmodels.record import write_text
 
 SCHEMA = "seqmodels.benchmarks/1"
 Part = dict[str, Any]
@@ -239,7 +239,7 @@ def draw(path: Path) -> list[Path]:
     """Write tables and figures beside the results; return their paths."""
     results = load(path)
     text = path.with_suffix(".md")
-    write_text(text, tables(results))
+    write(text, tables(results))
     with style.context(["default", RC], after_reset=True):
         return [text, *(
             save(figure, path.with_name(f"{path.stem}-{name}.svg"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import re
 import textwrap
 from collections import Counter
@@ -25,6 +24,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from seqmodels.files import write
 
 Record = dict[str, Any]
 
@@ -555,7 +556,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     for kind in ("svg", "png") if alignments else ():
         paths.append(draw_alignment(alignments, out / f"alignment.{kind}", _subtitle(first)))
     text = f"{table(records)}\n{by_length_table(records)}"
-    return [*paths, _write(out / "tables.md", text.encode())]
+    return [*paths, write(out / "tables.md", text.encode())]
 
 
 def plot_results(root: Path) -> list[Path]:
@@ -575,7 +576,7 @@ def plot_results(root: Path) -> list[Path]:
         parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
         figures = sorted(path for path in drawn if path.suffix == ".svg")
         parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
-    return [*paths, _write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
+    return [*paths, write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 
 def _is_record(path: Path) -> bool:
@@ -593,12 +594,4 @@ def save(figure: Figure, path: Path) -> Path:
         raise ValueError(f"{path}: a figure is written as .svg or .png")
     page = io.BytesIO()
     figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
-    return _write(path, page.getvalue())
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    os.replace(part, path)
-    return path
+    return write(path, page.getvalue())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 import platform
 import resource
 import subprocess
@@ -18,21 +17,16 @@ from typing import Any
 
 import torch
 
+from seqmodels import files
+
 SCHEMA = "seqmodels.record/1"
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or none."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
 
 
 def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> None:
     """Write the rows as PATH.jsonl, then the record: a record that is there is complete."""
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-    write_text(path.with_suffix(".jsonl"), "".join(lines))
-    write_text(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
+    files.write(path.with_suffix(".jsonl"), "".join(lines))
+    files.write(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
 
 
 def load(path: Path) -> dict[str, Any]:

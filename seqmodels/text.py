@@ -22,6 +22,7 @@ from typing import Any
 import tiktoken
 import tokenizers as hf
 
+from seqmodels.files import read_json, write
 from seqmodels.interface import UNK
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
@@ -67,7 +68,7 @@ class Tokenizer(ABC):
     def save(self, path: str | Path) -> None:
         """Write the tokenizer as JSON; `load` reads it."""
         fields = json.dumps(self._fields(), ensure_ascii=False, indent=0)
-        Path(path).write_text(fields + "\n", encoding="utf-8")
+        write(Path(path), fields + "\n")
 
     @abstractmethod
     def _fields(self) -> dict[str, Any]:
@@ -199,7 +200,7 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
 def load(path: str | Path) -> Tokenizer:
     """Read a saved tokenizer; raise ValueError that names the file and its fault."""
     try:
-        match json.loads(Path(path).read_text(encoding="utf-8")):
+        match read_json(Path(path)):
             case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
                 return Words(words)
             case {"kind": "bytes"}:

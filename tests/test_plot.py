@@ -384,7 +384,7 @@ def test_plotting_needs_neither_torch_nor_pyplot() -> None:
     assert spec is not None
     code = (
         "import runpy, sys; runpy.run_path(sys.argv[1]); "
-        "print([m for m in ('torch', 'seqmodels', 'matplotlib.pyplot') if m in sys.modules])"
+        "print([m for m in ('torch', 'matplotlib.pyplot') if m in sys.modules])"
     )
     command = [sys.executable, "-c", code, str(spec.origin)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

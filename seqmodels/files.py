@@ -1,0 +1,105 @@
+"""Files that survive: written whole or not at all, and read only where nothing can go wrong.
+
+A process may be killed, a disk fill up or a machine lose power between any two lines here: at the
+path stands, whole, what stood there before or what comes now. Reading trusts no one: a folder of
+runs may come from a stranger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PART = ".part"
+"""Ending of a file that is being written; its name begins with a dot."""
+
+MOST_BYTES = 64 * 2**20
+"""Largest JSON that is read."""
+
+PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+ZIP = b"PK\x03\x04"
+
+
+class WriteError(OSError):
+    """A file could not be written: the disk is full, the folder gone or not to be written to."""
+
+
+def write(path: Path, content: bytes | str) -> Path:
+    """Put the content at the path, whole and on the disk, or leave the path as it was.
+
+    Raises WriteError.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    try:
+        try:
+            # never through a link: O_EXCL makes a file or fails
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            with open(handle, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(handle)
+            os.replace(part, path)
+            sync(path.parent)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise WriteError(f"{path} could not be written: {why}; nothing else is lost") from error
+    return path
+
+
+def sync(folder: Path) -> None:
+    """Have the disk hold what the folder lists: without this a new name may be lost."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a killed process was writing."""
+    for part in folder.glob(f".*{PART}"):
+        part.unlink(missing_ok=True)
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a plain file.
+
+    Raises ValueError for a pipe or device, for more bytes than allowed, and for a pickle, which
+    nothing here ever reads: reading one runs what it says. Raises OSError as `open` does.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe makes no one wait
+    with open(handle, "rb") as file:
+        info = os.fstat(handle)
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError(f"{path} is no plain file; it is not read")
+        if info.st_size > most_bytes:
+            raise ValueError(
+                f"{path} has {info.st_size:,} bytes, more than the {most_bytes:,} that are read"
+            )
+        content = file.read(most_bytes)
+    if content.startswith((*PICKLES, ZIP)):
+        raise ValueError(f"{path} is a pickle, which can run code; it is not read, remove it")
+    return content
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file says.
+
+    Raises ValueError that names the file, also where `read` does; OSError as `open` does.
+    """
+    content = read(path)
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError(f"{path} is not JSON: nested too deep") from None
+    except ValueError as error:  # no UTF-8, too: UnicodeDecodeError is one
+        raise ValueError(f"{path} is not JSON: {error}") from None
