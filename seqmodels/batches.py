@@ -24,6 +24,8 @@ class Example(NamedTuple):
     tgt: Sequence[int]
     given: frozenset[int] = frozenset()
     """Places in the target that are given and not scored, like the words of a question."""
+    line: int = 0
+    """Where it stands in its file, or among its kind, from 1; messages name it. 0: unknown."""
 
     def scored(self) -> list[int]:
         """Return the target's tokens that are to be found."""

@@ -88,9 +88,7 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
         name="context",
         axis="context (tokens)",
         headline="bits_per_byte",
-        examples=[
-            Example(src[-k:] if k else [BOS], tgt) for k in points for src, tgt, _ in examples
-        ],
+        examples=[Example(e.src[-k:] if k else [BOS], e.tgt) for k in points for e in examples],
         x=[k for k in points for _ in examples],
         bins=[(k, k) for k in points],
         trained_to=max(len(e.src) for e in train),
