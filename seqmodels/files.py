@@ -67,7 +67,8 @@ def sync(folder: Path) -> None:
 def sweep(folder: Path) -> None:
     """Remove what a killed process was writing."""
     for part in folder.glob(f".*{PART}"):
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
@@ -98,7 +99,7 @@ def read_json(path: Path) -> Any:
     """
     content = read(path)
     try:
-        return json.loads(content)
+        return json.loads(content.decode())
     except RecursionError:
         raise ValueError(f"{path} is not JSON: nested too deep") from None
     except ValueError as error:  # no UTF-8, too: UnicodeDecodeError is one

@@ -7,7 +7,6 @@ model is needed to draw again. The same records give the same bytes.
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 import textwrap
@@ -25,19 +24,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels.files import write
+from seqmodels import files, schema
 
 Record = dict[str, Any]
-
-SCHEMA = "seqmodels.record/1"
-FIELDS = re.findall(
-    r"\S+",
-    """task model seed n_parameters state_bytes train_s alignment signatures data.name
-    train_config.tokens speed.train_tokens_per_s curve[].tokens curve[].seconds curve[].valid_nats
-    tests[].name tests[].axis tests[].headline tests[].trained_to tests[].overall
-    tests[].bins[].low tests[].bins[].high tests[].bins[].n""",
-)
-"""What is read here of a record."""
 
 THIN = 30
 """Bins with fewer examples are drawn hollow, and starred in tables."""
@@ -89,37 +78,21 @@ def load_records(folder: Path) -> list[Record]:
     """Read all records of a folder, in order of history, then of seed.
 
     JSON files of another schema are passed over. Raises ValueError for a file that is no JSON, a
-    record that lacks a field, the same (model, seed) twice, two tasks, or no record at all.
+    record that `schema.load` refuses, the same (model, seed) twice, two tasks, or no record at all.
     """
     found: dict[tuple[str, int], Record] = {}
     for path in sorted(Path(folder).glob("*.json")):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{path} is not JSON: {error}") from None
-        if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        if not schema.is_record(files.read_json(path)):
             continue
-        if lacks := [fault for field in FIELDS if (fault := _fault(record, field))]:
-            raise ValueError(f"{path}: the record lacks the field {lacks[0]}")
+        record = schema.load(path)
         if (key := (record["model"], record["seed"])) in found:
             raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
         found[key] = record
     if not found:
-        raise ValueError(f"{folder} holds no record (*.json with schema {SCHEMA!r})")
+        raise ValueError(f"{folder} holds no record (*.json with schema {schema.SCHEMA!r})")
     if len(tasks := sorted({r["task"] for r in found.values()})) > 1:
         raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
     return [r for group in _by_model(found.values()).values() for r in group]
-
-
-def _fault(value: Any, field: str, path: str = "") -> str:
-    """Return the path at which `value` lacks the dotted field; empty if it is there."""
-    name, _, rest = field.partition(".")
-    key, is_list = name.removesuffix("[]"), name.endswith("[]")
-    path = f"{path}.{key}".lstrip(".")
-    if not isinstance(value, dict) or key not in value:
-        return path
-    items = {f"{path}[{i}]": v for i, v in enumerate(value[key])} if is_list else {path: value[key]}
-    return next((f for p, v in items.items() if rest and (f := _fault(v, rest, p))), "")
 
 
 def _by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -556,7 +529,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     for kind in ("svg", "png") if alignments else ():
         paths.append(draw_alignment(alignments, out / f"alignment.{kind}", _subtitle(first)))
     text = f"{table(records)}\n{by_length_table(records)}"
-    return [*paths, write(out / "tables.md", text.encode())]
+    return [*paths, files.write(out / "tables.md", text.encode())]
 
 
 def plot_results(root: Path) -> list[Path]:
@@ -576,12 +549,12 @@ def plot_results(root: Path) -> list[Path]:
         parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
         figures = sorted(path for path in drawn if path.suffix == ".svg")
         parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
-    return [*paths, write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
+    return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 
 def _is_record(path: Path) -> bool:
     """Tell records from other JSON files."""
-    return f'"schema": "{SCHEMA}"' in path.read_text(encoding="utf-8", errors="replace")[:200]
+    return schema.is_record(files.read_json(path))
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -594,4 +567,4 @@ def save(figure: Figure, path: Path) -> Path:
         raise ValueError(f"{path}: a figure is written as .svg or .png")
     page = io.BytesIO()
     figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
-    return write(path, page.getvalue())
+    return files.write(path, page.getvalue())

@@ -18,31 +18,20 @@ from typing import Any
 import torch
 
 from seqmodels import files
-
-SCHEMA = "seqmodels.record/1"
+from seqmodels.schema import Record, check
+from seqmodels.schema import load as load
 
 
 def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> None:
-    """Write the rows as PATH.jsonl, then the record: a record that is there is complete."""
+    """Write the rows as PATH.jsonl, then the record: a record that is there is complete.
+
+    Raises ValueError if the record is none (see schema.Record), WriteError.
+    """
+    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+    check(Record, json.loads(text))
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     files.write(path.with_suffix(".jsonl"), "".join(lines))
-    files.write(path, json.dumps(record, ensure_ascii=False, indent=1) + "\n")
-
-
-def load(path: Path) -> dict[str, Any]:
-    """Read one record.
-
-    Raises ValueError if there is none at the path, or something else is.
-    """
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no record: {error}") from None
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        raise ValueError(f"{path} is no record of this version ({SCHEMA})")
-    return record
+    files.write(path, text)
 
 
 @cache

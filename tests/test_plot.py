@@ -106,19 +106,21 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     fixed = model in ("rnn_encdec", "lstm_seq2seq")
     return {
         "schema": "seqmodels.record/1", "task": task, "model": model, "seed": seed,
-        "model_config": {}, "train_config": {"tokens": 2000000, "rate": 0.002},
+        "model_config": {}, "train_config": {"tokens": 2000000, "rate": 0.002}, "beam": 1,
         "n_parameters": 985_000 + 9_000 * k,
         "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
-        "provenance": {"commit": "abc", "date": "2026-11-21"},
+        "provenance": {"commit": "abc", "date": "2026-11-21", "versions": {}, "system": "",
+                       "device": "", "threads": 1},
         "curve": [
             {"step": int(s), "tokens": int(s) * 1500, "seconds": float(s) * (0.05 + 0.03 * k),
-             "valid_nats": float(v) * (1 + 0.01 * shift)} for s, v in zip(steps, loss, strict=True)
+             "train_nats": float(v), "valid_nats": float(v) * (1 + 0.01 * shift),
+             "valid_accuracy": 50.0} for s, v in zip(steps, loss, strict=True)
         ],
         "tests": tests,
         "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"},
         "alignment": aligned if model in ATTENDING else None,
         "state_bytes": [[s, size if fixed else size * s // 2] for s in (8, 16, 32, 64, 128, 256)],
-        "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "decode_sentences_per_s": 80.0},
+        "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 80.0},
         "peak_memory_bytes": 1, "train_s": 100.0 + 10 * k + seed, "evaluate_s": 9.0,
         "hypotheses": f"{model}-seed{seed}.jsonl",
     }  # fmt: skip

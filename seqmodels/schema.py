@@ -1,0 +1,196 @@
+"""What a record may say, field by field: checked when one is read, by whoever reads it. No torch.
+
+A folder of records may come from a stranger, or from an editor: every field that is missing,
+unknown, of another type or beyond all measure is named, and nothing is drawn or built from it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from seqmodels.files import read_json
+
+SCHEMA = "seqmodels.record/1"
+
+Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
+"""May become part of a file's name."""
+Text = Annotated[str, Field(max_length=2_000)]
+Count = Annotated[int, Field(ge=0, le=2**62)]
+Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
+"""A number in a model's Config."""
+Row = Annotated[list[float], Field(max_length=500)]
+Words = Annotated[list[Text], Field(max_length=500)]
+TwoNumbers = Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class Strict(BaseModel):
+    """Known fields of known types alone."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Interval(Strict):
+    """A score with its bootstrap interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Point(Strict):
+    """One point of a learning curve."""
+
+    step: Count
+    tokens: Count
+    seconds: float
+    train_nats: float
+    valid_nats: float
+    valid_accuracy: float
+
+
+class Event(Strict):
+    """Something that a training met: resumed, skipped (a batch), spike (a loss), memory."""
+
+    step: Count
+    kind: Literal["resumed", "skipped", "spike", "memory"]
+    what: Text
+
+
+class Bin(BaseModel):
+    """The scores of the examples with low ≤ x ≤ high."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, Interval]
+
+    low: int
+    high: int
+    n: Count
+
+
+class Test(Strict):
+    """Scores on one test set."""
+
+    __test__: ClassVar = False  # no test of pytest's
+
+    name: Name
+    axis: Text
+    headline: Name
+    trained_to: int | None
+    overall: dict[Name, Interval]
+    bins: Annotated[list[Bin], Field(min_length=1, max_length=1_000)]
+
+
+class Alignment(Strict):
+    """Weights over the source (alpha: target × source), and the gold links."""
+
+    src: Words
+    tgt: Words
+    alpha: Annotated[list[Row], Field(max_length=500)]
+    gold: Annotated[list[TwoNumbers], Field(max_length=10_000)] | None
+
+
+class Training(BaseModel):
+    """How it was trained; the rest is TrainConfig's."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, float | str | bool | None]
+
+    tokens: Count
+
+
+class Data(BaseModel):
+    """What it was trained on; a task adds counts."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[Name, Count | Text]
+
+    name: Text
+    sha256: Text
+
+
+class Provenance(Strict):
+    """Where, when and with what it was made."""
+
+    date: Text
+    commit: Text | None
+    versions: dict[Name, Text]
+    system: Text
+    device: Text
+    threads: Count
+
+
+class Speed(Strict):
+    """How fast it was."""
+
+    train_tokens_per_s: float
+    evaluate_sentences_per_s: float
+
+
+class Record(Strict):
+    """One run."""
+
+    version: Annotated[Literal["seqmodels.record/1"], Field(alias="schema")]
+    task: Name
+    model: Name
+    seed: Count
+    settings: Annotated[dict[Name, Size | float | Text | bool], Field(alias="model_config")]
+    train_config: Training
+    beam: Count
+    n_parameters: Count
+    data: Data
+    provenance: Provenance
+    curve: Annotated[list[Point], Field(min_length=1, max_length=10_000)]
+    events: Annotated[list[Event], Field(max_length=10_000)] = []
+    tests: Annotated[list[Test], Field(min_length=1, max_length=50)]
+    signatures: dict[Name, Text]
+    alignment: Alignment | None
+    state_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
+    speed: Speed
+    peak_memory_bytes: Count
+    train_s: float
+    evaluate_s: float
+    hypotheses: Name
+
+
+def one_line(error: ValidationError) -> str:
+    """Return what is wrong with the first field at fault, and how many more are."""
+    first, *more = error.errors(include_url=False)
+    where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+    where = where.lstrip(".")[:200]
+    told = {"missing": f"it lacks the field {where}", "extra_forbidden": f"unknown field {where}"}
+    what = told.get(first["type"], f"{where}: {first['msg']}")
+    return what + (f" (and {len(more)} more)" if more else "")
+
+
+def check(kind: Any, value: Any) -> Any:
+    """Return the value as the dataclass or model that it is to be; raise ValueError, one line."""
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(one_line(error)) from None
+
+
+def is_record(value: Any) -> bool:
+    """Return whether JSON calls itself a record of this version."""
+    return isinstance(value, dict) and value.get("schema") == SCHEMA
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read one record.
+
+    Raises ValueError if there is none at the path, or something else is.
+    """
+    try:
+        record = read_json(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
+    if not is_record(record):
+        raise ValueError(f"{path} is no record of this version ({SCHEMA})")
+    try:
+        check(Record, record)
+    except ValueError as error:
+        raise ValueError(f"{path} is no record: {error}") from None
+    return record
