@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from seqmodels.files import WriteError
 
 
 class Parser(argparse.ArgumentParser):
@@ -47,18 +53,76 @@ CLEAR = "\r\x1b[K"
 """Back to the line's start, and rub it out."""
 
 
-def guard(prog: str, run: Callable[[], None]) -> NoReturn:
-    """Run a command; turn what a person can mend into one line and exit code 2 (Ctrl-C: 130)."""
+class Stopped(KeyboardInterrupt):
+    """A signal asks to stop; `code` is what a shell expects then: 130, or 143 for SIGTERM."""
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.code = 128 + number
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def stop(number: int, _: object) -> NoReturn:
+    """Raise Stopped: a signal handler."""
+    raise Stopped(number)
+
+
+@contextmanager
+def handled(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+    """Have the handler hear the signals that ask to stop, but those that are ignored already."""
+    before: dict[signal.Signals, Any] = {}
     try:
-        run()
+        if threading.current_thread() is threading.main_thread():  # no other one hears any
+            for number in SIGNALS:
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, handler)
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def leave_quietly() -> None:
+    """Have a program that is still being imported end at once, without a traceback."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda heard, _: os._exit(128 + heard))
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Let the block end before a signal is heard: a step is taken whole or not at all."""
+    heard: list[int] = []
+    try:
+        with handled(lambda number, _: heard.append(number)):
+            yield
+    finally:
+        if heard:
+            signal.raise_signal(heard[0])
+
+
+def guard(prog: str, run: Callable[[], None]) -> NoReturn:
+    """Run a command; turn what a person can mend into one line and an exit code.
+
+    2 for a mistake, 1 for a disk that cannot be written to, 130 for Ctrl-C, 143 for SIGTERM.
+    """
+    try:
+        with handled(stop):
+            run()
+    except WriteError as error:
+        sys.exit(fail(prog, error, 1))
     except (ValueError, OSError) as error:
-        sys.exit(fail(prog, " ".join(str(error).split()), 2))
-    except KeyboardInterrupt:
-        sys.exit(fail(prog, "stopped; finished runs are kept, the same command goes on", 130))
+        sys.exit(fail(prog, error, 2))
+    except KeyboardInterrupt as stopped:
+        code = getattr(stopped, "code", 130)
+        sys.exit(fail(prog, "stopped; the same command goes on from where it was", code))
     sys.exit(0)
 
 
-def fail(prog: str, message: str, code: int) -> int:
+def fail(prog: str, why: object, code: int) -> int:
     """Print one line to stderr, over a progress bar that may stand there; return the code."""
-    print(f"{CLEAR if sys.stderr.isatty() else ''}{prog}: {message}", file=sys.stderr)
+    line = " ".join(f"{prog}: {why}".split())
+    print(f"{CLEAR if sys.stderr.isatty() else ''}{line}", file=sys.stderr)
     return code

@@ -1,0 +1,72 @@
+"""One process for one folder: a lock that ends with its owner, however the owner ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Callable
+from datetime import datetime
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import Any
+
+from seqmodels.files import WriteError
+
+LOCK = ".lock"
+GRACE_S = 3.0
+"""How long to wait for an owner that has just been killed: its processes take a moment to end."""
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+class Lock:
+    """A locked folder. The kernel lets go when the last process that holds this has ended.
+
+    A worker process that is given it holds it too, so that no one else writes while an orphan does.
+    Raises ValueError where another process has the folder, and names it; WriteError where the
+    folder cannot be written to.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None] = print):
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            self.handle = os.open(folder / LOCK, flags, 0o666)
+        except OSError as error:
+            raise WriteError(f"{folder} cannot be written to: {error.strerror}") from None
+        give_up = time.monotonic() + GRACE_S
+        while True:
+            try:
+                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    owner = os.read(self.handle, 200).decode(errors="replace").strip()
+                    os.close(self.handle)
+                    raise ValueError(
+                        f"{folder} is in use by {owner or 'another process'}; wait until it has "
+                        "ended, or choose another --out"
+                    ) from None
+                time.sleep(0.05)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                say(f"{folder} is on a disk without locks: use it from one process only")
+                break
+        owner = f"process {os.getpid()} on {platform.node()} since {datetime.now():%Y-%m-%d %H:%M}"
+        os.ftruncate(self.handle, 0)
+        os.pwrite(self.handle, f"{owner}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let go, as far as this process is concerned."""
+        os.close(self.handle)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to a process that is being started."""
+        return _held, (DupFd(self.handle),)
+
+
+def _held(handle: Any) -> int:
+    """Keep the lock until this process ends."""
+    return handle.detach()
