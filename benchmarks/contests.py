@@ -18,9 +18,10 @@ from benchmarks.peers import Setting
 from seqmodels.batches import Example, collate, cut, stream
 from seqmodels.decode import beam, sample
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
+from seqmodels.learner import Learner, Precision, TrainConfig, loss_of
 from seqmodels.models import MODELS, build
 from seqmodels.text import Bytes, Words
-from seqmodels.train import Learner, Precision, TrainConfig, fastest_precision, loss_of
+from seqmodels.train import fastest_precision
 from tasks import grammar
 
 Make = Callable[[], SequenceModel]

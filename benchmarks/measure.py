@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from seqmodels.interface import PAD, Batch
 
@@ -118,7 +117,7 @@ def contest(sides: Mapping[str, Callable[[], Work]], effort: Effort) -> dict[str
     return {"rates": alternate(works, effort), "skipped": skipped}
 
 
-def training(update: Callable[[Batch], Tensor], batches: Sequence[Batch]) -> Work:
+def training(update: Callable[[Batch], object], batches: Sequence[Batch]) -> Work:
     """Return the work of one update for each batch, counted in real target tokens."""
     n_tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in batches)
 

@@ -95,10 +95,26 @@ def shuffled(
     return runs
 
 
-def stream(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
-    """Yield training batches without end, epoch after epoch."""
-    epoch = 0
+class Draw(NamedTuple):
+    """The examples of one training batch, and which batch of which epoch it is."""
+
+    epoch: int
+    batch: int
+    rows: list[int]
+
+
+def draws(
+    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0
+) -> Iterator[Draw]:
+    """Yield training batches without end, epoch after epoch, from any one of them on."""
     while True:
-        for run in shuffled(examples, batch_tokens, seed, epoch):
-            yield collate([examples[i] for i in run])
-        epoch += 1
+        runs = shuffled(examples, batch_tokens, seed, epoch)
+        for i in range(batch, len(runs)):
+            yield Draw(epoch, i, runs[i])
+        epoch, batch = epoch + 1, 0
+
+
+def stream(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
+    """Yield training batches without end, padded."""
+    for draw in draws(examples, batch_tokens, seed):
+        yield collate([examples[i] for i in draw.rows])

@@ -14,8 +14,8 @@ def models(args: argparse.Namespace) -> None:
     """Print the models in order of history."""
     import torch
 
-    from seqmodels.compare import count_parameters
     from seqmodels.models import MODELS
+    from seqmodels.runs import count_parameters
 
     print(f"{'name':13} {'year':5} {'paper':36} {'parameters':>12}  file")
     for name, model_type in MODELS.items():

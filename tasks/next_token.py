@@ -21,9 +21,10 @@ from typing import Any
 
 from seqmodels.batches import Example
 from seqmodels.command import guard
-from seqmodels.compare import Recipe, Task, TestSet, compare, parser
+from seqmodels.compare import compare, parser
 from seqmodels.corpus import read_text, sha256
 from seqmodels.interface import BOS
+from seqmodels.runs import Recipe, Task, TestSet
 from seqmodels.text import BPE, Tokenizer, Words
 from tasks import stories
 from tasks.translation import RECIPES

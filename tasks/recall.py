@@ -18,9 +18,10 @@ from collections.abc import Sequence
 
 from seqmodels.batches import Example
 from seqmodels.command import guard
-from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, parser
+from seqmodels.compare import compare, parser
 from seqmodels.corpus import Pair, sha256
 from seqmodels.interface import EOS
+from seqmodels.runs import Recipe, Shown, Task, TestSet
 from seqmodels.text import Tokenizer, Words
 
 # ---------------------------------------------------------------------------------------- Data

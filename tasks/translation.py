@@ -20,9 +20,10 @@ from typing import Any
 
 from seqmodels.batches import Example
 from seqmodels.command import guard
-from seqmodels.compare import Recipe, Shown, Task, TestSet, compare, parser
+from seqmodels.compare import compare, parser
 from seqmodels.corpus import Pair, read_parallel, sha256
 from seqmodels.interface import EOS
+from seqmodels.runs import Recipe, Shown, Task, TestSet
 from seqmodels.text import BPE, Tokenizer, Words
 from tasks import grammar
 

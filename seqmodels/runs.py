@@ -1,0 +1,324 @@
+"""One run: what a task asks for, and one model that is trained, evaluated and recorded for it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from seqmodels import checkpoint, record, schema
+from seqmodels.batches import Example, collate
+from seqmodels.checkpoint import Checkpoints
+from seqmodels.command import CLEAR, whole
+from seqmodels.decode import align
+from seqmodels.evaluate import (
+    Row,
+    by_bin,
+    compare_tokens,
+    free_running,
+    scores,
+    signatures,
+    state_bytes,
+    teacher_forced,
+)
+from seqmodels.interface import EOS, SequenceModel
+from seqmodels.learner import Learner, Progress, TrainConfig
+from seqmodels.models import build
+from seqmodels.text import Tokenizer
+from seqmodels.train import BAR, train
+
+# ------------------------------------------------------------------------- What a task says
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSet:
+    """Examples with one number each, along which their scores are drawn."""
+
+    name: str
+    axis: str
+    """What the number is, with its unit."""
+    headline: str
+    """The score that the figure shows."""
+    examples: Sequence[Example]
+    x: Sequence[int]
+    bins: Sequence[tuple[int, int]]
+    trained_to: int | None = None
+    """Longest x in training."""
+    is_generated: bool = True
+    """Write targets freely, too; else they are scored teacher-forced only."""
+
+
+class Recipe(NamedTuple):
+    """Sizes of one model, but for its width, and how it is trained."""
+
+    sizes: Mapping[str, Any]
+    rate: float
+    """Peak learning rate, the best of those tried."""
+
+
+class Shown(NamedTuple):
+    """The one example whose alignment is drawn, with its gold links where they are known."""
+
+    example: Example
+    links: Sequence[tuple[int, int]] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that the harness needs to know; it never asks which task it is."""
+
+    name: str
+    data: Mapping[str, Any]
+    """Name, sha256 and counts, as the record shows them."""
+    tokenizer: Tokenizer
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    tests: Sequence[TestSet]
+    recipes: Mapping[str, Recipe]
+    training: Mapping[str, Any]
+    """Fields of TrainConfig that all models share: the budget above all."""
+    n_parameters: int
+    """Size of every model, to 5 %."""
+    beam: int = 1
+    shown: Shown | None = None
+
+
+# ---------------------------------------------------------------------------------- Its settings
+
+
+def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
+    """Return the sizes with the d_model whose parameter count comes nearest to `n_parameters`.
+
+    Raises ValueError if none comes within 5 %.
+    """
+    counts = {}
+    for step in (8, 4):  # multiples of 4 where those of 8 are too far apart
+        with torch.device("meta"):
+            for d_model in range(16, 2049, step):
+                model = build(name, vocab_size, d_model=d_model, **sizes)
+                counts[d_model] = count_parameters(model)
+                if counts[d_model] > n_parameters:
+                    break
+        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
+            return {"d_model": d_model, **sizes}
+    raise ValueError(
+        f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+        f"the nearest is {counts[d_model]:,}"
+    )
+
+
+def count_parameters(model: SequenceModel) -> int:
+    """Return the number of parameters, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def model_sizes(name: str, task: Task) -> dict[str, Any]:
+    """Return the arguments of `build`."""
+    vocab_size = task.tokenizer.vocab_size
+    sizes = task.recipes[name].sizes
+    return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
+
+
+def shared_settings(task: Task) -> dict[str, Any]:
+    """Return what is the same for all runs of a folder."""
+    data = {f"data.{key}": value for key, value in task.data.items()}
+    return data | {"beam": task.beam, **task.training}
+
+
+def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record's settings, as `Run.settings` does."""
+    data = {f"data.{key}": value for key, value in old["data"].items()}
+    sizes = {"model": old["model"], **old["model_config"]}
+    how = {"precision": "float32", **old["train_config"]}  # before there was a choice
+    return data | {"beam": old["beam"]} | sizes | how
+
+
+def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
+    """Raise ValueError if what is at the path was made with other settings than these."""
+    was = was if isinstance(was, dict) else {}
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in now if was.get(k) != now[k]]
+    if changed:
+        raise ValueError(
+            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
+            "begin again with --fresh"
+        )
+
+
+# ---------------------------------------------------------------------------------------- One run
+
+
+class Run(NamedTuple):
+    """One model to be trained, evaluated and recorded."""
+
+    name: str
+    task: Task
+    cfg: TrainConfig
+    path: Path
+    """Of its record; weights, hypotheses and checkpoints stand beside it."""
+    device: str
+    checkpoint_every_s: float
+
+    @property
+    def title(self) -> str:
+        """Return how messages name it."""
+        return f"{self.name}, seed {self.cfg.seed}"
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Return where its checkpoints are."""
+        return Checkpoints(self.path, self.checkpoint_every_s)
+
+    def remove(self) -> None:
+        """Remove what its folder has of it."""
+        self.checkpoints.remove()
+        for suffix in (".json", ".jsonl", ".safetensors"):
+            self.path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all that its result depends on, as one flat dictionary."""
+        sizes = {"model": self.name, **model_sizes(self.name, self.task)}
+        return shared_settings(self.task) | sizes | asdict(self.cfg)
+
+
+def train_run(run: Run, model: SequenceModel) -> Progress:
+    """Train a run's model, from its newest checkpoint on if there is one; write its weights."""
+    learner, checkpoints, settings = Learner(model, run.cfg), run.checkpoints, run.settings()
+    learner.say = lambda line: say(f"{run.title}: {line}")
+    where = record.provenance(run.device)
+
+    def save() -> None:
+        state = {"settings": settings, "provenance": where, **learner.state()}
+        with whole():
+            checkpoints.save(learner.tensors(), state)
+
+    most_bytes = 2**26 + 5 * sum(p.nbytes for p in model.parameters())  # nothing larger is its own
+    if (there := checkpoints.newest(learner.say, most_bytes)) is None:
+        learner.say(f"training on {run.cfg.tokens:,} tokens")
+    else:
+        check_same(there.path, there.state.get("settings"), settings)
+        try:
+            learner.restore(there.tensors, there.state)
+        except ValueError as error:
+            raise ValueError(
+                f"{there.path} does not fit this run: {error}; --fresh begins again"
+            ) from None
+        done = f"{learner.progress.tokens:,} of {run.cfg.tokens:,} tokens"
+        learner.tell("resumed", f"goes on after {done}{moved(there.state, where)}")
+    train(learner, run.task.train, run.task.valid, save, checkpoints.is_due)
+    checkpoint.save(run.path.with_suffix(".safetensors"), learner.best)
+    return learner.progress
+
+
+def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return what may change last digits: a run that goes on elsewhere than it began."""
+    was = state.get("provenance")
+    was = was if isinstance(was, dict) else {}
+    differ = [
+        key for key in ("versions", "system", "device", "threads") if was.get(key) != now[key]
+    ]
+    return f"; other {', '.join(differ)} than before: last digits may differ" if differ else ""
+
+
+def run_one(run: Run) -> dict[str, Any]:
+    """Train, evaluate and record one model; return the record."""
+    name, task, cfg, path, device, _ = run
+    provenance = record.provenance(device)
+    record.reset_peak_memory(device)
+    torch.manual_seed(cfg.seed)
+    sizes = model_sizes(name, task)
+    model = build(name, **sizes).to(device)
+    BAR["desc"] = run.title
+    progress = train_run(run, model)
+    curve, since = progress.curve, time.perf_counter()
+    rows, tests = [], []
+    for test in task.tests:
+        test_rows, entry = evaluate(model, task, test, device)
+        rows += test_rows
+        tests.append(entry)
+    evaluate_s = time.perf_counter() - since
+    result = {
+        "schema": schema.SCHEMA,
+        "task": task.name,
+        "model": name,
+        "seed": cfg.seed,
+        "model_config": sizes,
+        "train_config": asdict(cfg),
+        "beam": task.beam,
+        "n_parameters": count_parameters(model),
+        "data": task.data,
+        "provenance": provenance,
+        "curve": curve,
+        "events": progress.events,
+        "tests": tests,
+        "signatures": signatures(),
+        "alignment": alignment_of(model, task, device),
+        "state_bytes": state_bytes(model, device),
+        "speed": {
+            "train_tokens_per_s": curve[-1]["tokens"] / curve[-1]["seconds"],
+            "evaluate_sentences_per_s": len(rows) / evaluate_s,
+        },
+        "peak_memory_bytes": record.peak_memory_bytes(device),
+        "train_s": curve[-1]["seconds"],
+        "evaluate_s": evaluate_s,
+        "hypotheses": path.with_suffix(".jsonl").name,
+    }
+    with whole():
+        record.save(path, result, rows)
+        run.checkpoints.remove()
+    return result
+
+
+def evaluate(
+    model: SequenceModel, task: Task, test: TestSet, device: str
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return a test set's rows and its entry in the record."""
+    rows = teacher_forced(model, test.examples, device)
+    free = free_running(model, test.examples, task.beam, device) if test.is_generated else None
+    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
+        tgt = example.scored()
+        ref = task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt) + (EOS in tgt)  # a text's end counts as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes}
+        row |= {"src": task.tokenizer.decode(example.src), "ref": ref}
+        if free is None:
+            row["exact"] = row["n_right"] == row["n_tokens"]
+        else:
+            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    entry = {
+        "name": test.name,
+        "axis": test.axis,
+        "headline": test.headline,
+        "trained_to": test.trained_to,
+        "overall": scores(rows),
+        "bins": by_bin(rows, test.bins),
+    }
+    return rows, entry
+
+
+def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
+    """Return the weights with which the model writes the shown example's true target."""
+    if task.shown is None:
+        return None
+    example, links = task.shown
+    batch = collate([example], device)
+    if not hasattr(model.encode(batch.src, batch.src_mask), "alpha"):
+        return None
+    alpha = align(model, batch.src, batch.src_mask, batch.tgt_in)[0]
+    tgt = [token for token in example.tgt if token != EOS]
+    return {
+        "src": task.tokenizer.tokens(example.src),
+        "tgt": task.tokenizer.tokens(tgt),
+        "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
+        "gold": links,
+    }
+
+
+def say(line: str) -> None:
+    """Print one line, over a progress bar that may stand there."""
+    print(f"{CLEAR if sys.stdout.isatty() else ''}{line}", flush=True)
