@@ -457,7 +457,7 @@ def test_ctrl_c_in_training(tmp_path: Path) -> None:
         finally:
             program.kill()
     check_one_line((program.returncode, out, err), "recall: stopped", code=130)
-    assert not list(tmp_path.glob("*.json.part"))
+    assert not list(tmp_path.glob(".*.part"))
 
 
 # ------------------------------------------------------------------------------------- packaging
@@ -549,7 +549,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("signals", "code", "message"),
     [
-        ("parent", 130, "recall: stopped; finished runs are kept"),
+        ("parent", 130, "recall: stopped; the same command goes on"),
         ("child", 2, "recall: a process that trained was killed"),
         ("lost parent", -9, None),
     ],

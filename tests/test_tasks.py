@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, compare, evaluate, plot, record, text
+from seqmodels import BOS, EOS, MODELS, build, evaluate, plot, record, text
 from seqmodels.batches import Example, collate
-from seqmodels.compare import count_parameters
+from seqmodels.runs import count_parameters, model_sizes
 from tasks import next_token, recall, translation
 
 ATTENDING = {"bahdanau", "transformer", "gpt"}
@@ -136,7 +136,7 @@ def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
         longest = max(longest, *(len(e.src) + len(e.tgt) for e in examples))
     assert longest <= made.recipes["gpt"].sizes["n_positions"]
     assert made.recipes.keys() == MODELS.keys()
-    assert [compare.model_sizes(name, made)["vocab_size"] for name in MODELS]  # a width for each
+    assert [model_sizes(name, made)["vocab_size"] for name in MODELS]  # a width for each
     for test in made.tests:
         assert len(test.x) == len(test.examples)
         assert all(any(low <= x <= high for low, high in test.bins) for x in test.x)
