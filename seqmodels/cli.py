@@ -1,4 +1,4 @@
-"""The command `seqmodels`: the models, figures from records, and one text through a trained run."""
+"""The command `seqmodels`: the models, figures from records, one text through a trained run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def plot(args: argparse.Namespace) -> None:
     from seqmodels.plot import plot_results
 
     print("\n".join(str(file) for file in plot_results(args.folder)))
+
+
+def doctor(args: argparse.Namespace) -> None:
+    """Print what is installed, what the machine gives and whether each model works here."""
+    from seqmodels.doctor import examine
+
+    examine()
 
 
 def open_run(run: Path) -> tuple[Any, Any]:
@@ -100,6 +107,8 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
+    c = commands.add_parser("doctor", help="examine installation, machine and models: 10 seconds")
+    c.set_defaults(run_command=doctor)
     c = commands.add_parser("plot", help="draw figures and tables from records alone")
     c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
     c.set_defaults(run_command=plot)
