@@ -14,6 +14,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
 MODEL_NAMES = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
@@ -241,6 +242,21 @@ def test_what_is_imported_is_declared(path: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[^\w.-]", line)[0] for line in project["dependencies"]}
     assert tops(imports(path)) - sys.stdlib_module_names <= declared | {"seqmodels", "tasks"}
+
+
+def test_the_lock_holds_what_is_declared() -> None:
+    """Keeps out a lock older than pyproject, one that pip cannot check, or one with torch in it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    hashed = r"^([a-z][\w.-]*)==(\S+).*(?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?$)+"
+    entries = re.findall(hashed, lock, re.MULTILINE)
+    versions = dict(entries)
+    versions |= re.findall(r"pip install (torch)==(\S+)", (ROOT / "README.md").read_text())
+    assert len(entries) + 1 == len(versions) == len(re.findall("^[a-z]", lock, re.MULTILINE)) + 1
+    for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        needed = Requirement(line)
+        assert needed.specifier.contains(versions[needed.name]), line
+    assert "//" not in lock
 
 
 # ------------------------------------------------------------------------- README and the records
