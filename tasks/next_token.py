@@ -204,11 +204,11 @@ def from_file(args: argparse.Namespace) -> Task:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("next_token", __doc__)
     p.add_argument("--context", type=int, default=128, metavar="N", help="tokens (default: 128)")
-    args = p.parse_args()
+    args = p.parse_args(argv)
     if args.context < 0:
         p.error(f"--context {args.context} is below zero")
     guard("next_token", lambda: compare(from_file(args) if args.data else embedded(args), args))

@@ -154,10 +154,10 @@ def embedded(args: argparse.Namespace) -> Task:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("recall", __doc__)
-    args = p.parse_args()
+    args = p.parse_args(argv)
     if args.data:
         p.error("--data: recall makes its own; translation and next_token read yours")
     guard("recall", lambda: compare(embedded(args), args))

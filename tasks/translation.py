@@ -212,11 +212,11 @@ def from_folder(args: argparse.Namespace) -> Task:
     )
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("translation", __doc__)
     p.add_argument("--source", metavar="LANG", help="with --data: the language to translate from")
-    args = p.parse_args()
+    args = p.parse_args(argv)
     if args.source and not args.data:
         p.error("--source goes with --data; the embedded grammar is English to German")
     guard("translation", lambda: compare(from_folder(args) if args.data else embedded(args), args))

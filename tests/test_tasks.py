@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,9 +15,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, evaluate, plot, record, text
+from seqmodels import BOS, EOS, MODELS, build, evaluate, files, plot, record, text
 from seqmodels.batches import Example, collate
+from seqmodels.corpus import SPLITS
 from seqmodels.runs import count_parameters, model_sizes
+from tasks import __main__ as everything
 from tasks import next_token, recall, translation
 
 ATTENDING = {"bahdanau", "transformer", "gpt"}
@@ -118,6 +121,34 @@ def test_next_token_runs(run: Run, tmp_path: Path) -> None:
     assert [b["low"] for b in distance["bins"]] == [8, 16, 32]
     assert records[0]["data"]["context"] == 20
     assert "bleu" not in context["overall"]
+
+
+def test_all_results_are_made_again(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Keeps out a comparison that is left out or made twice, and drawing what has failed."""
+    monkeypatch.setitem(next_token.SIZES["smoke"], "tested_to", 128)
+    monkeypatch.setattr(plot, "plot_folder", lambda folder: [files.write(folder / "tables.md", "")])
+    bible, out = tmp_path / "bible", tmp_path / "results"
+    bible.mkdir()
+    for name in (f"{split}.{code}" for split in SPLITS for code in ("de", "en")):
+        (bible / name).write_text(f"{name}\n{name}\n")
+    given = everything, "--models", "lstm_seq2seq", "--bible", bible, "--out", out
+    assert run(*given) == 0
+    (records,) = zip(*(plot.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
+    sources = ["stories", "random symbols", "bible de→en", "English–German grammar"]
+    assert [made["data"]["name"] for made in records] == sources
+    drawn = (out / "README.md").read_text()
+    assert re.findall("## (.*)", drawn) == sorted(path.name for path in out.glob("*/"))
+    capsys.readouterr()
+    assert run(*given) == 0
+    assert capsys.readouterr().out.count("recorded in") == len(records)
+    (out / "README.md").unlink()
+    assert run(*given, "--layers", 3) == 2
+    assert not (out / "README.md").exists()
 
 
 @pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda t: t.__name__)
