@@ -526,7 +526,7 @@ def slow_pair(out: Path) -> tuple[list[str], dict[str, Any]]:
     command = [sys.executable, "-m", "tasks.recall", "--size", "smoke"]
     command += ["--models", "rnn_encdec", "lstm_seq2seq", "--tokens", "100_000_000"]
     command += ["--device", "cpu", "--out", str(out)]
-    env = os.environ | {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"}
+    env = os.environ | {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return command, {"cwd": ROOT, "env": env, **pipes}
 
