@@ -164,7 +164,7 @@ def try_model(name: str) -> str:
     from seqmodels import EOS, MODELS, build, unroll
     from seqmodels.batches import Example, collate
     from seqmodels.decode import beam, greedy
-    from seqmodels.train import Learner, TrainConfig
+    from seqmodels.learner import Learner, TrainConfig
 
     since = time.perf_counter()
     device, precision = choices()
@@ -174,7 +174,7 @@ def try_model(name: str) -> str:
     pairs = [Example([4, 5, 6, 7], [7, 6, 5, 4, EOS]), Example([8, 9], [9, 8, EOS])]
     batch = collate(pairs, device)
     learner = Learner(model, TrainConfig(tokens=1, rate=RATE, precision=precision))
-    losses = [learner.update(batch, RATE).item() for _ in range(STEPS)]
+    losses = [learner.update(batch, RATE) for _ in range(STEPS)]
     fell = f"loss {losses[0]:.2f}, {losses[-1]:.2f} after {STEPS} steps"
     if not losses[-1] < losses[0] / 2:
         raise ValueError(f"it does not learn: {fell}")

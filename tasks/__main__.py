@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 
 from seqmodels.command import Parser, guard
-from seqmodels.compare import say
 from seqmodels.plot import plot_results
+from seqmodels.runs import say
 from tasks import next_token, recall, translation
 
 
