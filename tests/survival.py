@@ -115,17 +115,19 @@ def survive(
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     wanted, phases = results(folder / "whole"), itertools.cycle(PHASES)
+    phase = next(phases)
     assert len(wanted) == 3 * len(models), sorted(wanted)
     for n in itertools.count(1):
         out, n_here = folder / f"killed-{n}", 0
         argv = command(out, models, tokens)
         while True:
-            program, phase = begin(argv), next(phases)
+            program = begin(argv)
             is_over = n_here == MOST_PER_COMPARISON or kills.total() == n_kills
             if not is_over and kill_in(phase, program, out, rng):
                 kills[phase] += 1
                 n_here += 1
                 print(f"kill {kills.total():3} in comparison {n}, {phase}", flush=True)
+                phase = next(phases)
                 continue
             said, _ = program.communicate()
             assert program.returncode == 0, said
