@@ -46,7 +46,8 @@ def commit() -> str | None:
         known = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
         subprocess.run(known, capture_output=True, check=True)
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
-        status = [*git, "status", "--porcelain", "--untracked-files=no"]
+        code = ("--", ":/", ":(exclude,top)results")  # new records make no other program
+        status = [*git, "status", "--porcelain", "--untracked-files=no", *code]
         changed = subprocess.run(status, capture_output=True, check=True)
         return head.stdout.decode().strip() + ("+" if changed.stdout else "")
     return None

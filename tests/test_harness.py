@@ -806,6 +806,10 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         subprocess.run([*git, *command], check=True)
     clean = commit() or ""
     assert len(clean) == 40
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "gpt-seed1.json").write_text("{}")
+    subprocess.run([*git, "add", "."], check=True)
+    assert commit() == clean  # a comparison that writes its second record
     copy.write_text("changed")
     assert commit() == f"{clean}+"
 
