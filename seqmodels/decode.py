@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from seqmodels.interface import (
     BOS,
@@ -22,6 +24,30 @@ from seqmodels.interface import (
     select_beams,
     select_rows,
 )
+
+M = TypeVar("M", bound=nn.Module)
+
+
+def packs(weight: Tensor) -> bool:
+    """Return whether torch multiplies by such a matrix packed: on CPUs that oneDNN serves."""
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return weight.dtype == torch.float32 or is_bfloat16
+
+
+def packed(module: M, n_rows: int) -> M:
+    """Return a twin whose matrices lie as this machine wants them to multiply `n_rows` rows.
+
+    Unpacked ones are brought into this order again at every step. The module itself stays as it is.
+    """
+    twin = copy(module)
+    twin._modules = {name: packed(part, n_rows) for name, part in module.named_children()}
+    if isinstance(module, nn.Linear) and packs(module.weight):
+        onednn, bias = torch.ops.mkldnn, module.bias
+        weight = onednn._reorder_linear_weight(module.weight, n_rows)
+        twin.forward = lambda x: onednn._linear_pointwise(x, weight, bias, "none", [], "")
+    return twin
 
 
 def strip(tokens: list[int]) -> list[int]:
@@ -50,6 +76,7 @@ def write(
 ) -> list[list[int]]:
     """Write one token after the other, each picked from its logits by `choose`."""
     state = model.encode(src, src_mask)
+    model = packed(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
     done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
     written = torch.full((len(src), max_len), EOS, device=src.device)
@@ -115,6 +142,7 @@ def beam(
     """
     B, device = len(src), src.device
     state = model.encode(src, src_mask)
+    model = packed(model, B * width)
     state = select_beams(model, state, torch.arange(B, device=device).repeat_interleave(width))
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)

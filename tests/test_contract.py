@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, build, select_rows, unroll
+from seqmodels.decode import packed
 from seqmodels.interface import attention_weights, fused_attention, select_beams
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
@@ -81,6 +82,19 @@ def test_the_same_state_gives_the_same_answer(name: str, tiny: Tiny, pairs: Pair
     again, _ = model.step(tgt_in[:, 2], state)
     assert torch.equal(first, again)
     assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a search by other weights than the model's, and a model that its search changes."""
+    model, (src, src_mask, tgt_in) = tiny(name).to(dtype), pairs
+    before = snapshot(model)
+    with torch.inference_mode():
+        state = model.encode(src, src_mask)
+        twin = packed(model, len(src))
+        assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
+    assert before.attributes == snapshot(model).attributes
+    assert all(torch.equal(t, model.state_dict()[k]) for k, t in before.tensors.items())
 
 
 def test_modules_remember_nothing(name: str, tiny: Tiny, pairs: Pairs) -> None:
