@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -73,9 +74,9 @@ GPT2_SMALL = Config(vocab_size=50_257)
 
 
 class State(NamedTuple):
-    """Keys and values, side by side, of every layer: the source's, then those of all beams."""
+    """Keys and values of every layer, in turn: the source's, then those of all beams."""
 
-    memory: Float[Tensor, "B H L N KV"]
+    memory: Float[Tensor, "B H L2 N K"]
     seen: Bool[Tensor, "R N"]
     """Which of them belong to a beam's text: real tokens of the source, and its own."""
     alpha: Float[Tensor, "R S"]
@@ -181,7 +182,7 @@ class GPT(SequenceModel):
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
-        memory = torch.stack([torch.cat(k_v, -1) for k_v in self.read(src, src_mask, 1)[1]], 2)
+        memory = torch.stack([*chain.from_iterable(self.read(src, src_mask, 1)[1])], 2)
         return State(memory, src_mask, torch.zeros_like(src_mask, dtype=memory.dtype))
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
@@ -193,18 +194,19 @@ class GPT(SequenceModel):
 
         def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
             nonlocal memory
-            memory = put(memory, len(alphas), torch.cat([k, v], -1))
-            k, v = memory[:, :, len(alphas)].chunk(2, -1)
-            score = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-            alpha = score.masked_fill(hidden, -torch.inf).softmax(-1)
-            alphas.append(alpha[..., :S].mean(1).flatten(0, 1))
-            return alpha @ v
+            i = 2 * len(alphas)
+            memory = put(put(memory, i, k), i + 1, v)
+            k, v, q = memory[:, :, i], memory[:, :, i + 1], q / math.sqrt(q.shape[-1])
+            score = (k @ q.transpose(-2, -1)).transpose(-2, -1)  # faster than q kᵀ
+            alphas.append(score.masked_fill(hidden, -torch.inf).softmax(-1))
+            return alphas[-1] @ v
 
         x = self.embed(y, position, seen.shape[1])
         for block in self.blocks:
             x = block(x, look)
         logits = self.norm(x).flatten(0, 1) @ self.tokens.weight.T
-        return logits, State(memory, seen, torch.stack(alphas, 1).mean(1))
+        alpha = torch.stack([alpha[..., :S] for alpha in alphas]).mean((0, 2))
+        return logits, State(memory, seen, alpha.flatten(0, 1))
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
