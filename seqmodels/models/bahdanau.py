@@ -46,7 +46,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import SequenceModel, tanh
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -141,7 +141,7 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "R D2"], Float[Tensor, "R S"]]:
         """Return the expected annotation c_i and the weights alpha_i; beams share the source."""
         query = self.W_a(s).unflatten(0, (len(state.h), -1)).unsqueeze(2)
-        score = self.v_a(torch.tanh(query + state.keys.unsqueeze(1))).squeeze(-1)  #      A.1.2
+        score = self.v_a(tanh(query + state.keys.unsqueeze(1))).squeeze(-1)  #            A.1.2
         score = score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf)
         alpha = score.softmax(-1)  #                                                        (6)
         return torch.bmm(alpha, state.h).flatten(0, 1), alpha.flatten(0, 1)  #              (5)
