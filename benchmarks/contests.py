@@ -15,8 +15,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.batches import Example, collate, cut, stream
+from seqmodels.batches import Example, by_length, collate, cut, stream
 from seqmodels.decode import beam, sample
+from seqmodels.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.learner import Learner, Precision, TrainConfig, loss_of
 from seqmodels.models import MODELS, build
@@ -50,7 +51,24 @@ def translation(size: Size) -> Setting:
     shown = collate(sorted(examples[: size.n_sentences], key=lambda e: len(e.src)))
     trained = [next(batches) for _ in range(size.n_batches)]
     n_layers = size.n_layers // 2
-    return Setting(words.vocab_size, size.width, n_layers, 4, trained, mixed, shown, size.n_written)
+    shown_once = [(shown, size.n_written)]
+    return Setting(words.vocab_size, size.width, n_layers, 4, trained, mixed, shown_once)
+
+
+@cache
+def tested(size: Size) -> Setting:
+    """Return some of the batches in which the translation task translates its test sentences.
+
+    They are of like lengths, from 4 to 80 words; every row is written as long as the longest
+    reference of its batch.
+    """
+    test = grammar.corpus(seed=1, n_train=1, n_valid=1).test
+    words = Words.train(text for pair in test for text in (pair.en_text, pair.de_text))
+    examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in test]
+    runs = by_length(examples, BATCH_TOKENS // 5)
+    batches = [collate([examples[i] for i in run]) for run in runs[3 :: size.test_step]]
+    shown = [(batch, batch.tgt_out.shape[1]) for batch in batches]
+    return Setting(words.vocab_size, size.width, size.n_layers // 2, 4, batches, batches, shown)
 
 
 @cache
@@ -65,8 +83,8 @@ def prose(size: Size, n_prompts: int = 1) -> Setting:
     prompts = [Example(ids[32 * i : 32 * i + 32], [EOS]) for i in range(n_prompts)]
     batches, width = [collate(blocks[:12]), collate(blocks[12:])], size.width * 3 // 2
     layers = size.n_layers, size.n_layers
-    shown = collate(prompts)
-    return Setting(Bytes().vocab_size, width, *layers, batches, batches, shown, size.n_sampled)
+    shown = [(collate(prompts), size.n_sampled)]
+    return Setting(Bytes().vocab_size, width, *layers, batches, batches, shown)
 
 
 # ---- Our sides
@@ -89,7 +107,7 @@ def model(name: str, with_: Setting) -> SequenceModel:
     """Build one of our models for a contest."""
     more = sizes(name, with_.width, with_.n_layers)
     if name == "gpt":
-        n_positions = max(with_.batches[0].tgt_in.shape[1], 2 * with_.n_written) + 33
+        n_positions = max(with_.batches[0].tgt_in.shape[1], 2 * with_.shown[0][1]) + 33
         more |= {"n_heads": with_.n_heads, "n_layers": with_.n_layers, "n_positions": n_positions}
     return build(name, with_.vocab_size, **more)
 
@@ -130,22 +148,23 @@ def our_training(name: str, with_: Setting) -> Sides:
 
 def our_beam(name: str, with_: Setting, precision: Precision) -> Work:
     """Return the work of our beam search of width 5, by weights of this precision."""
-    writer, (src, src_mask, *_) = endless(model(name, with_)), with_.shown
-    writer.to(getattr(torch, precision))
+    writer = endless(model(name, with_)).to(getattr(torch, precision))
 
     def work() -> float:
-        written = beam(writer, src, src_mask, with_.n_written, 5)
-        assert {len(row) for row in written} == {with_.n_written}
-        return len(written)
+        for batch, n in with_.shown:
+            written = beam(writer, batch.src, batch.src_mask, n, 5)
+            assert {len(row) for row in written} == {n}
+        return sum(len(batch.src) for batch, _ in with_.shown)
 
     return work
 
 
 def our_sampling(with_: Setting, precision: Precision) -> Work:
     """Return the work of our sampling from the whole distribution."""
-    writer, (src, src_mask, *_) = endless(model("gpt", with_)), with_.shown
+    writer, [(batch, n)] = endless(model("gpt", with_)), with_.shown
     writer.to(getattr(torch, precision))
-    return lambda: sum(map(len, sample(writer, src, src_mask, with_.n_written, torch.Generator())))
+    read = batch.src, batch.src_mask
+    return lambda: sum(map(len, sample(writer, *read, n, torch.Generator())))
 
 
 # ---- The machine
@@ -222,8 +241,8 @@ def gpt_training(size: Size) -> Sides:
 
 
 def beams(name: str, kind: str, size: Size) -> Sides:
-    """Untrained models, the same sentences, equally many tokens for every one."""
-    with_ = translation(size)
+    """Untrained models, the same batches, equally many tokens for every sentence of a batch."""
+    with_ = tested(size)
     sides: Sides = {f"ours, {p}": partial(our_beam, name, with_, p) for p in precisions()}
     sides["Joey NMT"] = lambda: peers.joey_beam(kind, with_)
     if name == "transformer":

@@ -158,11 +158,11 @@ def profiles(size: Size, effort: Effort) -> Row:
     rows = []
     for name in MODELS:
         with_ = prose(size) if name == "gpt" else translation(size)
-        trained, batch, shown = model(name, with_), with_.batches[0], with_.shown
+        trained, batch, [(shown, n)] = model(name, with_), with_.batches[0], with_.shown
         update = partial(learner_of(trained).update, batch, RATE)
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
-        write = partial(greedy, endless(trained), shown.src, shown.src_mask, with_.n_written)
+        write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)
-        found["step_s"] /= with_.n_written
+        found["step_s"] /= n
         rows.append({"model": name, "step": "writing a token", **found})
     return {"kind": "profile", "title": "Where the time goes", "rows": rows}

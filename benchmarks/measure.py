@@ -43,7 +43,9 @@ class Size(NamedTuple):
     """Training batches; a turn goes through all of them, as often as it takes."""
     n_sentences: int
     n_written: int
-    """Tokens that everyone writes for each sentence."""
+    """Tokens that are written for each sentence where a step is profiled."""
+    test_step: int
+    """Of the 34 batches of the translation task's test sentences, every so-manyth is translated."""
     n_sampled: int
     lengths: tuple[int, ...]
     """Tokens of source and of target, for the growth with length."""
@@ -54,9 +56,9 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "smoke": Size(0.0, 100, 16, 2, 16, 64, 2, 4, 3, 4, (8, 16), (1, 2), (16, 32), n_peak=64),
+    "smoke": Size(0.0, 100, 16, 2, 16, 64, 2, 4, 3, 34, 4, (8, 16), (1, 2), (16, 32), n_peak=64),
     "full": Size(
-        *(2.0, 4_000, 256, 6, 256, 1500, 8, 64, 24, 128),
+        *(2.0, 4_000, 256, 6, 256, 1500, 8, 64, 24, 11, 128),
         lengths=(8, 16, 32, 64, 128, 256, 512, 1024, 2048),
         rows=(1, 2, 4, 8, 16, 32, 64),
         widths=(64, 128, 256, 512),

@@ -41,10 +41,8 @@ class Setting(NamedTuple):
     """To train on: of like lengths each."""
     mixed: list[Batch]
     """The same of sentences in random order, as Joey NMT batches them."""
-    shown: Batch
-    """To translate or to continue."""
-    n_written: int
-    """Tokens that everyone writes for every row."""
+    shown: list[tuple[Batch, int]]
+    """To translate or to continue, with the tokens that everyone writes for every row."""
 
 
 def library(name: str) -> Any:
@@ -133,14 +131,15 @@ def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
 
 def joey_beam(kind: str, with_: Setting) -> Work:
     """Return the work of its beam search of width 5."""
-    model, joey = joey_model(kind, with_).eval(), joey_batch(with_.shown)
-    search, n = library("joeynmt.search").search, with_.n_written
+    model, search = joey_model(kind, with_).eval(), library("joeynmt.search").search
+    shown = [(joey_batch(batch), n) for batch, n in with_.shown]
 
     def work() -> float:
-        lengths = {"min_output_length": n, "max_output_length": n}
-        written, _, _ = search(model, joey, beam_size=5, beam_alpha=1.0, **lengths)
-        assert written.shape == (len(joey.src), n)
-        return len(written)
+        for joey, n in shown:
+            lengths = {"min_output_length": n, "max_output_length": n}
+            written, _, _ = search(model, joey, beam_size=5, beam_alpha=1.0, **lengths)
+            assert written.shape == (len(joey.src), n)
+        return sum(len(joey.src) for joey, _ in shown)
 
     return work
 
@@ -150,11 +149,11 @@ def joey_beam(kind: str, with_: Setting) -> Work:
 SPECIALS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 
 
-def generating(model: Any, with_: Setting, **how: Any) -> Callable[[], Tensor]:
-    """Return a call of `generate` with its cache that writes equally many tokens for every row."""
-    how |= {"attention_mask": with_.shown.src_mask, "use_cache": True}
-    how |= dict.fromkeys(("min_new_tokens", "max_new_tokens"), with_.n_written)
-    return lambda: model.eval().generate(with_.shown.src, **how)
+def generate(model: Any, batch: Batch, n: int, **how: Any) -> Tensor:
+    """Let `generate` write n tokens for every row, with its cache."""
+    how |= {"attention_mask": batch.src_mask, "use_cache": True}
+    how |= dict.fromkeys(("min_new_tokens", "max_new_tokens"), n)
+    return model.eval().generate(batch.src, **how)
 
 
 def marian_beam(with_: Setting) -> Work:
@@ -172,12 +171,12 @@ def marian_beam(with_: Setting) -> Work:
     config |= {"activation_function": "relu", "scale_embedding": True}
     config |= {"decoder_start_token_id": BOS, "forced_eos_token_id": None}
     model = hf.MarianMTModel(hf.MarianConfig(**config))
-    write = generating(model, with_, num_beams=5, do_sample=False)
 
     def work() -> float:
-        written = write()
-        assert written.shape == (len(with_.shown.src), 1 + with_.n_written)
-        return len(written)
+        for batch, n in with_.shown:
+            written = generate(model, batch, n, num_beams=5, do_sample=False)
+            assert written.shape == (len(batch.src), 1 + n)
+        return sum(len(batch.src) for batch, _ in with_.shown)
 
     return work
 
@@ -200,14 +199,14 @@ def gpt2_training(with_: Setting) -> Work:
 
 def gpt2_sampling(with_: Setting) -> Work:
     """Return the work of sampling from the whole distribution."""
-    n_rows, n_read = with_.shown.src.shape
-    model = gpt2(with_, n_read + with_.n_written)
-    write = generating(model, with_, do_sample=True, top_k=0)
+    [(batch, n)] = with_.shown
+    n_rows, n_read = batch.src.shape
+    model = gpt2(with_, n_read + n)
 
     def work() -> float:
-        written = write()
-        assert written.shape == (n_rows, n_read + with_.n_written)
-        return n_rows * with_.n_written
+        written = generate(model, batch, n, do_sample=True, top_k=0)
+        assert written.shape == (n_rows, n_read + n)
+        return n_rows * n
 
     return work
 
