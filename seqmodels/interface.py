@@ -130,7 +130,7 @@ def fused_attention(
     """
     if q.is_cuda or q.dtype != torch.bfloat16:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-    score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+    score = (k @ (q / q.shape[-1] ** 0.5).transpose(-2, -1)).transpose(-2, -1)
     score = score if mask is None else score.masked_fill(~mask, -torch.inf)
     return F.dropout(score.softmax(-1), dropout) @ v
 
