@@ -32,6 +32,8 @@ def packs(weight: Tensor) -> bool:
     """Return whether torch multiplies by such a matrix packed: on CPUs that oneDNN serves."""
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # torch's own, and not promised
+        return False
     is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return weight.dtype == torch.float32 or is_bfloat16
 
