@@ -266,6 +266,7 @@ def compare_in(out: Path, task: Task, args: argparse.Namespace, lock: Lock) -> N
     todo = [run for run in runs if not run.path.exists()]
     for run in runs:
         if run not in todo:
+            run.checkpoints.remove()  # of a process that was killed after it had recorded
             say(f"{run.title}: recorded in {run.path}")
     failed = run_all(todo, at_once(len(runs), device), lock)
     if any(path.exists() for path in paths):

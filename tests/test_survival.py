@@ -637,6 +637,16 @@ def test_what_a_killed_process_was_writing_is_swept(stopped: Path) -> None:
     assert not list(stopped.glob(".*.part"))
 
 
+def test_what_a_recorded_run_has_left_is_swept(stopped: Path) -> None:
+    """Keeps out checkpoints for ever: a kill may come between the record and their removal."""
+    (path,) = stopped.glob("*.checkpoint-*")
+    content = path.read_bytes()
+    compare.compare(toy(), flags(stopped, models=["gpt"]))
+    path.write_bytes(content)
+    compare.compare(toy(), flags(stopped, models=["gpt"]))
+    assert not list(stopped.glob("*.checkpoint-*"))
+
+
 def test_damage_is_told_when_a_run_goes_on(
     stopped: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
