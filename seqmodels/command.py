@@ -6,6 +6,7 @@ No torch: help and mistakes are answered at once.
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import signal
@@ -23,13 +24,16 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and exit with 2."""
-        self.exit(2, f"{self.prog}: {message} (--help shows all flags)\n")
+        self.exit(2, f"{self.prog}: {one_line(message)} (--help shows all flags)\n")
+
+
+MOST = 2**62
+"""Largest whole number that torch takes, and a record."""
 
 
 def positive(text: str) -> int:
     """Parse a whole number above zero."""
-    n = int(text.replace("_", ""))
-    if n <= 0:
+    if (n := not_negative(text)) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return n
 
@@ -38,6 +42,8 @@ def not_negative(text: str) -> int:
     """Parse a whole number from zero on."""
     if (n := int(text)) < 0:
         raise argparse.ArgumentTypeError(f"{text} is below zero")
+    if n > MOST:
+        raise argparse.ArgumentTypeError(f"{text} is above {MOST:,}")
     return n
 
 
@@ -47,6 +53,16 @@ def positive_float(text: str) -> float:
     if not 0 < x < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return x
+
+
+def printable(text: str) -> str:
+    """Return the text with escapes for what has no glyph: control characters, stray surrogates."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line that no terminal takes for a command."""
+    return printable(" ".join(text.split()))
 
 
 CLEAR = "\r\x1b[K"
@@ -108,6 +124,8 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
 
     2 for a mistake, 1 for a disk that cannot be written to, 130 for Ctrl-C, 143 for SIGTERM.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may know fewer letters than a text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with handled(stop):
             run()
@@ -123,6 +141,6 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
 
 def fail(prog: str, why: object, code: int) -> int:
     """Print one line to stderr, over a progress bar that may stand there; return the code."""
-    line = " ".join(f"{prog}: {why}".split())
+    line = one_line(f"{prog}: {why}")
     print(f"{CLEAR if sys.stderr.isatty() else ''}{line}", file=sys.stderr)
     return code
