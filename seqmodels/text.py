@@ -15,13 +15,14 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import tiktoken
 import tokenizers as hf
 
+from seqmodels.command import printable
 from seqmodels.files import read_json, write
 from seqmodels.interface import UNK
 
@@ -34,6 +35,18 @@ SPLIT = (
 )
 """Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
 before it along, digits stand in threes, and every character belongs to some piece."""
+BOUNDARY = re.compile(r"(?<=\n)(?=\S)|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
+"""Some of the places between which SPLIT never joins: a text may be cut there beforehand."""
+BLOCK = 1_000
+"""Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
+take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
+
+MOST_BYTES = 16 * 2**20
+"""Largest tokenizer file that is read: it may come from a stranger."""
+MOST_PIECES = 2**20
+"""Largest vocabulary."""
+LONGEST_PIECE = 400
+"""Bytes of the longest piece: as a label it stands in records and figures."""
 
 
 class Tokenizer(ABC):
@@ -84,9 +97,11 @@ class Words(Tokenizer):
     """Words and punctuation marks. White space is not kept: decoding puts its own."""
 
     def __init__(self, words: Sequence[str]):
-        if len(set(words)) != len(words):
-            raise ValueError("the vocabulary must hold every word once")
-        self.labels = [*SPECIALS, *words]
+        if len(set(words)) != len(words) or any(split_words(word) != [word] for word in words):
+            raise ValueError("the vocabulary must hold every word once, and nothing but words")
+        _check_sizes([word.encode() for word in words])
+        self._words = [*SPECIALS, *words]
+        self.labels = [*map(printable, self._words)]
         self.name = f"words ({self.vocab_size:,})"
         self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
 
@@ -105,11 +120,11 @@ class Words(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the words with spaces between them, and none before a closing mark."""
-        spaced = " ".join(self.labels[i] for i in ids if i >= UNK)
+        spaced = " ".join(self._words[i] for i in ids if i >= UNK)
         return re.sub(r" ([,.;:!?])", r"\1", spaced)
 
     def _fields(self) -> dict[str, Any]:
-        return {"kind": "words", "words": self.labels[N_SPECIALS:]}
+        return {"kind": "words", "words": self._words[N_SPECIALS:]}
 
 
 class _ByteLevel(Tokenizer):
@@ -149,15 +164,15 @@ class BPE(_ByteLevel):
     `pieces` are in the order in which they merge, the 256 single bytes among them.
     """
 
-    def __init__(self, pieces: Sequence[bytes], split: str = SPLIT):
+    def __init__(self, pieces: Sequence[bytes]):
         ranks = {piece: rank for rank, piece in enumerate(pieces)}
         if len(ranks) != len(pieces) or any(bytes([value]) not in ranks for value in range(256)):
             raise ValueError("the ranks must hold every piece once, all 256 bytes among them")
+        _check_sizes(pieces)
         super().__init__(pieces)
         self.name = f"BPE ({self.vocab_size:,})"
-        self._split = split
         self._encoding = tiktoken.Encoding(
-            self.name, pat_str=split, mergeable_ranks=ranks, special_tokens={}
+            self.name, pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={}
         )
 
     @classmethod
@@ -176,11 +191,26 @@ class BPE(_ByteLevel):
     def encode(self, text: str) -> list[int]:
         """Return the ids of the merged pieces of `text`."""
         text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
-        return [N_SPECIALS + rank for rank in self._encoding.encode_ordinary(text)]
+        encode = self._encoding.encode_ordinary
+        return [N_SPECIALS + rank for block in blocks(text) for rank in encode(block)]
 
     def _fields(self) -> dict[str, Any]:
         ranks = [base64.b64encode(piece).decode() for piece in self._pieces[N_SPECIALS:]]
-        return {"kind": "bpe", "split": self._split, "ranks": ranks}
+        return {"kind": "bpe", "split": SPLIT, "ranks": ranks}
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Cut a text into blocks of at most two BLOCK characters, where SPLIT would cut it anyway.
+
+    Where there is no such place, as in a long run of spaces, a block ends in the middle.
+    """
+    start = 0
+    while len(text) - start > 2 * BLOCK:
+        found = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
+        end = found.start() if found else start + 2 * BLOCK
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
@@ -191,27 +221,42 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
     trained.pre_tokenizer = hf.pre_tokenizers.Sequence([split, as_bytes])
     alphabet = as_bytes.alphabet()
     trainer = hf.trainers.BpeTrainer(
-        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False
-    )
-    trained.train_from_iterator(lines, trainer)
+        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
+        max_token_length=LONGEST_PIECE,
+    )  # fmt: skip
+    trained.train_from_iterator((block for line in lines for block in blocks(line)), trainer)
     return trained
 
 
 def load(path: str | Path) -> Tokenizer:
-    """Read a saved tokenizer; raise ValueError that names the file and its fault."""
+    """Read a saved tokenizer, trusting no one; raise ValueError that names the file and its fault.
+
+    A pattern of another's could take forever, or panic; BPE is read with the one known here alone.
+    """
     try:
+        if (n_bytes := Path(path).stat().st_size) > MOST_BYTES:
+            raise ValueError(f"{n_bytes:,} bytes, more than the {MOST_BYTES:,} that are read")
         match read_json(Path(path)):
             case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
                 return Words(words)
             case {"kind": "bytes"}:
                 return Bytes()
             case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
-                return BPE([base64.b64decode(rank, validate=True) for rank in ranks], split)
+                if split != SPLIT:
+                    raise ValueError("its split is not the pattern that is known here")
+                return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer file: {fault}") from fault
     raise ValueError(f"{path} is not a tokenizer file: no kind words, bytes or bpe with its fields")
+
+
+def _check_sizes(pieces: Sequence[bytes]) -> None:
+    if len(pieces) > MOST_PIECES or not all(0 < len(piece) <= LONGEST_PIECE for piece in pieces):
+        raise ValueError(
+            f"at most {MOST_PIECES:,} pieces of 1 to {LONGEST_PIECE:,} bytes make a vocabulary"
+        )
 
 
 def _byte_values() -> dict[str, int]:
@@ -224,5 +269,4 @@ def _byte_values() -> dict[str, int]:
 
 def _visible(piece: bytes) -> str:
     """Return `piece` with spaces as ▁, and with escapes where it has no glyph of its own."""
-    chars = piece.decode(errors="backslashreplace").replace(" ", "▁")
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in chars)
+    return printable(piece.decode(errors="backslashreplace").replace(" ", "▁"))

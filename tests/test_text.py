@@ -1,5 +1,7 @@
 """Tokenizers: what goes in comes out, on this machine and on the next."""
 
+import base64
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +11,20 @@ from hypothesis import strategies as st
 
 from seqmodels import text
 from seqmodels.interface import BOS, EOS, PAD, UNK
-from seqmodels.text import BPE, Bytes, Tokenizer, Words, load, split_words, train_merges
+from seqmodels.text import (
+    BLOCK,
+    BOUNDARY,
+    BPE,
+    LONGEST_PIECE,
+    SPLIT,
+    Bytes,
+    Tokenizer,
+    Words,
+    blocks,
+    load,
+    split_words,
+    train_merges,
+)
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 LINES = [
@@ -55,6 +70,34 @@ def test_long_runs_of_one_character(tokenizer: Tokenizer) -> None:
     """Keep out a splitter that overflows its stack or takes quadratic time on a long run."""
     for char in " \na!1\u00a0":
         assert tokenizer.decode(tokenizer.encode(char * 50_000)) == char * 50_000
+    assert tokenizer.decode(tokenizer.encode(" " * 1_100_000)) == " " * 1_100_000
+
+
+@settings(max_examples=300, deadline=None)
+@given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'", max_size=30))
+def test_a_block_ends_where_the_pattern_cuts(written: str) -> None:
+    """Keep out text whose tokens change where it is cut beforehand."""
+    for found in BOUNDARY.finditer(written):
+        left, right = written[: found.start()], written[found.start() :]
+        assert BPE_LINES.encode(left) + BPE_LINES.encode(right) == BPE_LINES.encode(written)
+
+
+def test_blocks() -> None:
+    """Keep out blocks that lose text, have no end, or end in the middle of a word for no reason."""
+    for written in ("", "a" * BLOCK, "word " * BLOCK, " " * 5 * BLOCK, "漢。" * 3 * BLOCK):
+        cut = list(blocks(written))
+        assert "".join(cut) == written
+        assert max(map(len, cut)) <= 2 * BLOCK
+        assert len(cut) <= 1 + len(written) // BLOCK
+    assert {block[:4] + block[-2:] for block in blocks("word\n" * BLOCK)} == {"wordd\n"}
+
+
+def test_one_long_line_is_trained_on() -> None:
+    """Keep out training that takes minutes, or panics, where a text is one line or one word."""
+    for written in ("a" * 300_000, " " * 300_000 + "a", "ab" * 200_000, " ".join(LINES * 3_000)):
+        bpe = BPE.train([written], 300)
+        assert max(map(len, bpe.labels)) <= LONGEST_PIECE
+        assert bpe.decode(bpe.encode(written)) == written
 
 
 @pytest.mark.parametrize("tokenizer", [Bytes(), BPE_LINES], ids=lambda t: t.name)
@@ -96,37 +139,55 @@ def test_saved_and_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
         assert again.decode(again.encode(line)) == tokenizer.decode(tokenizer.encode(line))
 
 
+def bpe_file(*ranks: object, split: str = SPLIT) -> str:
+    """Return a BPE file."""
+    return json.dumps({"kind": "bpe", "split": split, "ranks": ranks})
+
+
+BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
+
+
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
         ("{", "Expecting property name"),
+        ("[" * 100_000, "nested too deep"),
         ("[]", "no kind words, bytes or bpe"),
         ('{"kind": ["bpe"]}', "no kind words, bytes or bpe"),
         ('{"kind": "sentencepiece"}', "no kind words, bytes or bpe"),
         ('{"kind": "words"}', "no kind words, bytes or bpe with its fields"),
+        ('{"kind": "words", "words": "ab"}', "no kind words, bytes or bpe with its fields"),
         ('{"kind": "words", "words": ["a", 1]}', "no kind words, bytes or bpe with its fields"),
         ('{"kind": "words", "words": ["a", "a"]}', "every word once"),
-        ('{"kind": "bpe", "split": ".", "ranks": ["YQ"]}', "padding"),
-        ('{"kind": "bpe", "split": ".", "ranks": [1]}', "bytes-like"),
-        ('{"kind": "bpe", "split": ".", "ranks": ["YQ=="]}', "all 256 bytes"),
-        ('{"kind": "bpe", "split": ".", "ranks": ["YQ==", "YQ=="]}', "every piece once"),
+        ('{"kind": "words", "words": ["a b"]}', "nothing but words"),
+        ('{"kind": "words", "words": [""]}', "nothing but words"),
+        ('{"kind": "words", "words": ["\\ud800"]}', "surrogates not allowed"),
+        (json.dumps({"kind": "words", "words": ["a" * 401]}), "1 to 400 bytes"),
+        (bpe_file("YQ"), "padding"),
+        (bpe_file("é"), "ASCII"),
+        (bpe_file(1), "bytes-like"),
+        (bpe_file("YQ=="), "all 256 bytes"),
+        (bpe_file("YQ==", "YQ=="), "every piece once"),
+        (bpe_file(*BYTES, ""), "1 to 400 bytes"),
+        (bpe_file(*BYTES, "QUFB" * 134), "1 to 400 bytes"),
+        (bpe_file(*BYTES, split=r"(\w+)*x"), "not the pattern that is known"),
+        (" " * (2**24 + 1), "16,777,217 bytes, more than the 16,777,216"),
     ],
+    ids=lambda value: value[:40],
 )
 def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
-    """Keep out a traceback that names neither the file nor what is wrong with it."""
+    """Keep out a traceback, a hang or a full memory, whoever made the file and whatever for."""
     path = tmp_path / "tokenizer.json"
     path.write_text(written)
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer file: .*{fault}"):
         load(path)
 
 
-def test_malformed_pattern(tmp_path: Path) -> None:
-    """Keep out a pattern that fails only when the first sentence is encoded."""
-    path = tmp_path / "tokenizer.json"
-    BPE_LINES.save(path)
-    path.write_text(path.read_text("utf-8").replace('"split": "[', '"split": "(['), "utf-8")
-    with pytest.raises(ValueError, match=r"tokenizer\.json is not a tokenizer file: Parsing error"):
-        load(path)
+def test_labels_of_odd_words() -> None:
+    """Keep out a word that clears the terminal or breaks a figure; its text is kept."""
+    words = Words(["\x1b", "\x00", "\u202e"])
+    assert words.labels[4:] == [r"\x1b", r"\x00", r"\u202e"]
+    assert words.decode(words.encode("\x1b \u202e")) == "\x1b \u202e"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
