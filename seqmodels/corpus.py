@@ -1,7 +1,8 @@
 """Readers: parallel files and plain text, from UTF-8 as people find it.
 
 Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
-`str.splitlines`, which cuts there, shifts every later pair of a parallel corpus.
+`str.splitlines`, which cuts there, shifts every later pair of a parallel corpus. What is no text is
+refused, with its file and line.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ import codecs
 import hashlib
 import os
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import NamedTuple
 
+from seqmodels import files
+
+MOST_BYTES = 2**30
+"""Largest file that is read: its tokens take many times as much memory."""
 SPLITS = ("train", "valid", "test")
 
 
@@ -24,6 +29,8 @@ class Pair(NamedTuple):
     tgt: str
     alignment: tuple[tuple[int, int], ...] | None = None
     """Gold (source word, target word), 0-based; None where it is unknown."""
+    line: int = 0
+    """Where it stands in its file, blank lines counted, or among its kind; from 1. 0: unknown."""
 
 
 class ParallelCorpus(NamedTuple):
@@ -70,7 +77,11 @@ def read_parallel(folder: str | Path, source: str | None = None) -> ParallelCorp
                 f"{src_path} has {n_src:,} lines and {tgt_path} has {n_tgt:,}; "
                 "line n of one must translate line n of the other"
             )
-        pairs = map(Pair, lines[src_path], lines[tgt_path])
+        if lines[src_path] == lines[tgt_path]:
+            raise ValueError(
+                f"{src_path} and {tgt_path} hold the same text; one must translate the other"
+            )
+        pairs = map(Pair, lines[src_path], lines[tgt_path], repeat(None), count(1))
         splits[split] = [pair for pair in pairs if pair.src.strip() and pair.tgt.strip()]
         n_dropped[split] = n_src - len(splits[split])
         if not splits[split]:
@@ -128,15 +139,20 @@ def _languages(folder: Path) -> list[str]:
 
 def _decode(path: str | Path) -> str:
     try:
-        raw = Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
+        raw = files.read(Path(path), MOST_BYTES).removeprefix(codecs.BOM_UTF8)
+        text = raw.decode()
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
-    if not raw:
-        raise ValueError(f"{path} is empty")
-    try:
-        return raw.decode()
     except UnicodeDecodeError as fault:
         n = raw.count(b"\n", 0, fault.start) + 1
         raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{raw[fault.start]:02x})") from fault
+    if not text:
+        raise ValueError(f"{path} is empty")
+    if (start := text.find("\0")) >= 0:
+        n = text.count("\n", 0, start) + 1
+        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
+    if "\n" not in text and text.find("\r", 0, -1) >= 0:
+        raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
+    return text

@@ -1,6 +1,8 @@
 """Readers: every trap of real files, and every message."""
 
+import gzip
 import os
+import pickle
 import re
 from pathlib import Path
 
@@ -91,6 +93,44 @@ def test_empty_file(read, written) -> None:
 
 
 @pytest.mark.parametrize("read", [read_lines, read_text])
+def test_not_text(read, written) -> None:
+    """Keep out UTF-16, old Macs' line ends and archives, which train for an hour on nothing."""
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
+        with pytest.raises(ValueError, match=r"^.*file\.txt, line 1: a zero byte, .*UTF-16\?$"):
+            read(written("a\nb\n".encode(encoding)))
+    with pytest.raises(ValueError, match=r"file\.txt, line 3: a zero byte"):
+        read(written(b"a\nb\nc\0d\n"))
+    for raw in (b"a\rb\rc\r", b"a\rb"):
+        with pytest.raises(ValueError, match=r"file\.txt, line 1: no line feed, only carriage"):
+            read(written(raw))
+    with pytest.raises(ValueError, match=r"file\.txt, line 1: not UTF-8 \(byte 0x8b\)"):
+        read(written(gzip.compress(b"a\nb\n")))
+    for raw in (pickle.dumps(["a"]), b"PK\x03\x04"):
+        with pytest.raises(ValueError, match=r"file\.txt is .*pickle"):
+            read(written(raw))
+
+
+@pytest.mark.parametrize("read", [read_lines, read_text])
+def test_control_characters_are_kept(read, written) -> None:
+    """Keep out a reader that drops or refuses what is odd and still text."""
+    odd = "a\x01\x1b[2J\x7f\u200b\ufeff\U0010ffff\rb\n"
+    assert "".join(read(written(odd.encode()))) == odd.removesuffix("\n" * (read is read_lines))
+
+
+@pytest.mark.parametrize("read", [read_lines, read_text])
+def test_no_plain_file(read, tmp_path: Path) -> None:
+    """Keep out a pipe that makes a command wait for ever, and a file that fills the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(ValueError, match=r"is no plain file; it is not read$"):
+            read(path)
+    with open(tmp_path / "large", "wb") as large:
+        large.truncate(corpus.MOST_BYTES + 1)
+    with pytest.raises(ValueError, match=r"large has 1,073,741,825 bytes, more than the 1,073"):
+        read(tmp_path / "large")
+
+
+@pytest.mark.parametrize("read", [read_lines, read_text])
 def test_unreadable_file(read, tmp_path: Path) -> None:
     """Keep out a traceback for a path with a typing error."""
     with pytest.raises(ValueError, match=r"none\.txt does not exist; give the path of a UTF-8"):
@@ -105,8 +145,10 @@ def test_parallel(folder: Path) -> None:
     assert tiny.name == "tiny"
     assert (tiny.src_lang, tiny.tgt_lang) == ("de", "en")
     assert list(tiny.splits) == ["train", "valid", "test"]
-    assert tiny.splits["train"] == [Pair("eins", "one"), Pair("zwei", "two"), Pair("drei", "three")]
-    assert tiny.splits["test"] == [Pair("fünf", "five"), Pair("eins", "1")]
+    assert tiny.splits["train"] == [
+        Pair("eins", "one", line=1), Pair("zwei", "two", line=2), Pair("drei", "three", line=4),
+    ]  # fmt: skip
+    assert tiny.splits["test"] == [Pair("fünf", "five", line=1), Pair("eins", "1", line=2)]
     assert tiny.n_dropped == {"train": 1, "valid": 0, "test": 0}
     assert tiny.n_overlap == 1
 
@@ -116,7 +158,7 @@ def test_direction(folder: Path) -> None:
     forth, back = read_parallel(folder, source="de"), read_parallel(str(folder), source="en")
     assert forth == read_parallel(folder)
     assert (back.src_lang, back.tgt_lang) == ("en", "de")
-    assert back.splits["valid"] == [Pair("four", "vier")]
+    assert back.splits["valid"] == [Pair("four", "vier", line=1)]
     assert (forth.n_overlap, back.n_overlap) == (1, 0)
     assert back.sha256 == forth.sha256
     (folder / "valid.en").write_text("for\n")
@@ -158,6 +200,13 @@ def test_unequal_lines(folder: Path) -> None:
         read_parallel(folder)
 
 
+def test_a_copy_is_no_translation(folder: Path) -> None:
+    """Keep out one language twice, which every model with attention learns at once."""
+    (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(ValueError, match=r"train\.de and .*train\.en hold the same text; one must"):
+        read_parallel(folder)
+
+
 def test_only_blank_pairs(folder: Path) -> None:
     """Keep out a split with no pair left."""
     (folder / "valid.en").write_text(" \n")
@@ -179,7 +228,7 @@ def test_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", refuse)
+        patch.setattr(corpus.files, "read", refuse)
         with pytest.raises(ValueError, match=r"train\.de cannot be read: Permission denied$"):
             read_parallel(folder)
     monkeypatch.setattr(corpus.os, "listdir", refuse)
