@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from seqmodels.batches import Example
-from seqmodels.command import guard
+from seqmodels.command import guard, printable
 from seqmodels.compare import compare, parser
 from seqmodels.corpus import read_text, sha256
 from seqmodels.interface import BOS
@@ -43,6 +44,12 @@ SIZES = {
 TOKENS = {"smoke": 15_000, "laptop": 600_000}
 DISTANCE = 64
 """Longest distance of a needed word in training, in words."""
+LONGEST = 2_048
+"""Tokens of context, at most, in a text of your own: attention takes the square of it."""
+MOST = 300
+"""Windows of a text of your own, at most, on which it is validated, and tested in every context."""
+MOST_HELD = 500_000_000
+"""Tokens in all windows of a text of your own, at most: eight bytes of memory for each."""
 
 
 def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
@@ -52,7 +59,7 @@ def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) ->
 
 
 def windows(
-    texts: Sequence[Sequence[int]], context: int, seed: int, shortest: int = 1
+    texts: Iterable[Sequence[int]], context: int, seed: int, shortest: int = 1
 ) -> list[Example]:
     """Cut each text once, so that `shortest` to CONTINUATION tokens follow: any word may be first.
 
@@ -67,6 +74,18 @@ def windows(
         )
         for text in texts
     ]
+
+
+def at(lines: Iterable[int], examples: Iterable[Example]) -> list[Example]:
+    """Name the line of each example."""
+    return [e._replace(line=line) for e, line in zip(examples, lines, strict=False)]
+
+
+def begins(tokens: Sequence[int], tokenizer: Tokenizer, line: int) -> Iterator[int]:
+    """Yield the line of every CONTINUATIONth token; the first stands in `line`."""
+    for start in range(0, len(tokens), CONTINUATION):
+        yield line
+        line += tokenizer.decode(tokens[start : start + CONTINUATION]).count("\n")
 
 
 def contexts(longest: int) -> list[int]:
@@ -136,10 +155,10 @@ def embedded(args: argparse.Namespace) -> Task:
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
-    train_windows = windows(train, args.context, seed=1)
     asked = [asking(story, tokenizer) for story in corpus.test]
     if args.context > (longest := max(len(example.src) for example in asked)):
         raise ValueError(f"--context {args.context}: the longest test story allows {longest}")
+    train_windows = at(count(1), windows(train, args.context, seed=1))
     return Task(
         name="next_token",
         data={
@@ -153,7 +172,7 @@ def embedded(args: argparse.Namespace) -> Task:
         },
         tokenizer=tokenizer,
         train=train_windows,
-        valid=windows(valid, args.context, seed=2),
+        valid=at(count(1), windows(valid, args.context, seed=2)),
         tests=[
             context_test(asked, args.context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
@@ -166,37 +185,54 @@ def embedded(args: argparse.Namespace) -> Task:
 
 def from_file(args: argparse.Namespace) -> Task:
     """Return the task on a text of your own: its last twentieth is the test."""
+    if args.context > LONGEST:
+        raise ValueError(f"--context {args.context}: at most {LONGEST:,} with a text of your own")
     text = read_text(args.data)
     ends = [int(0.9 * len(text)), int(0.95 * len(text)), len(text)]
     parts = [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
     tokenizer = BPE.train([parts[0]], 2_000)
     n = max(args.context, CONTINUATION) + CONTINUATION  # half a window is no continuation
-    cut = []
-    for part in parts:
-        tokens = tokenizer.encode(part)
-        cut.append([tokens[i : i + n] for i in range(0, len(tokens) - n + 1, CONTINUATION)])
-    if not all(cut):
+    train, valid, test = map(tokenizer.encode, parts)
+    # where the windows begin
+    in_train, in_valid, in_test = (
+        range(0, len(part) - n + 1, CONTINUATION) for part in (train, valid, test)
+    )
+    if not (in_train and in_valid and in_test):
         raise ValueError(
             f"{args.data} is too short: a twentieth of it must hold {n} tokens; "
             "give more text or less --context"
         )
-    train, valid, test = cut
-    train_windows = windows(train, args.context, seed=1, shortest=CONTINUATION)
-    shown = [window(text, args.context) for text in test[:: -(-len(test) // 300)]]
+    if (n_held := n * len(in_train)) > MOST_HELD:
+        raise ValueError(
+            f"{args.data} makes windows of {n_held:,} tokens in all, more than the {MOST_HELD:,} "
+            "that are held; give less text or less --context"
+        )
+    train_windows = at(
+        begins(train, tokenizer, 1),
+        windows((train[i : i + n] for i in in_train), args.context, 1, CONTINUATION),
+    )
+    valid_windows = at(
+        begins(valid, tokenizer, 1 + parts[0].count("\n")),
+        windows((valid[i : i + n] for i in in_valid[:MOST]), args.context, 2, CONTINUATION),
+    )
+    every = -(-len(in_test) // MOST)
+    shown = [window(test[i : i + n], args.context) for i in in_test[::every]]
+    left_out = {"valid": len(in_valid) - len(valid_windows), "test": len(in_test) - len(shown)}
     return Task(
         name="next_token",
         data={
-            "name": args.data.name,
+            "name": printable(args.data.name)[:200],
             "sha256": sha256([text]),
             "context": args.context,
-            "n_train": len(train),
-            "n_valid": len(valid),
-            "n_test": len(test),
+            "n_train": len(in_train),
+            "n_valid": len(in_valid),
+            "n_test": len(in_test),
+            **{f"n_left_out_{split}": k for split, k in left_out.items() if k},
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
         train=train_windows,
-        valid=windows(valid[:300], args.context, seed=2, shortest=CONTINUATION),
+        valid=valid_windows,
         tests=[context_test(shown, args.context, train_windows)],
         recipes=recipes(n + 1),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from seqmodels.batches import Example
 from seqmodels.command import guard
@@ -76,6 +76,11 @@ def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
     return Example(src, [*tgt, EOS])
 
 
+def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
+    """Turn pairs into ids, numbered from 1."""
+    return [encode(pair, tokenizer)._replace(line=i) for i, pair in enumerate(pairs, 1)]
+
+
 def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, trained_to: int) -> TestSet:
     """Return the test set of one kind: accuracy against symbols in the source."""
     own = [pair for pair in pairs if pair.src.startswith(f"{kind} ")]
@@ -84,7 +89,7 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, trained_
         name=kind,
         axis="source length (symbols)",
         headline="token_accuracy" if kind == "recall" else "accuracy",
-        examples=[encode(pair, tokenizer) for pair in own],
+        examples=encode_all(own, tokenizer),
         x=x,
         bins=[(n, n) for n in LENGTHS],
         trained_to=trained_to,
@@ -144,8 +149,8 @@ def embedded(args: argparse.Namespace) -> Task:
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
-        train=[encode(pair, tokenizer) for pair in train],
-        valid=[encode(pair, tokenizer) for pair in valid],
+        train=encode_all(train, tokenizer),
+        valid=encode_all(valid, tokenizer),
         tests=[length_test(test, kind, tokenizer, trained_to) for kind in KINDS],
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
@@ -158,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("recall", __doc__)
     args = p.parse_args(argv)
-    if args.data:
+    if args.data is not None:
         p.error("--data: recall makes its own; translation and next_token read yours")
     guard("recall", lambda: compare(embedded(args), args))
 

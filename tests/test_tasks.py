@@ -18,7 +18,7 @@ import pytest
 from seqmodels import BOS, EOS, MODELS, build, evaluate, files, plot, record, text
 from seqmodels.batches import Example, collate
 from seqmodels.corpus import SPLITS
-from seqmodels.runs import count_parameters, model_sizes
+from seqmodels.runs import Task, count_parameters, model_sizes
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
 
@@ -235,6 +235,76 @@ def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path) -> None:
     assert made["beam"] == 5
 
 
+def from_folder(folder: Path) -> Task:
+    """Return the task on a folder of parallel text."""
+    given = argparse.Namespace(data=folder, source=None, tokens=1, size="smoke")
+    return translation.from_folder(given)
+
+
+def test_a_test_that_is_too_long_is_counted(folder: Path) -> None:
+    """Keeps out one endless test sentence that costs GPT a million positions, and its silence."""
+    before = from_folder(folder)
+    assert "n_too_long_test" not in before.data
+    with (folder / "test.qaa").open("a") as src, (folder / "test.qab").open("a") as tgt:
+        src.write("\n" + "ka " * 300 + "\n" + "lo " * 1_000_000 + "\nka\n")
+        tgt.write("kata\nkata\nkata\n" + "soo " * 1_000_000 + "\n")
+    made = from_folder(folder)
+    assert (made.data["n_test"], made.data["n_too_long_test"], made.data["n_blank_test"]) == (
+        10,
+        2,
+        1,
+    )
+    (test,) = made.tests
+    assert [e.line for e in test.examples] == [*range(1, 10), 11]
+    assert any(low <= max(test.x) <= high for low, high in test.bins)
+    assert made.recipes["gpt"].sizes["n_positions"] <= 3 * translation.LONGEST["test"] + 10
+    assert made.shown == before.shown
+    for code in ("qaa", "qab"):
+        (folder / f"test.{code}").write_text(f"{code} " * 5_000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"spoken: no pair of at most 400 tokens in test$"):
+        from_folder(folder)
+
+
+def test_every_example_has_its_line(folder: Path, tmp_path: Path) -> None:
+    """Keeps out a message about a sentence that no one can find in the file."""
+    for code in ("qaa", "qab"):
+        path = folder / f"train.{code}"
+        path.write_text("ka\n\n" + "ka " * 900 + "\n" + path.read_text("utf-8"), "utf-8")
+    lines = ["", *(folder / "train.qaa").read_text("utf-8").splitlines()]
+    made = from_folder(folder)
+    assert [e.line for e in made.train] == [1, *range(4, 84)]
+    assert [made.tokenizer.decode(e.src) for e in made.train] == [lines[e.line] for e in made.train]
+    assert [e.line for e in made.valid] == list(range(1, 9))
+
+    path = tmp_path / "counted.txt"
+    path.write_text("".join(f"line {i} of many\n\n" for i in range(1, 3000)), "utf-8")
+    given = argparse.Namespace(data=path, context=8, tokens=1, size="smoke")
+    made = next_token.from_file(given)
+    lines = ["", *path.read_text("utf-8").split("\n"), *[""] * 50]
+    for example in [*made.train, *made.valid]:
+        read = [] if example.src == [BOS] else example.src
+        said = made.tokenizer.decode([*read, *example.tgt])
+        assert said in "\n".join(lines[example.line : example.line + 50])
+        assert said.split("\n")[1] in lines[example.line : example.line + 25]
+    assert made.valid[0].line > 5_000
+
+    for task in (recall, translation, next_token):
+        with pytest.MonkeyPatch.context() as patch:
+            few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
+            patch.setitem(task.SIZES, "smoke", task.SIZES["smoke"] | few)
+            made = task.embedded(argparse.Namespace(size="smoke", tokens=None, context=8))
+        assert [e.line for e in made.train] == list(range(1, 10))
+        assert [e.line for e in made.valid] == [1, 2, 3, 4]
+
+
+def test_a_name_of_odd_letters_is_recorded(folder: Path) -> None:
+    """Keeps out a record that cannot be written, after the training: no UTF-8 has such a name."""
+    odd = folder.rename(folder.with_name("spo\udcffken\x1b"))
+    name = from_folder(odd).data["name"]
+    assert name == r"spo\udcffken\x1b qaa→qab"
+    assert name.isprintable()
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_the_other_direction_is_another_experiment(
     run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -351,7 +421,7 @@ def test_the_shown_example_is_linked() -> None:
 def test_a_window_is_consecutive(context: int) -> None:
     """Keeps out a gap or an overlap between what is read and what is asked."""
     tokens = list(range(100, 200))
-    src, tgt, _ = next_token.window(tokens, context)
+    src, tgt, *_ = next_token.window(tokens, context)
     assert tgt == tokens[-next_token.CONTINUATION :]
     read = [] if src == [BOS] else src
     assert [*read, *tgt] == tokens[-len(read) - len(tgt) :]
@@ -361,7 +431,7 @@ def test_a_window_is_consecutive(context: int) -> None:
 
 def test_short_texts_are_halved() -> None:
     """Keeps out a target without context where a story is short."""
-    assert next_token.window([4, 5, 6, 7, 8], 100) == ([4, 5, 6], [7, 8], frozenset())
+    assert next_token.window([4, 5, 6, 7, 8], 100) == Example([4, 5, 6], [7, 8])
 
 
 def test_contexts_double() -> None:
@@ -382,7 +452,7 @@ def test_every_context_has_the_same_continuations() -> None:
         [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.bins
     ]
     assert [low for low, _ in test.bins] == [0, 8, 16, 32, 40]
-    assert groups[0] == [([BOS], tokens[-9:], frozenset()) for tokens in texts]
+    assert groups[0] == [Example([BOS], tokens[-9:]) for tokens in texts]
     for (k, _), group in zip(test.bins[1:], groups[1:], strict=True):
         for example, tokens in zip(group, texts, strict=True):
             assert [*example.src, *example.tgt] == tokens[-k - 9 :]
@@ -416,6 +486,42 @@ def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
     assert max(int(w) for w in whole.split() if len(w) == 5) < 5400
     n = next_token.CONTINUATION + max(context, 1)
     assert n <= made.recipes["gpt"].sizes["n_positions"]
+
+
+@pytest.mark.parametrize("context", [2_049, 10**400])
+def test_an_absurd_context_is_refused(context: int, tmp_path: Path) -> None:
+    """Keeps out windows that take all memory, and a number too large to be one."""
+    given = argparse.Namespace(data=tmp_path / "none", context=context, tokens=1, size="smoke")
+    with pytest.raises(ValueError, match=r"^--context \d+: at most 2,048 with a text of your own$"):
+        next_token.from_file(given)
+    with pytest.raises(ValueError, match=r"^--context \d+: the longest test story allows \d+$"):
+        next_token.embedded(given)
+
+
+def test_windows_that_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a text that is read, and cut into windows until the memory is full."""
+    monkeypatch.setattr(next_token, "MOST_HELD", 10_000)
+    (tmp_path / "long.txt").write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
+    given = argparse.Namespace(data=tmp_path / "long.txt", context=64, tokens=1, size="smoke")
+    with pytest.raises(ValueError, match=r"long\.txt makes windows of [\d,]+ tokens in all, more"):
+        next_token.from_file(given)
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a record that names windows as tested which never were."""
+    (tmp_path / "long.txt").write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
+    given = argparse.Namespace(data=tmp_path / "long.txt", context=0, tokens=1, size="smoke")
+    whole = next_token.from_file(given)
+    assert not [key for key in whole.data if key.startswith("n_left_out")]
+    monkeypatch.setattr(next_token, "MOST", 10)
+    made = next_token.from_file(given)
+    assert (
+        made.data["n_valid"]
+        == whole.data["n_valid"]
+        == len(made.valid) + made.data["n_left_out_valid"]
+    )
+    tested = len(made.tests[0].examples) / len(made.tests[0].bins)
+    assert made.data["n_test"] == whole.data["n_test"] == tested + made.data["n_left_out_test"]
 
 
 def test_stories_need_their_word() -> None:
