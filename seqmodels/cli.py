@@ -7,7 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from seqmodels.command import Parser, guard, positive, positive_float
+from seqmodels.command import Parser, guard, not_negative, positive, positive_float
+
+LONGEST_TEXT = 2_000
+"""Tokens of a text that is given to a run, at most: most models have no limit of their own."""
+LONGEST_DRAWN = 100
+"""Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
+MOST_BEAMS = 64
+MOST_WRITTEN = 10_000
+"""Tokens that are written, at most."""
 
 
 def models(args: argparse.Namespace) -> None:
@@ -47,7 +55,13 @@ def open_run(run: Path) -> tuple[Any, Any]:
 
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
     model = checkpoint.load(record.load(path), path.with_suffix(".safetensors"))
-    return model, text.load(path.with_name("tokenizer.json"))
+    tokenizer = text.load(path.with_name("tokenizer.json"))
+    if (n := model.config.vocab_size) != tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
+            "one of them is of another run"
+        )
+    return model, tokenizer
 
 
 def read(model: Any, tokenizer: Any, text: str) -> Any:
@@ -55,11 +69,23 @@ def read(model: Any, tokenizer: Any, text: str) -> Any:
     from seqmodels.batches import Example, collate
     from seqmodels.interface import BOS
 
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # what the shell gave was no UTF-8
+        raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
     tokens = tokenizer.encode(text) or [BOS]
-    if model.max_target(len(tokens)) < 1:
-        limit = len(tokens) + model.max_target(len(tokens)) - 1
+    limit = min(LONGEST_TEXT, len(tokens) + model.max_target(len(tokens)) - 1)
+    if len(tokens) > limit:
         raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
     return collate([Example(tokens, tokens)])
+
+
+def note_unknown(src: Any) -> None:
+    """Say how many words of a source the run does not know."""
+    from seqmodels.interface import UNK
+
+    if n := int((src == UNK).sum()):
+        print(f"{n} of {src.numel()} words are unknown to this run: read as ⁇", file=sys.stderr)
 
 
 def translate(args: argparse.Namespace) -> None:
@@ -70,9 +96,13 @@ def translate(args: argparse.Namespace) -> None:
     from seqmodels.interface import BOS
     from seqmodels.plot import draw_alignment
 
+    if args.beam > MOST_BEAMS:
+        raise ValueError(f"--beam {args.beam}: at most {MOST_BEAMS}")
     model, tokenizer = open_run(args.run)
     batch = read(model, tokenizer, args.text)
     n = batch.src.shape[1]
+    if args.alignment and n > LONGEST_DRAWN:
+        raise ValueError(f"--alignment: the text has {n} tokens; at most {LONGEST_DRAWN} are drawn")
     written = beam(
         model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
     )
@@ -85,6 +115,7 @@ def translate(args: argparse.Namespace) -> None:
         src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
         drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
         draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
+    note_unknown(batch.src)
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -93,12 +124,17 @@ def generate(args: argparse.Namespace) -> None:
 
     from seqmodels.decode import sample
 
+    if args.length > MOST_WRITTEN:
+        raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
+    if not 1e-3 <= args.temperature <= 1e3:
+        raise ValueError(f"--temperature {args.temperature} is not within 0.001 and 1000")
     model, tokenizer = open_run(args.run)
     batch = read(model, tokenizer, args.text)
     n = min(args.length, model.max_target(batch.src.shape[1]))
     draw = torch.Generator().manual_seed(args.seed)
     written = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
     print(tokenizer.decode([*batch.src[0].tolist(), *written[0]]))
+    note_unknown(batch.src)
 
 
 def build_parser() -> Parser:
@@ -124,7 +160,7 @@ def build_parser() -> Parser:
     c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
     c.add_argument("--temperature", type=positive_float, default=0.8, metavar="X",
                    help="default: 0.8")  # fmt: skip
-    c.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    c.add_argument("--seed", type=not_negative, default=1, metavar="N", help="default: 1")
     c.set_defaults(run_command=generate)
     return p
 

@@ -70,7 +70,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-SENTENCE = "the cat sees the dog ."
+SENTENCE = "the cat needed the dog ."
 
 # --------------------------------------------------------------------------------------- seqmodels
 
@@ -177,6 +177,14 @@ def test_a_text_goes_on(trained: Path, call: Call) -> None:
     assert len(out.split()) <= 12
 
 
+def test_unknown_words_are_named(trained: Path, call: Call) -> None:
+    """Keeps out a translation of another sentence than was given, without a word."""
+    for name in ("translate", "generate"):
+        code, out, err = call(cli, name, trained / "gpt-seed1", "the cat \x1b qqq \0 dog")
+        assert (code, err) == (0, "3 of 6 words are unknown to this run: read as ⁇\n")
+        assert len(out.splitlines()) == 1
+
+
 def test_a_short_text_is_asked_for_and_given(trained: Path, call: Call) -> None:
     """Keeps out more tokens than were asked for, or than the positions hold."""
     for length in (1, 3, 10_000):
@@ -249,7 +257,7 @@ def test_a_file_that_is_not_utf_8(spoken: Path, call: Call) -> None:
 def test_lines_that_are_all_too_long(spoken: Path, call: Call) -> None:
     """Keeps out training on nothing: every pair was left out for its length."""
     for code in ("qaa", "qab"):
-        (spoken / f"valid.{code}").write_text(" ".join(map(str, range(900))))
+        (spoken / f"valid.{code}").write_text(" ".join([code, *map(str, range(900))]))
     check_one_line(call(translation, "--data", spoken), "no pair of at most 200 tokens")
 
 
@@ -277,13 +285,17 @@ def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch
         (recall, ["--data", "x"], ["recall makes its own", "translation and next_token"]),
         (recall, ["--size", "huge"], ["'huge'", "smoke", "laptop"]),
         (translation, ["--source", "de"], ["--source goes with --data"]),
+        (translation, ["--source", ""], ["--source goes with --data"]),
         (translation, ["--data", "nowhere"], ["nowhere cannot be read", "train.de and train.en"]),
         (translation, ["--data", __file__], ["cannot be read: Not a directory"]),
         (next_token, ["--data", "nowhere"], ["nowhere does not exist"]),
         (next_token, ["--data", "/"], ["/ cannot be read: Is a directory"]),
         (next_token, ["--context", "-1"], ["--context -1 is below zero"]),
         (next_token, ["--context", "nan"], ["--context", "nan"]),
+        (next_token, ["--data", "/dev/zero"], ["/dev/zero is no plain file"]),
+        (next_token, ["--data", "x\ny\x1b\udcff"], [r"x y\x1b\udcff does not exist"]),
         *((recall, ["--tokens", n], ["--tokens", n]) for n in ("0", "-3", "nan", "1.5", "many")),
+        *((recall, [flag, "9" * 20], [flag, "above 4,611"]) for flag in ("--tokens", "--seeds")),
         *((recall, ["--rate", n], ["--rate", n]) for n in ("0", "-1", "nan", "inf", "fast")),
         *((recall, ["--seeds", n], ["--seeds", n]) for n in ("-1", "nan", "1.5", "one")),
         (recall, ["--out", __file__, "--size", "smoke"], [f"--out {__file__} is a file"]),
@@ -338,6 +350,46 @@ def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
         check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {n - 1}")
     longest = " ".join(["the"] * (n - 1))
     assert call(cli, "translate", trained / "gpt-seed1", longest)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["bahdanau", "lstm_seq2seq"])
+def test_a_text_of_ten_megabytes(name: str, trained: Path, call: Call) -> None:
+    """Keeps out hours, or a full memory, with a model that has no longest text."""
+    for text in ("the " * 2_500_000, "x" * 10_000_000 + " the" * 2_000):
+        result = call(cli, "translate", trained / f"{name}-seed1", text)
+        check_one_line(result, " tokens; this model reads at most 2000")
+    result = call(cli, "translate", trained / f"{name}-seed1", "the " * 101, "--alignment", "a.svg")
+    check_one_line(result, "--alignment: the text has 101 tokens; at most 100 are drawn")
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "words"),
+    [
+        ("translate", ["a\udcff"], ["the text is not UTF-8: character 2"]),
+        ("translate", ["a", "--beam", "65"], ["--beam 65: at most 64"]),
+        ("translate", ["a", "--beam", "9" * 30], ["--beam", "is above 4,611,686,018,427,387,904"]),
+        ("generate", ["a", "--length", "10001"], ["--length 10001: at most 10,000"]),
+        ("generate", ["a", "--temperature", "1e-300"], ["--temperature 1e-300 is not within"]),
+        ("generate", ["a", "--temperature", "1e39"], ["--temperature 1e+39 is not within"]),
+        ("generate", ["a", "--seed", "9" * 30], ["--seed", "is above"]),
+        ("generate", ["a", "--seed", "-1"], ["--seed", "-1 is below zero"]),
+        ("generate", ["a", "--\n\x1b[2J\udcff"], [r"unrecognized arguments: -- \x1b[2J\udcff"]),
+    ],
+)
+def test_values_with_which_no_command_ends(
+    command: str, flags: list[str], words: list[str], trained: Path, call: Call
+) -> None:
+    """Keeps out a full memory, an overflow in torch, and messages of several lines."""
+    check_one_line(call(cli, command, trained / "gpt-seed1", *flags), *words)
+
+
+def test_a_tokenizer_of_another_run(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out ids beyond the embedding, and words that mean others."""
+    for path in trained.glob("gpt-seed1.*"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"kind": "words", "words": ["the"]}')
+    result = call(cli, "translate", tmp_path / "gpt-seed1", "the")
+    check_one_line(result, "has a vocabulary of ", "the tokenizer beside it 5; one of them")
 
 
 def test_a_picture_of_another_kind(trained: Path, call: Call, tmp_path: Path) -> None:
