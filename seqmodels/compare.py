@@ -31,7 +31,6 @@ from seqmodels.command import (
     stop,
     whole,
 )
-from seqmodels.files import WriteError
 from seqmodels.learner import TrainConfig, is_out_of_memory
 from seqmodels.lock import Lock
 from seqmodels.models import MODELS
@@ -210,7 +209,7 @@ def begun_in(out: Path, wanted: Sequence[Path]) -> dict[Path, dict[str, Any]]:
 def choose_folder(task: Task, args: argparse.Namespace) -> Path:
     """Return the folder of records and figures, which is there then.
 
-    Raises ValueError if a file is in its place, WriteError if it cannot be made.
+    Raises ValueError if a file is in its place, or if it cannot be made.
     """
     data = f"-{args.data.resolve().stem}" if args.data else ""
     out: Path = args.out or Path("runs") / f"{task.name}{data}-{args.size}"
@@ -219,7 +218,7 @@ def choose_folder(task: Task, args: argparse.Namespace) -> Path:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WriteError(f"--out {out} cannot be made: {error.strerror}") from None
+        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
     return out
 
 
@@ -228,18 +227,18 @@ def compare(task: Task, args: argparse.Namespace) -> None:
 
     A run that was stopped goes on from its newest checkpoint.
     """
+    device = device_of(args.device)
     out = choose_folder(task, args)
     lock = Lock(out)
     try:
         files.sweep(out)
-        compare_in(out, task, args, lock)
+        compare_in(out, device, task, args, lock)
     finally:
         lock.release()
 
 
-def compare_in(out: Path, task: Task, args: argparse.Namespace, lock: Lock) -> None:
+def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock) -> None:
     """Compare in a folder that no one else uses."""
-    device = device_of(args.device)
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
     begun = begun_in(out, [] if args.fresh else paths)

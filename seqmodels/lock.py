@@ -13,8 +13,6 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import Any
 
-from seqmodels.files import WriteError
-
 LOCK = ".lock"
 GRACE_S = 3.0
 """How long to wait for an owner that has just been killed: its processes take a moment to end."""
@@ -25,8 +23,8 @@ class Lock:
     """A locked folder. The kernel lets go when the last process that holds this has ended.
 
     A worker process that is given it holds it too, so that no one else writes while an orphan does.
-    Raises ValueError where another process has the folder, and names it; WriteError where the
-    folder cannot be written to.
+    Raises ValueError where another process has the folder, and names it, and where the folder
+    cannot be written to.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = print):
@@ -34,7 +32,7 @@ class Lock:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             self.handle = os.open(folder / LOCK, flags, 0o666)
         except OSError as error:
-            raise WriteError(f"{folder} cannot be written to: {error.strerror}") from None
+            raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
         give_up = time.monotonic() + GRACE_S
         while True:
             try:

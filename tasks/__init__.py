@@ -4,5 +4,5 @@ import sys
 
 from seqmodels.command import leave_quietly
 
-if sys.argv[0] == "-m":  # python -m tasks.NAME: what it imports takes seconds, and Ctrl-C may come
+if sys.argv[0] == "-m":  # what is imported now takes seconds, and Ctrl-C may come
     leave_quietly()

@@ -23,6 +23,7 @@ import pytest
 import torch
 
 from seqmodels import MODELS, cli, command, compare, evaluate, plot, record
+from seqmodels.runs import Run
 from tasks import next_token, recall, translation
 
 ROOT = Path(__file__).parents[1]
@@ -477,13 +478,13 @@ def test_finished_runs_are_kept(
     flags = ["--size", "smoke", "--models", "gpt", "rnn_encdec", "--tokens", 200, "--out", tmp_path]
     run_one = compare.run_one
 
-    def stop_at_rnn(name: str, *rest: Any) -> dict[str, Any]:
-        if name == "rnn_encdec":
+    def stop_at_rnn(one: Run) -> dict[str, Any]:
+        if one.name == "rnn_encdec":
             raise KeyboardInterrupt
-        return run_one(name, *rest)
+        return run_one(one)
 
     monkeypatch.setattr(compare, "run_one", stop_at_rnn)
-    check_one_line(call(recall, *flags), "stopped; finished runs are kept", code=130)
+    check_one_line(call(recall, *flags), "stopped; the same command goes on", code=130)
     kept = tmp_path / "gpt-seed1.json"
     assert [path.name for path in tmp_path.glob("*-seed*.json")] == [kept.name]
     before = kept.stat().st_mtime_ns
