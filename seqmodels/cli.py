@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +51,22 @@ def doctor(args: argparse.Namespace) -> None:
 
 
 def open_run(run: Path) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a run: FOLDER/MODEL-seedN, with or without .json."""
+    """Return the model and the tokenizer of a run: FOLDER/MODEL-seedN, with or without .json.
+
+    Raises ValueError for what is no run, or does not work: it may come from a stranger.
+    """
     from seqmodels import checkpoint, record, text
 
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
-    model = checkpoint.load(record.load(path), path.with_suffix(".safetensors"))
+    made, weights = record.load(path), path.with_suffix(".safetensors")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
+            model = checkpoint.load(made, weights)
+            try_out(model)
+    except (ArithmeticError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{path} describes no model that works: {error}") from error
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        raise ValueError(f"{weights} holds numbers that are not finite; train it again")
     tokenizer = text.load(path.with_name("tokenizer.json"))
     if (n := model.config.vocab_size) != tokenizer.vocab_size:
         raise ValueError(
@@ -62,6 +74,17 @@ def open_run(run: Path) -> tuple[Any, Any]:
             "one of them is of another run"
         )
     return model, tokenizer
+
+
+def try_out(model: Any) -> None:
+    """Read one token and write one: sizes that fit the weights need not fit each other."""
+    import torch
+
+    from seqmodels.interface import EOS
+
+    with torch.inference_mode():
+        token = torch.tensor([EOS])
+        model.step(token, model.encode(token[None], token[None] == EOS))
 
 
 def read(model: Any, tokenizer: Any, text: str) -> Any:

@@ -1,0 +1,182 @@
+"""Fuzz all that reads, guided by coverage, and print what was found.
+
+    pip install -e '.[fuzz]'                    Linux, Python 3.11 to 3.13
+    python -m tests.fuzz --runs 100_000
+
+The runs are spread over the targets. A fault is an exception that is not allowed, more than 5
+seconds, more than 1 GB, or a file that is opened for writing outside of the target's folder. Each
+kind is saved once, as an input that `--target NAME --input FILE` runs again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+SLOW_S = 5.0
+HANGS_S = 60
+LARGE_BYTES = 10**9
+WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate"}
+
+
+class Watch:
+    """Notes each file that is written outside of a folder, and what an input costs."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.outside = str(folder), set[str]()
+        self.slowest_s, self.peak_bytes = 0.0, 0
+        sys.addaudithook(self.hear)
+
+    def hear(self, event: str, given: tuple[Any, ...]) -> None:
+        """Look at what Python is about to open, make, move or remove."""
+        if event == "open":
+            path, _, flags = given
+            if isinstance(path, int) or not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                return
+        elif event not in WRITES:
+            return
+        for path in given[: 2 if event in ("os.rename", "os.link") else 1]:
+            where = (
+                os.path.realpath(os.fsdecode(path)) if not isinstance(path, int) else "/dev/null"
+            )
+            if not where.startswith((self.folder, "/proc/", "/dev/null")):
+                self.outside.add(where)
+
+    def fault_of(self, run: Any, data: bytes) -> str | None:
+        """Run an input; return what kind of fault it is, None if it is none."""
+        from seqmodels import record
+
+        self.outside.clear()
+        record.reset_peak_memory("cpu")
+        since = time.perf_counter()
+        fault = None
+        try:
+            run(data)
+        except BaseException as error:  # whatever it is, it is to be reported
+            *_, last = traceback.extract_tb(error.__traceback__)
+            said = str(error).replace(self.folder, "FOLDER")[:200]
+            fault = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {said}"
+        seconds, peak = time.perf_counter() - since, record.peak_memory_bytes("cpu")
+        self.slowest_s = max(self.slowest_s, seconds)
+        self.peak_bytes = max(self.peak_bytes, peak)
+        if fault is None and self.outside:
+            fault = f"wrote outside: {min(self.outside)}"
+        if fault is None and seconds > SLOW_S:
+            fault = f"slow: more than {SLOW_S:.0f} s"
+        if fault is None and peak > LARGE_BYTES:
+            fault = f"large: more than {LARGE_BYTES / 1e9:.0f} GB"
+        return fault
+
+
+def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
+    """Fuzz one target in this process, which ends with it; or run one input again."""
+    import atheris
+
+    with atheris.instrument_imports(include=["seqmodels", "tasks"]):
+        from tests.fuzz.targets import TARGETS, stubbed
+
+    stubbed(setattr)
+    with tempfile.TemporaryDirectory() as made:
+        folder, inputs = Path(made).resolve() / "folder", Path(made) / "inputs"
+        for path in (folder, inputs):
+            path.mkdir()
+        target = TARGETS[name](folder)
+        for i, content in enumerate(target.seeds):
+            (inputs / str(i)).write_bytes(content)
+        for content in target.seeds:  # what is loaded and cached once is no input's fault
+            target.run(content)
+        if one:
+            target.run(one.read_bytes())
+            sys.exit(0)
+        watch, done, taken, kinds = Watch(folder), 0, 0, dict[str, str]()
+
+        def count(data: bytes) -> None:
+            nonlocal taken
+            taken += target.run(data)
+
+        def run(data: bytes) -> None:
+            nonlocal done
+            fault = watch.fault_of(count, data)
+            done += 1
+            if fault and fault.partition(": ")[0] not in kinds:
+                path = out / f"{name}-{hashlib.sha256(data).hexdigest()[:8]}"
+                path.write_bytes(data)
+                kinds[fault.partition(": ")[0]] = f"{path}: {fault}"
+            if done >= runs:
+                result = {
+                    "inputs": done, "taken": taken, "faults": kinds,
+                    "slowest": watch.slowest_s, "peak": watch.peak_bytes,
+                }  # fmt: skip
+                (out / f"{name}.result").write_text(json.dumps(result))
+                os._exit(0)
+
+        flags = [f"-seed={seed}", f"-timeout={HANGS_S}", "-rss_limit_mb=4096", "-max_len=25000"]
+        flags += [
+            "-len_control=0",
+            f"-artifact_prefix={out / name}-killed-",
+            "-print_final_stats=0",
+            "-verbosity=0",
+        ]
+        atheris.Setup([sys.argv[0], *flags, str(inputs)], run)
+        atheris.Fuzz()
+
+
+def main() -> None:
+    """Fuzz every target in a process of its own, and print a table."""
+    p = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    names = ["text", "parallel", "tokenizer", "record", "run", "command"]
+    p.add_argument(
+        "--runs", type=int, default=100_000, metavar="N", help="inputs, over all targets"
+    )
+    p.add_argument("--seed", type=int, default=1, metavar="N", help="of libFuzzer (default: 1)")
+    p.add_argument("--out", type=Path, default=Path("runs/fuzz"), metavar="DIR",
+                   help="where failing inputs are saved (default: runs/fuzz)")  # fmt: skip
+    p.add_argument("--target", choices=names, help="this one alone, in this process")
+    p.add_argument("--input", type=Path, metavar="FILE", help="with --target: run it again")
+    args = p.parse_args()
+    try:
+        import atheris  # noqa: F401
+    except ImportError:
+        sys.exit("atheris is not installed: pip install -e '.[fuzz]' (Linux, Python 3.11 to 3.13)")
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.target:
+        fuzz(args.target, args.runs, args.out.resolve(), args.seed, args.input)
+    print(
+        f"{'target':10} {'inputs':>9} {'faults':>6} {'slowest':>9} {'peak memory':>11}", flush=True
+    )
+    faults: list[str] = []
+    for name in names:
+        log, result = args.out / f"{name}.log", args.out / f"{name}.result"
+        result.unlink(missing_ok=True)
+        own = ["--target", name, "--runs", str(-(-args.runs // len(names)))]
+        own += ["--seed", str(args.seed), "--out", str(args.out)]
+        with log.open("w") as said:
+            subprocess.run([sys.executable, "-m", "tests.fuzz", *own], stdout=said, stderr=said)
+        if not result.exists():  # libFuzzer ends a process that hangs or is too large
+            faults.append(f"{args.out / name}-killed-*: see {log}")
+            print(f"{name:10} killed", flush=True)
+            continue
+        found = json.loads(result.read_text())
+        faults += found["faults"].values()
+        print(
+            f"{name:10} {found['inputs']:10,} {found['taken']:9,} {len(found['faults']):6} "
+            f"{found['slowest']:7.2f} s {found['peak'] / 1e6:8.0f} MB", flush=True,
+        )  # fmt: skip
+    print("\n".join(faults))
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

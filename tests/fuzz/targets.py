@@ -1,0 +1,340 @@
+"""What is fuzzed. A target takes bytes, and ends in a value or in one line that names the file.
+
+Bytes alone are hardly ever JSON. So the first of them says how the rest is read: as the content of
+a file itself, or as a list of edits of a valid one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.figure import Figure
+
+from seqmodels import checkpoint, cli, command, compare, corpus, decode, plot, record, text
+from seqmodels.models import build
+from tasks import next_token, recall, translation
+
+RESULT = Path(__file__).parents[2] / "results" / "recall" / "gpt-seed1.json"
+"""A record that is valid."""
+SIZES: dict[str, dict[str, Any]] = {
+    "rnn_encdec": {"d_model": 8, "d_embed": 6, "d_maxout": 4},
+    "bahdanau": {"d_model": 8, "d_embed": 6, "d_maxout": 4, "d_align": 4},
+    "lstm_seq2seq": {"d_model": 8, "d_embed": 6, "n_layers": 2},
+    "transformer": {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.1},
+    "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "n_positions": 40, "dropout": 0.0},
+}
+LINES = ["ka lo mi so. ka lo!", "mi so ka", "Où est-ce ?", "12 345"] * 2
+ODD: list[Any] = [
+    None, True, -1, 0, 1, 2, 7, 20_000, 2**24, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf,
+    "", "a", "../up", "/etc/passwd", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {},
+    {"a": 1}, "words", "bytes", "bpe", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
+]  # fmt: skip
+"""What stands in an edited place."""
+MOST_EDITS = 3
+"""More of them are refused, sooner or later, for one."""
+EDIT, RAW = b"\0", b"\xff"
+
+
+class Target(NamedTuple):
+    """One thing that takes bytes."""
+
+    seeds: list[bytes]
+    """Inputs that are taken."""
+    run: Callable[[bytes], bool]
+    """Give it an input; return whether it was taken, not refused. Raises what is a fault."""
+
+
+def is_taken(call: Callable[[], Any], folder: Path) -> bool:
+    """Return whether a call ends in a value; a refusal is one ValueError that names the file."""
+    try:
+        call()
+    except ValueError as error:
+        if str(folder) not in str(error):
+            raise AssertionError(f"names no file: {error!r}") from error
+        return False
+    return True
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every place in a JSON value: what holds it, and under which key."""
+    for key in range(len(value)) if isinstance(value, list) else list(value):
+        yield value, key
+        if isinstance(value[key], list | dict):
+            yield from places(value[key])
+
+
+def edited(valid: Any, edits: bytes) -> Any:
+    """Return the JSON value after the edits: two bytes choose a place, one what stands there."""
+    for i in range(0, min(len(edits), MOST_EDITS * 3) - 2, 3):
+        if not (found := list(places(valid))):
+            break
+        holder, key = found[int.from_bytes(edits[i : i + 2]) % len(found)]
+        if edits[i + 2] >= 2 * len(ODD):
+            del holder[key]
+        else:
+            holder[key] = ODD[edits[i + 2] % len(ODD)]
+    return valid
+
+
+def written(valid: bytes, data: bytes) -> bytes:
+    """Return a file's content: the bytes, or a valid JSON file after edits."""
+    if data and data[0] < 192:
+        return json.dumps(edited(json.loads(valid), data[1:])).encode(errors="surrogatepass")
+    return data[1:]
+
+
+# ------------------------------------------------------------------------------------ Readers
+
+
+def text_file(folder: Path) -> Target:
+    """Read lines, and a text."""
+    path = folder / "file.txt"
+
+    def run(data: bytes) -> bool:
+        path.write_bytes(data)
+        if not is_taken(lambda: corpus.read_lines(path), folder):
+            return is_taken(lambda: corpus.read_text(path), folder)
+        lines = corpus.read_lines(path)
+        assert not any("\n" in line or "\0" in line for line in lines)
+        assert len(lines) == (data.removesuffix(b"\n") + b"\n").count(b"\n")
+        whole = corpus.read_text(path).removesuffix("\n")
+        assert "\n".join(lines) in (whole, whole.removesuffix("\r"))
+        return True
+
+    return Target([b"a\nb\r\nc", "\ufeffOù\u2028?\n".encode(), "a\x85\x0c".encode()], run)
+
+
+def parallel_files(folder: Path) -> Target:
+    """Read six files, which a rule of = separates."""
+
+    def run(data: bytes) -> bool:
+        parts = [*data.split(b"==="), *[b"a"] * 6][:6]
+        names = [f"{split}.{code}" for split in corpus.SPLITS for code in ("xx", "yy")]
+        for name, part in zip(names, parts, strict=True):
+            (folder / name).write_bytes(part)
+        if not is_taken(lambda: corpus.read_parallel(folder), folder):
+            return False
+        read = corpus.read_parallel(folder, "yy")
+        for split, pairs in read.splits.items():
+            lines = corpus.read_lines(folder / f"{split}.yy")
+            assert len(pairs) + read.n_dropped[split] == len(lines)
+            assert all(lines[pair.line - 1] == pair.src and pair.src.strip() for pair in pairs)
+        return True
+
+    return Target([b"a\nb===c\nd===e===f===g===h", b"a\n\nb===\nc\nd===e===f===g===h"], run)
+
+
+def tokenizer_file(folder: Path) -> Target:
+    """Load a tokenizer; whatever it is, it can encode, and what is no word comes back."""
+    path = folder / "tokenizer.json"
+    valid = []
+    for tokenizer in (text.Words.train(LINES), text.BPE.train(LINES, 270), text.Bytes()):
+        tokenizer.save(path)
+        valid.append(path.read_bytes())
+
+    def run(data: bytes) -> bool:
+        path.write_bytes(written(valid[data[1] % 2 if data[1:] else 0], data[:1] + data[2:]))
+        if not is_taken(lambda: text.load(path), folder):
+            return False
+        tokenizer = text.load(path)
+        assert all(label and label.isprintable() for label in tokenizer.labels)
+        for line in (*LINES, " \n\x1b\u2028漢", ""):
+            ids = tokenizer.encode(line)
+            assert all(0 <= i < tokenizer.vocab_size for i in ids)
+            assert isinstance(tokenizer, text.Words) or tokenizer.decode(ids) == line
+        return True
+
+    return Target([EDIT + b"\0", EDIT + b"\1", *(RAW + b"\0" + content for content in valid)], run)
+
+
+# ------------------------------------------------------------------------------------ Loaders
+
+
+def record_file(folder: Path) -> Target:
+    """Load a record, and a folder of records; what is taken can be tabulated."""
+    path, valid = folder / "gpt-seed1.json", RESULT.read_bytes()
+
+    def run(data: bytes) -> bool:
+        path.write_bytes(written(valid, data))
+        one = is_taken(lambda: record.load(path), folder)
+        all_of_them = is_taken(lambda: plot.load_records(folder), folder)
+        if all_of_them:
+            plot.table(plot.load_records(folder))
+        return one and all_of_them
+
+    return Target([EDIT, RAW + valid], run)
+
+
+def make_run(folder: Path, name: str) -> list[Path]:
+    """Make a run of a tiny model; return its short record, its weights and its tokenizer."""
+    tokenizer = text.BPE.train(LINES, 270)
+    sizes = {"vocab_size": tokenizer.vocab_size, **SIZES[name]}
+    made = json.loads(RESULT.read_text("utf-8"))
+    made |= {"model": name, "model_config": sizes, "alignment": None}
+    made |= {"tests": made["tests"][:1], "curve": made["curve"][:1]}
+    made["tests"][0]["bins"] = made["tests"][0]["bins"][:1]
+    stem = f"{name}-seed1"
+    paths = [folder / f"{stem}.json", folder / f"{stem}.safetensors", folder / "tokenizer.json"]
+    paths[0].write_text(json.dumps(made))
+    checkpoint.save(paths[1], build(name, **sizes).state_dict())
+    tokenizer.save(paths[2])
+    return paths
+
+
+def edited_weights(valid: bytes, edits: bytes) -> bytes:
+    """Return a safetensors file after edits of its header, the numbers of the weights as before."""
+    n = int.from_bytes(valid[:8], "little")
+    header = json.dumps(edited(json.loads(valid[8 : 8 + n]), edits)).encode()
+    return len(header).to_bytes(8, "little") + header + valid[8 + n :]
+
+
+def run_folder(folder: Path) -> Target:
+    """Open a run of which one file is another; one that opens can be used."""
+    paths = {name: make_run(folder, name) for name in SIZES}
+    valid = {name: [path.read_bytes() for path in own] for name, own in paths.items()}
+
+    def run(data: bytes) -> bool:
+        model_of, which = divmod(data[0] % 15 if data else 0, 3)
+        name, rest = [*SIZES][model_of], data[1:]
+        for path, content in zip(paths[name], valid[name], strict=True):
+            path.write_bytes(content)
+        content = valid[name][which]
+        if which == 1 and rest[:1] < b"\x60":
+            content = edited_weights(content, rest[1:])
+        elif which == 1 and rest[:1] < b"\xc0":  # other numbers, the last ones of the file
+            content = content[: len(content) - len(rest)] + rest
+        else:
+            content = written(content, rest)
+        paths[name][which].write_bytes(content)
+        if not is_taken(lambda: cli.open_run(paths[name][0]), folder):
+            return False
+        model, tokenizer = cli.open_run(paths[name][0])
+        source = cli.read(model, tokenizer, "ka lo")
+        decode.sample(model, source.src, source.src_mask, 2, torch.Generator())
+        return True
+
+    seeds = [bytes([i, 0]) for i in range(15)]
+    seeds += [bytes([12 + which]) + RAW + valid["gpt"][which] for which in range(3)]
+    return Target([*seeds, b"\x0d\xa0" + valid["gpt"][1][-50:]], run)
+
+
+# ------------------------------------------------------------------------------- Command lines
+
+PROGRAMS = {"seqmodels": cli, "recall": recall, "translation": translation}
+PROGRAMS |= {"next_token": next_token}
+WORDS = [
+    *PROGRAMS, "models", "plot", "translate", "generate", "--models", "gpt", "bahdanau", "--seeds",
+    "1", "2", "0", "-1", "1e3", "nan", "9" * 30, "--size", "smoke", "laptop", "--data", "spoken",
+    "text.txt", "nowhere", ".", "--source", "xx", "yy", "--tokens", "--rate", "0.1", "--device",
+    "cpu", "cuda", "auto", "--precision", "float32", "--out", "made", "--context", "8", "--beam",
+    "--alignment", "a.svg", "a.doc", "--length", "--temperature", "--seed", "--help", "--", "",
+    "runs/gpt-seed1", "runs", "runs/gpt-seed1.json", "ka lo", "\x1b[2J\n", "\udcff", "--fresh",
+    "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor",
+]  # fmt: skip
+"""What a byte stands for where it is an argument of its own."""
+TOY: dict[Any, dict[str, int]] = {
+    recall: {"n_train": 9, "n_valid": 3, "per_length": 1, "trained_to": 8, "tested_to": 8},
+    translation: {
+        "n_train": 9, "n_valid": 3, "trained_to": 10, "tested_to": 10, "per_bin": 1,
+    },
+    next_token: {"n_train": 9, "n_valid": 3, "tested_to": 16, "per_distance": 3},
+}  # fmt: skip
+
+
+def stubbed(patch: Callable[..., Any]) -> None:
+    """Leave out what takes long, all of it below the handling of arguments and of files."""
+    for task, toy in TOY.items():
+        patch(task, "SIZES", {"smoke": toy, "laptop": toy})
+    patch(compare, "run_all", lambda todo, n, lock: [])
+    patch(compare, "fastest_precision", lambda device: "float32")
+    patch(plot, "plot_folder", lambda folder, out=None: plot.load_records(folder) and [])
+    patch(plot, "_draw_alignments", lambda alignments, subtitle: Figure())
+    patch(decode, "beam", lambda *_: [[260, 261]])
+    patch(decode, "sample", lambda *_: [[260, 261]])
+    for name in ("models", "doctor"):  # they take no arguments
+        patch(cli, name, lambda args: None)
+
+
+def arguments(data: bytes) -> list[str]:
+    """Return a command line, the program first; a line of one byte stands for a word.
+
+    Paths stay inside the folder that the program runs in.
+    """
+    argv = []
+    for line in data.split(b"\n"):
+        known = WORDS[line[0] % len(WORDS)] if len(line) == 1 else None
+        word = line.decode(errors="surrogateescape") if known is None else known
+        argv.append(re.sub(r"(^|=)/+", r"\1", word.replace("\0", "").replace("..", ".")))
+    return argv
+
+
+def command_line(folder: Path) -> Target:
+    """Run every program with any arguments: exit code 0, 1 or 2, and a single line on stderr."""
+    (folder / "runs").mkdir()
+    make_run(folder / "runs", "gpt")
+    (folder / "spoken").mkdir()
+    for split in corpus.SPLITS:
+        for code in ("xx", "yy"):
+            (folder / "spoken" / f"{split}.{code}").write_text(
+                "".join(f"{code} {s}\n" for s in LINES)
+            )
+    (folder / "text.txt").write_text("".join(f"{i} {line}\n" for i in range(300) for line in LINES))
+    before = set(os.listdir(folder))
+
+    def run(data: bytes) -> bool:
+        name, *argv = arguments(data)
+        program = PROGRAMS[name if name in PROGRAMS else [*PROGRAMS][len(data) % len(PROGRAMS)]]
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+        try:
+            sys.argv = [name, *argv]
+            with chdir(folder), redirect_stdout(out), redirect_stderr(err):
+                program.main()
+        except SystemExit as stopped:
+            code = stopped.code or 0
+        finally:
+            for made in set(os.listdir(folder)) - before:
+                remove(folder / made)
+        err.seek(0)
+        said = err.read()
+        assert code in (0, 1, 2), code
+        assert said.count("\n") == len(said.splitlines()) <= 1, said
+        assert bool(said) or not code, "fails without a word"
+        assert command.printable(said[:-1]) == said[:-1], said
+        return not code
+
+    word = {word: bytes([i]) for i, word in enumerate(WORDS)}
+    lines = [
+        "seqmodels translate runs/gpt-seed1 a --beam 2 --alignment a.svg",
+        "seqmodels generate runs/gpt-seed1 a --length 2 --temperature 0.1 --seed 1",
+        "seqmodels plot runs", "seqmodels models",
+        "recall --models gpt --size smoke --out made --device cpu",
+        "translation --data spoken --source yy --tokens 1 --rate 0.1 --precision float32",
+        "next_token --data text.txt --context 8 --seeds 1 2", "next_token --context 8 --fresh",
+    ]  # fmt: skip
+    return Target([b"\n".join(word.get(w, b"??") for w in line.split()) for line in lines], run)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        for inside in path.iterdir():
+            remove(inside)
+        path.rmdir()
+    else:
+        path.unlink()
+
+
+TARGETS: dict[str, Callable[[Path], Target]] = {
+    "text": text_file, "parallel": parallel_files, "tokenizer": tokenizer_file,
+    "record": record_file, "run": run_folder, "command": command_line,
+}  # fmt: skip
