@@ -41,7 +41,7 @@ def command(out: Path, models: Sequence[str], tokens: int) -> list[str]:
     return [*program, "--tokens", str(tokens), "--out", str(out)]
 
 
-def begin(argv: list[str]) -> subprocess.Popen[str]:
+def begin(argv: list[str]) -> Any:
     """Start a program in its own process group, on two threads."""
     env = os.environ | {"OMP_NUM_THREADS": "2", "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
@@ -66,7 +66,7 @@ def is_in(phase: str, out: Path, before: frozenset[str]) -> bool:
     }[phase] for name in names)  # fmt: skip
 
 
-def kill_in(phase: str, program: subprocess.Popen[str], out: Path, rng: random.Random) -> bool:
+def kill_in(phase: str, program: Any, out: Path, rng: random.Random) -> bool:
     """Wait for a phase and kill the program in it; return False if it ended before."""
     delay = rng.uniform(0, 1.0 if phase in ("training", "evaluation") else 0.004)
     before = frozenset(entry.name for entry in os.scandir(out)) if out.is_dir() else frozenset()
@@ -77,6 +77,7 @@ def kill_in(phase: str, program: subprocess.Popen[str], out: Path, rng: random.R
                 is_all = rng.random() < 0.5
                 (os.killpg if is_all else os.kill)(program.pid, signal.SIGKILL)
                 program.wait()
+                program.stdout.close()  # orphans may still hold the other end: no wait for them
                 return True
         time.sleep(0.0005)
     return False
