@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def edited(valid: Any, edits: bytes) -> Any:
         if edits[i + 2] >= 2 * len(ODD):
             del holder[key]
         else:
-            holder[key] = ODD[edits[i + 2] % len(ODD)]
+            holder[key] = deepcopy(ODD[edits[i + 2] % len(ODD)])
     return valid
 
 
@@ -209,7 +210,11 @@ def run_folder(folder: Path) -> Target:
         for path, content in zip(paths[name], valid[name], strict=True):
             path.write_bytes(content)
         content = valid[name][which]
-        if which == 1 and rest[:1] < b"\x60":
+        if which == 0 and rest[:1] < b"\x60":  # the sizes alone, which a model is built from
+            made = json.loads(content)
+            edited(made["model_config"], rest[1:])
+            content = json.dumps(made).encode(errors="surrogatepass")
+        elif which == 1 and rest[:1] < b"\x60":
             content = edited_weights(content, rest[1:])
         elif which == 1 and rest[:1] < b"\xc0":  # other numbers, the last ones of the file
             content = content[: len(content) - len(rest)] + rest
