@@ -162,6 +162,6 @@ def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
         check_shapes(weights, expected)
         model = build(record["model"], **record["model_config"])
         model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError, TypeError, ValueError) as error:
+    except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{path} does not fit its record, train it again: {error}") from error
     return model.eval()

@@ -18,7 +18,7 @@ from typing import Any
 PART = ".part"
 """Ending of a file that is being written; its name begins with a dot."""
 
-MOST_BYTES = 64 * 2**20
+MOST_BYTES = 16 * 2**20
 """Largest JSON that is read."""
 
 PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
@@ -78,7 +78,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     nothing here ever reads: reading one runs what it says. Raises OSError as `open` does.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe makes no one wait
-    with open(handle, "rb") as file:
+    try:
         info = os.fstat(handle)
         if not stat.S_ISREG(info.st_mode):
             raise ValueError(f"{path} is no plain file; it is not read")
@@ -86,9 +86,14 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
             raise ValueError(
                 f"{path} has {info.st_size:,} bytes, more than the {most_bytes:,} that are read"
             )
-        content = file.read(most_bytes)
-    if content.startswith((*PICKLES, ZIP)):
-        raise ValueError(f"{path} is a pickle, which can run code; it is not read, remove it")
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(most_bytes)
+    finally:
+        os.close(handle)
+    if content.startswith(PICKLES):
+        raise ValueError(f"{path} is a pickle, which can run code; it is not read")
+    if content.startswith(ZIP):
+        raise ValueError(f"{path} is a zip archive, which may hold a pickle; it is not read")
     return content
 
 

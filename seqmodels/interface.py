@@ -79,7 +79,7 @@ def head_width(d_model: int, n_heads: int) -> int:
 
     Raises ValueError if they do not fill the model.
     """
-    if d_model % n_heads:
+    if n_heads < 1 or d_model % n_heads:
         raise ValueError(f"d_model {d_model} is no multiple of n_heads {n_heads}")
     return d_model // n_heads
 

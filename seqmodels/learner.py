@@ -257,8 +257,8 @@ def schedule(done: float, warmup: float) -> float:
 
 
 def is_spike(loss: float, losses: Sequence[float]) -> bool:
-    """Return whether a loss stands out of the last ones: by half, and by six deviations."""
-    if len(losses) < N_LOSSES or loss <= 1.5 * statistics.fmean(losses):
+    """Return whether a loss stands out of the last ones: by a nat, and by six deviations."""
+    if len(losses) < N_LOSSES or loss <= 1 + statistics.fmean(losses):
         return False
     return bool(loss > np.mean(losses) + 6 * np.std(losses))
 
