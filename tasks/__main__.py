@@ -1,6 +1,6 @@
 """Make `results` again: every comparison with its defaults, then all figures and tables.
 
-    python -m tasks                     27 minutes on two cores
+    python -m tasks                     26 minutes on two cores
     python -m tasks --bible FOLDER      and 46 for train|valid|test.{de,en} of the Bible
 
 A run that has its record is not trained again: what was stopped goes on, and the committed records

@@ -8,7 +8,7 @@ Question
     python -m tasks.translation                  English to German, by an embedded grammar
     python -m tasks.translation --data FOLDER    your train|valid|test.{xx,yy}, by BPE
 
-    11 minutes on two cores. Expect at least 85 BLEU for all five at 1 to 10 words; at 11 to 20, at
+    10 minutes on two cores. Expect at least 85 BLEU for all five at 1 to 10 words; at 11 to 20, at
     least 85 for those that attend and 40 to 60 for models with one vector.
 """
 
