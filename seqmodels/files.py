@@ -7,6 +7,7 @@ runs may come from a stranger.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
@@ -80,6 +81,8 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe makes no one wait
     try:
         info = os.fstat(handle)
+        if stat.S_ISDIR(info.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(info.st_mode):
             raise ValueError(f"{path} is no plain file; it is not read")
         if info.st_size > most_bytes:
