@@ -1,6 +1,6 @@
 """Measure this library's speed: against its peers, against the machine, and against length.
 
-    python -m benchmarks                       everything, about 20 minutes on two cores
+    python -m benchmarks                       everything, about 22 minutes on two cores
     python -m benchmarks --only beam growth    what begins with these names
     python -m benchmarks --size smoke          everything once at toy size: does it run?
     python -m benchmarks --draw FILE.json      tables and figures again, without measuring

@@ -166,7 +166,7 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
-    c = commands.add_parser("doctor", help="examine installation, machine and models: 10 seconds")
+    c = commands.add_parser("doctor", help="examine installation, machine and models: 6 seconds")
     c.set_defaults(run_command=doctor)
     c = commands.add_parser("plot", help="draw figures and tables from records alone")
     c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")

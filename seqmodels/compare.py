@@ -158,9 +158,7 @@ def run_all(todo: Sequence[Run], n_at_once: int, folder_lock: Lock) -> list[str]
     else:
         with workers(n_at_once, folder_lock) as pool:  # the newest first: they take longest
             hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers hear no Ctrl-C
-            futures = {
-                pool.submit(run_in_worker, run): run for run in reversed(todo)
-            }  # the newest take longest
+            futures = {pool.submit(run_in_worker, run): run for run in reversed(todo)}
             signal.signal(signal.SIGINT, hears)
             wrong = [report(futures[f], f.result) for f in as_completed(futures)]
     return [line for line in wrong if line]

@@ -41,8 +41,6 @@ BLOCK = 1_000
 """Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
 take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
 
-MOST_BYTES = 16 * 2**20
-"""Largest tokenizer file that is read: it may come from a stranger."""
 MOST_PIECES = 2**20
 """Largest vocabulary."""
 LONGEST_PIECE = 400
@@ -234,8 +232,6 @@ def load(path: str | Path) -> Tokenizer:
     A pattern of another's could take forever, or panic; BPE is read with the one known here alone.
     """
     try:
-        if (n_bytes := Path(path).stat().st_size) > MOST_BYTES:
-            raise ValueError(f"{n_bytes:,} bytes, more than the {MOST_BYTES:,} that are read")
         match read_json(Path(path)):
             case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
                 return Words(words)
