@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -15,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.batches import Example, by_length, collate, cut, stream
+from seqmodels.batches import Example, by_length, collate, cut, lengths, stream
 from seqmodels.decode import beam, sample
 from seqmodels.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
@@ -45,8 +46,8 @@ def translation(size: Size) -> Setting:
     words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in pairs]
     batches = stream(examples, size.batch_tokens, seed=1)
-    lengths = [max(len(e.src), len(e.tgt)) for e in examples]
-    unsorted = cut(range(len(examples)), lengths, size.batch_tokens)[: size.n_batches]
+    sizes = lengths(examples).max(1)
+    unsorted = cut(np.arange(len(examples)), sizes, size.batch_tokens)[: size.n_batches]
     mixed = [collate([examples[i] for i in run]) for run in unsorted]
     shown = collate(sorted(examples[: size.n_sentences], key=lambda e: len(e.src)))
     trained = [next(batches) for _ in range(size.n_batches)]

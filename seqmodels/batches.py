@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import chain
-from typing import NamedTuple
+from itertools import chain, islice
+from typing import NamedTuple, overload
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from seqmodels.interface import BOS, PAD, Batch
 
 POOL = 50
 """Batches that are shuffled together before they are sorted by length."""
+SHARD = 1_000_000
+"""Examples whose batches are made, and shuffled, at a time."""
 
 
 class Example(NamedTuple):
@@ -38,6 +41,35 @@ class Example(NamedTuple):
         return [PAD if i in self.given else token for i, token in enumerate(self.tgt)]
 
 
+class Examples(Sequence[Example]):
+    """Examples that are made when they are asked for, because all of them would fill the memory."""
+
+    @property
+    @abstractmethod
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each source and of each target: (n, 2)."""
+
+    @abstractmethod
+    def at(self, i: int) -> Example:
+        """Return one example, 0 ≤ i < n."""
+
+    @overload
+    def __getitem__(self, i: int) -> Example: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Example]: ...
+    def __getitem__(self, i: int | slice) -> Example | list[Example]:
+        """Return one example, or a list of some; raises IndexError."""
+        places = range(len(self))[i]
+        return self.at(places) if isinstance(places, int) else [self.at(place) for place in places]
+
+
+def lengths(examples: Sequence[Example]) -> np.ndarray:
+    """Return the tokens of each source and of each target: (n, 2)."""
+    if isinstance(examples, Examples):
+        return examples.lengths
+    return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
+
+
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
     """Return the rows as one int64 tensor, filled up with PAD on the right."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -54,45 +86,55 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
     return Batch(src, src != PAD, tgt_in, tgt_out)
 
 
-def cut(order: Sequence[int], sizes: Sequence[int], batch_tokens: int) -> list[list[int]]:
+def cut(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[int]]:
     """Cut the order into runs of at most `batch_tokens`: rows × the longest row's size."""
     runs: list[list[int]] = [[]]
     longest = 0
-    for i in order:
-        longest = max(longest, sizes[i])
+    for i, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        longest = max(longest, size)
         if runs[-1] and longest * (len(runs[-1]) + 1) > batch_tokens:
             runs.append([])
-            longest = sizes[i]
+            longest = size
         runs[-1].append(i)
     return runs
 
 
 def by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
     """Return batches of indices, shortest first: for evaluation, where order does not matter."""
-    sizes = [max(len(e.src), len(e.tgt)) for e in examples]
-    order = sorted(range(len(examples)), key=lambda i: (sizes[i], len(examples[i].src), i))
-    return cut(order, sizes, batch_tokens)
+    n_src, sizes = lengths(examples)[:, 0], lengths(examples).max(1)
+    return cut(np.lexsort((n_src, sizes)), sizes, batch_tokens)
 
 
 def shuffled(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
-) -> list[list[int]]:
-    """Return one epoch's batches of indices.
+) -> Iterator[list[int]]:
+    """Yield one epoch's batches of indices.
 
     All examples are shuffled; pools of about POOL batches are sorted by length and cut; then the
-    batches are shuffled. So a batch holds like lengths, and no two epochs hold the same batches.
+    batches are shuffled, those of each SHARD examples together. So a batch holds like lengths, and
+    no two epochs hold the same batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
-    sizes = [max(len(e.src), len(e.tgt)) for e in examples]
-    order = list(range(len(examples)))
+    n_src, sizes = lengths(examples)[:, 0], lengths(examples).max(1)
+    order = shuffle(len(examples), rng)
+    pool = max(1, POOL * batch_tokens * len(sizes) // int(sizes.sum()))
+    for shard in np.split(order, range(SHARD, len(order), SHARD)):
+        runs: list[list[int]] = []
+        for start in range(0, len(shard), pool):
+            chunk = shard[start : start + pool]
+            chunk = chunk[np.lexsort((n_src[chunk], sizes[chunk]))]
+            runs += cut(chunk, sizes, batch_tokens)
+        rng.shuffle(runs)
+        yield from runs
+
+
+def shuffle(n: int, rng: random.Random) -> np.ndarray:
+    """Return 0 … n-1 in random order; NumPy's, where Python's would take many seconds."""
+    if n > SHARD:
+        return np.random.default_rng(rng.getrandbits(64)).permutation(n)
+    order = list(range(n))
     rng.shuffle(order)
-    pool = max(1, POOL * batch_tokens * len(sizes) // sum(sizes))
-    runs: list[list[int]] = []
-    for start in range(0, len(order), pool):
-        chunk = sorted(order[start : start + pool], key=lambda i: (sizes[i], len(examples[i].src)))
-        runs += cut(chunk, sizes, batch_tokens)
-    rng.shuffle(runs)
-    return runs
+    return np.array(order)
 
 
 class Draw(NamedTuple):
@@ -109,8 +151,8 @@ def draws(
     """Yield training batches without end, epoch after epoch, from any one of them on."""
     while True:
         runs = shuffled(examples, batch_tokens, seed, epoch)
-        for i in range(batch, len(runs)):
-            yield Draw(epoch, i, runs[i])
+        for i, rows in enumerate(islice(runs, batch, None), batch):
+            yield Draw(epoch, i, rows)
         epoch, batch = epoch + 1, 0
 
 

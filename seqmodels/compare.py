@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import re
 import signal
 import threading
 import time
@@ -55,7 +56,6 @@ def parser(name: str, doc: str) -> Parser:
                    help="one run of each model per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
                    help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
-    p.add_argument("--data", type=Path, metavar="PATH", help="your own data (default: embedded)")
     p.add_argument("--tokens", type=positive, metavar="N",
                    help="budget: target tokens to train each model on")  # fmt: skip
     p.add_argument("--rate", type=positive_float, metavar="R",
@@ -209,8 +209,10 @@ def choose_folder(task: Task, args: argparse.Namespace) -> Path:
 
     Raises ValueError if a file is in its place, or if it cannot be made.
     """
-    data = f"-{args.data.resolve().stem}" if args.data else ""
-    out: Path = args.out or Path("runs") / f"{task.name}{data}-{args.size}"
+    data = getattr(args, "data", None) or []
+    named = [Path(what).resolve().stem if Path(what).exists() else what for what in data[:1]]
+    name = re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
+    out: Path = args.out or Path("runs") / name
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file; name a folder")
     try:

@@ -12,9 +12,10 @@ import json
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 PART = ".part"
 """Ending of a file that is being written; its name begins with a dot."""
@@ -72,32 +73,43 @@ def sweep(folder: Path) -> None:
             part.unlink()
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a plain file.
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a plain file to be read.
 
-    Raises ValueError for a pipe or device, for more bytes than allowed, and for a pickle, which
-    nothing here ever reads: reading one runs what it says. Raises OSError as `open` does.
+    Raises ValueError for a pipe or device, for a zip archive, and for a pickle, which nothing here
+    ever reads: reading one runs what it says. Raises OSError as `open` does.
     """
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe makes no one wait
     try:
-        info = os.fstat(handle)
-        if stat.S_ISDIR(info.st_mode):
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(info.st_mode):
+        if not stat.S_ISREG(mode):
             raise ValueError(f"{path} is no plain file; it is not read")
-        if info.st_size > most_bytes:
-            raise ValueError(
-                f"{path} has {info.st_size:,} bytes, more than the {most_bytes:,} that are read"
-            )
+        start = os.pread(handle, 4, 0)
+        if start.startswith(PICKLES):
+            raise ValueError(f"{path} is a pickle, which can run code; it is not read")
+        if start.startswith(ZIP):
+            raise ValueError(f"{path} is a zip archive, which may hold a pickle; it is not read")
         with open(handle, "rb", closefd=False) as file:
-            content = file.read(most_bytes)
+            yield file
     finally:
         os.close(handle)
-    if content.startswith(PICKLES):
-        raise ValueError(f"{path} is a pickle, which can run code; it is not read")
-    if content.startswith(ZIP):
-        raise ValueError(f"{path} is a zip archive, which may hold a pickle; it is not read")
-    return content
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a plain file.
+
+    Raises ValueError where `opened` does, and for more bytes than allowed; OSError as `open` does.
+    """
+    with opened(path) as file:
+        n_bytes = os.fstat(file.fileno()).st_size
+        if n_bytes > most_bytes:
+            raise ValueError(
+                f"{path} has {n_bytes:,} bytes, more than the {most_bytes:,} that are read"
+            )
+        return file.read(most_bytes)
 
 
 def read_json(path: Path) -> Any:

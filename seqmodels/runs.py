@@ -51,6 +51,10 @@ class TestSet:
     """Longest x in training."""
     is_generated: bool = True
     """Write targets freely, too; else they are scored teacher-forced only."""
+    beam: int | None = None
+    """Width of the search; None: the task's."""
+    texts: Sequence[tuple[str, str]] | None = None
+    """Source and target of each example as they are, where decoding does not give them back."""
 
 
 class Recipe(NamedTuple):
@@ -279,13 +283,17 @@ def evaluate(
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
     rows = teacher_forced(model, test.examples, device)
-    free = free_running(model, test.examples, task.beam, device) if test.is_generated else None
+    beam = test.beam or task.beam
+    free = free_running(model, test.examples, beam, device) if test.is_generated else None
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
         tgt = example.scored()
-        ref = task.tokenizer.decode(tgt)
-        n_bytes = task.tokenizer.n_bytes(tgt) + (EOS in tgt)  # a text's end counts as one byte
-        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes}
-        row |= {"src": task.tokenizer.decode(example.src), "ref": ref}
+        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt)
+        if test.texts:
+            src, ref = test.texts[i]
+            n_bytes = len(ref.encode())
+        n_bytes += EOS in tgt  # a text's end counts as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
         if free is None:
             row["exact"] = row["n_right"] == row["n_tokens"]
         else:
@@ -294,6 +302,7 @@ def evaluate(
         "name": test.name,
         "axis": test.axis,
         "headline": test.headline,
+        **({"beam": beam} if test.is_generated else {}),
         "trained_to": test.trained_to,
         "overall": scores(rows),
         "bins": by_bin(rows, test.bins),

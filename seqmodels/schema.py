@@ -78,6 +78,8 @@ class Test(Strict):
     name: Name
     axis: Text
     headline: Name
+    beam: Count | None = None
+    """Width of the search; 1: greedy; None where targets are not written freely, or the run's."""
     trained_to: int | None
     overall: dict[Name, Interval]
     bins: Annotated[list[Bin], Field(min_length=1, max_length=1_000)]

@@ -18,6 +18,7 @@ import argparse
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from seqmodels.batches import Example
@@ -187,7 +188,8 @@ def from_file(args: argparse.Namespace) -> Task:
     """Return the task on a text of your own: its last twentieth is the test."""
     if args.context > LONGEST:
         raise ValueError(f"--context {args.context}: at most {LONGEST:,} with a text of your own")
-    text = read_text(args.data)
+    (path,) = args.data
+    text = read_text(path)
     ends = [int(0.9 * len(text)), int(0.95 * len(text)), len(text)]
     parts = [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
     tokenizer = BPE.train([parts[0]], 2_000)
@@ -199,12 +201,12 @@ def from_file(args: argparse.Namespace) -> Task:
     )
     if not (in_train and in_valid and in_test):
         raise ValueError(
-            f"{args.data} is too short: a twentieth of it must hold {n} tokens; "
+            f"{path} is too short: a twentieth of it must hold {n} tokens; "
             "give more text or less --context"
         )
     if (n_held := n * len(in_train)) > MOST_HELD:
         raise ValueError(
-            f"{args.data} makes windows of {n_held:,} tokens in all, more than the {MOST_HELD:,} "
+            f"{path} makes windows of {n_held:,} tokens in all, more than the {MOST_HELD:,} "
             "that are held; give less text or less --context"
         )
     train_windows = at(
@@ -221,7 +223,7 @@ def from_file(args: argparse.Namespace) -> Task:
     return Task(
         name="next_token",
         data={
-            "name": printable(args.data.name)[:200],
+            "name": printable(path.name)[:200],
             "sha256": sha256([text]),
             "context": args.context,
             "n_train": len(in_train),
@@ -243,6 +245,7 @@ def from_file(args: argparse.Namespace) -> Task:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("next_token", __doc__)
+    p.add_argument("--data", type=Path, nargs=1, metavar="FILE", help="any UTF-8 text")
     p.add_argument("--context", type=int, default=128, metavar="N", help="tokens (default: 128)")
     args = p.parse_args(argv)
     if args.context < 0:

@@ -163,8 +163,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("recall", __doc__)
     args = p.parse_args(argv)
-    if args.data is not None:
-        p.error("--data: recall makes its own; translation and next_token read yours")
     guard("recall", lambda: compare(embedded(args), args))
 
 

@@ -16,15 +16,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from dataclasses import replace
+from typing import NamedTuple
 
-from seqmodels.batches import Example
-from seqmodels.command import guard, printable
+import numpy as np
+
+from seqmodels import presets
+from seqmodels.batches import Example, lengths
+from seqmodels.command import guard, positive
 from seqmodels.compare import compare, parser
-from seqmodels.corpus import Pair, read_parallel, sha256
+from seqmodels.corpus import Pair, official, sha256
 from seqmodels.interface import EOS
+from seqmodels.prepare import How, prepare, summary
 from seqmodels.runs import Recipe, Shown, Task, TestSet
-from seqmodels.text import BPE, Tokenizer, Words
+from seqmodels.text import KINDS, Tokenizer, Words
 from tasks import grammar
 
 # ---------------------------------------------------------------------------------------- Data
@@ -40,41 +45,45 @@ SIZES = {
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 2_200_000}
 BINS = [(low, low + 9) for low in range(1, 400, 10)]
-LONGEST = {"train": 200, "valid": 200, "test": 400}
-"""Tokens on a side; longer pairs of your own data are left out, and counted.
-
-A test may ask for more than was trained, but one sentence of thousands of tokens would cost GPT as
-many positions, and evaluation the time and memory of all others together."""
+WHAT = (
+    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files; a folder of "
+    "train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or .parquet file, or a folder of them; "
+    "OWNER/NAME or OWNER/NAME:CONFIG on the hub"
+)
+OWN_FLAGS = (
+    "source", "target", "test", "limit", "lowercase", "clean", "tokenizer", "vocab", "parameters",
+)  # fmt: skip
 
 
 def examples(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
     """Turn pairs into ids; a target ends with EOS."""
     return [
-        Example(tokenizer.encode(p.src), [*tokenizer.encode(p.tgt), EOS], line=p.line)
-        for p in pairs
+        Example(tokenizer.encode(src), [*tokenizer.encode(tgt), EOS], line=line)
+        for src, tgt, line in pairs
     ]
 
 
-def n_tokens(example: Example) -> int:
-    """Return the length of the longer side in tokens."""
-    return max(len(example.src), len(example.tgt))
+def n_words(text: str) -> int:
+    """Return the length of a source in words."""
+    return len(text.split())
 
 
-def n_words(pair: Pair) -> int:
-    """Return the length of the source in words."""
-    return len(pair.src.split())
-
-
-def length_test(test: Sequence[Pair], tokenizer: Tokenizer, trained_to: int) -> TestSet:
-    """Return the one test set: score against words in the source."""
+def length_test(
+    test: Sequence[Example],
+    words: Sequence[int],
+    trained_to: int,
+    texts: Sequence[tuple[str, str]] | None = None,
+) -> TestSet:
+    """Return the test set for the score against words in the source."""
     return TestSet(
         name="length",
         axis="source length (words)",
         headline="bleu",
-        examples=examples(test, tokenizer),
-        x=[n_words(pair) for pair in test],
+        examples=test,
+        x=words,
         bins=BINS,
         trained_to=trained_to,
+        texts=texts,
     )
 
 
@@ -125,19 +134,36 @@ GRAMMAR = RECIPES | {
 }
 
 
-def recipes(chosen: Mapping[str, Recipe], dropout: float, longest: int) -> dict[str, Recipe]:
-    """Return the recipes with one dropout for all, and with positions for GPT.
+def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:
+    """Return the recipes with one dropout for all."""
+    return {
+        name: Recipe({**recipe.sizes, "dropout": dropout}, recipe.rate)
+        for name, recipe in chosen.items()
+    }
+
+
+def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Recipe]:
+    """Return the recipes with positions for GPT.
 
     A source of `longest` tokens leaves room for a target of twice its length.
     """
-    return {
-        name: Recipe(
-            {**recipe.sizes, "dropout": dropout}
-            | ({"n_positions": 3 * longest + 10} if name == "gpt" else {}),
-            recipe.rate,
-        )
-        for name, recipe in chosen.items()
-    }
+    gpt = Recipe({**chosen["gpt"].sizes, "n_positions": 3 * longest + 10}, chosen["gpt"].rate)
+    return {**chosen, "gpt": gpt}
+
+
+class Tuned(NamedTuple):
+    """How to train on a corpus."""
+
+    recipes: Mapping[str, Recipe]
+    tokens: Mapping[str, int]
+    batch_tokens: int
+    n_parameters: int
+
+
+OWN = Tuned(
+    with_dropout(RECIPES, 0.1), {size: 3 * n for size, n in TOKENS.items()}, 1_000, 2_000_000
+)
+TUNED: dict[str, Tuned] = {}
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -153,6 +179,7 @@ def embedded(args: argparse.Namespace) -> Task:
     tokenizer = Words.train(texts)  # the grammar's own words: none is unknown in a test
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     pair = Pair(shown.en_text, shown.de_text)
+    tested, words = examples(test, tokenizer), [n_words(pair.src) for pair in test]
     return Task(
         name="translation",
         data={
@@ -166,69 +193,75 @@ def embedded(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=examples(train, tokenizer),
         valid=examples(valid, tokenizer),
-        tests=[length_test(test, tokenizer, max(map(n_words, train)))],
-        recipes=recipes(GRAMMAR, 0.0, max(len(tokenizer.encode(pair.src)) for pair in test)),
+        tests=[length_test(tested, words, max(n_words(pair.src) for pair in train))],
+        recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 800},
         n_parameters=1_000_000,
         shown=Shown(examples([pair], tokenizer)[0], shown.links),
     )
 
 
-def from_folder(args: argparse.Namespace) -> Task:
-    """Return the task on a folder of your own parallel text."""
-    corpus = read_parallel(args.data, args.source)
-    tokenizer = BPE.train((text for pair in corpus.splits["train"] for text in pair[:2]), 4_000)
-    encoded = {split: examples(pairs, tokenizer) for split, pairs in corpus.splits.items()}
-    fits = {s: [n_tokens(e) <= LONGEST[s] for e in split] for s, split in encoded.items()}
-    pairs = {s: [*compress(split, fits[s])] for s, split in corpus.splits.items()}
-    kept = {s: [*compress(split, fits[s])] for s, split in encoded.items()}
-    if empty := [s for s in kept if not kept[s]]:
-        raise ValueError(
-            f"{args.data}: no pair of at most {LONGEST[empty[0]]} tokens in {empty[0]}"
-        )
-    counts = {f"n_{s}": len(split) for s, split in kept.items()}
-    counts |= {  # a test's only where there is one: older records had no limit, and go on
-        f"n_too_long_{s}": n for s in fits if (n := fits[s].count(False)) or s != "test"
-    }
-    counts |= {f"n_blank_{s}": n for s, n in corpus.n_dropped.items()}
-    words = [n_words(pair) for pair in pairs["test"]]
+def own(args: argparse.Namespace) -> Task:
+    """Return the task on a corpus of yours, or on one that is known by name."""
+    corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
+    if args.test:
+        test = official(args.test, corpus.src_lang, corpus.tgt_lang)
+        name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
+        corpus = corpus._replace(name=name, splits={**corpus.splits, "test": test}, key=key)
+    how = How(args.tokenizer, args.vocab, args.lowercase, args.clean)
+    ready = prepare(corpus, how)
+    print(summary(ready.data, args.clean))
+    tuned = TUNED.get(args.data[0], OWN)
+    words = [n_words(src) for src, _ in ready.test_texts]
+    n_test = lengths(ready.test)
     shown = min(  # a figure has a cell for each token and each
-        range(len(words)), key=lambda i: (n_tokens(kept["test"][i]) > 80, abs(words[i] - 16))
+        range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
-    longest = max(max(len(e.src), len(e.tgt) // 2) for split in kept.values() for e in split)
+    counts = np.concatenate([n_test, lengths(ready.train), lengths(ready.valid)])
+    longest = int(max(counts[:, 0].max(), counts[:, 1].max() // 2))
+    by_length = length_test(ready.test, words, ready.longest_words, ready.test_texts)
     return Task(
         name="translation",
-        data={
-            "name": printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200],
-            "sha256": corpus.sha256,
-            **counts,
-            "n_test_sources_in_train": corpus.n_overlap,
-            "tokenizer": tokenizer.name,
-        },
-        tokenizer=tokenizer,
-        train=kept["train"],
-        valid=kept["valid"],
-        tests=[length_test(pairs["test"], tokenizer, max(map(n_words, pairs["train"])))],
-        recipes=recipes(RECIPES, 0.1, longest),
+        data=ready.data,
+        tokenizer=ready.tokenizer,
+        train=ready.train,
+        valid=ready.valid,
+        tests=[by_length, replace(by_length, name="greedy", beam=1)],
+        recipes=with_positions(tuned.recipes, longest),
         training={
-            "tokens": args.tokens or 3 * TOKENS[args.size],
-            "batch_tokens": 1_000,
+            "tokens": args.tokens or tuned.tokens[args.size],
+            "batch_tokens": tuned.batch_tokens,
             "label_smoothing": 0.1,
         },
-        n_parameters=2_000_000,
+        n_parameters=args.parameters or tuned.n_parameters,
         beam=5,
-        shown=Shown(kept["test"][shown], None),
+        shown=Shown(ready.test[shown], None),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("translation", __doc__)
-    p.add_argument("--source", metavar="LANG", help="with --data: the language to translate from")
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=WHAT)
+    own_data = p.add_argument_group("with --data")
+    add = own_data.add_argument
+    add("--source", metavar="LANG", help="language or column to translate from")
+    add("--target", metavar="LANG", help="language or column to translate to")
+    add("--test", metavar="SET", help="test on one of sacreBLEU's sets, such as wmt14")
+    add("--limit", type=positive, metavar="N",
+        help="stream N pairs of a table or of the hub, instead of reading all")  # fmt: skip
+    add("--lowercase", action="store_true", help="lower-case both sides")
+    add("--clean", action="store_true",
+        help="leave out of train what is double, unequal, or in valid or test")  # fmt: skip
+    add("--tokenizer", choices=KINDS, default="bpe", metavar="KIND",
+        help=f"{', '.join(KINDS)} (default: bpe)")  # fmt: skip
+    add("--vocab", type=positive, default=4_000, metavar="N", help="its size (default: 4000)")
+    add("--parameters", type=positive, metavar="N", help="of every model (default: 2 million)")
     args = p.parse_args(argv)
-    if args.source is not None and not args.data:
-        p.error("--source goes with --data; the embedded grammar is English to German")
-    guard("translation", lambda: compare(from_folder(args) if args.data else embedded(args), args))
+    given = [f"--{name}" for name in OWN_FLAGS if getattr(args, name) != p.get_default(name)]
+    if given and not args.data:
+        p.error(f"{given[0]} goes with --data; the embedded grammar is English to German")
+    guard("translation", lambda: compare(own(args) if args.data else embedded(args), args))
 
 
 if __name__ == "__main__":

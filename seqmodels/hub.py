@@ -1,0 +1,217 @@
+"""Tables of text through `datasets`: files .tsv .csv .jsonl .parquet, folders of them, the hub.
+
+There is one path for all three: a folder that looks like a set on the hub is read as that set is.
+Rows lie in memory-mapped files. Of a set too large to fetch, some rows are streamed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import datasets
+from datasets import Dataset
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from seqmodels.command import one_line
+from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed, hold_out, lines
+
+BUFFER = 10_000
+"""Rows that a stream shuffles together."""
+BATCH = 1_000
+"""Rows that are read at a time."""
+TIMEOUT_S = 10.0
+"""How long to wait for the hub before what is on disk is taken."""
+OFFLINE = (
+    "without network give two text files, a folder of train|valid|test.{xx,yy}, or a .tsv, .csv, "
+    ".jsonl or .parquet file as --data"
+)
+VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
+VERBATIM |= {"lineterminator": "\n"}
+"""How pandas reads CSV as it stands: "None" and "NA" are words."""
+
+datasets.disable_progress_bars()
+datasets.logging.set_verbosity_error()
+
+
+class Where(NamedTuple):
+    """What `load_dataset` is told."""
+
+    path: str
+    name: str | None = None
+    data_files: str | None = None
+    revision: str | None = None
+    more: Mapping[str, Any] = {}
+
+    def load(self, is_streaming: bool = False) -> Any:
+        """Call it."""
+        told: dict[str, Any] = {"path": self.path, "name": self.name, "data_files": self.data_files}
+        told |= {"revision": self.revision, "streaming": is_streaming, **self.more}
+        return datasets.load_dataset(**told)
+
+
+# ----------------------------------------------------------------------------- Parallel text
+
+
+def read_parallel(data: str, languages: Sequence[str | None], limit: int | None) -> Parallel:
+    """Open a file, a folder or a set on the hub; see `corpus.read_parallel`.
+
+    `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
+    """
+    splits = load(data, languages, limit)
+    first = next(iter(splits.values()))
+    src_lang, tgt_lang = directed(languages_of(first), languages, data)
+    pairs: dict[str, Pairs] = {
+        split: partial(_pairs, rows, src_lang, tgt_lang) for split, rows in splits.items()
+    }
+    is_held_out = len(pairs) == 1
+    if is_held_out:
+        pairs = hold_out(pairs["train"], len(splits["train"]))
+    elif missing := [split for split in SPLITS if split not in pairs]:
+        raise ValueError(f"{data} has no {' and no '.join(missing)}, but {' and '.join(pairs)}")
+    key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
+    name = Path(data.partition(":")[0]).stem
+    return Parallel(name, src_lang, tgt_lang, pairs, key, is_held_out)
+
+
+def languages_of(rows: Dataset) -> list[str]:
+    """Return the languages of a `translation` column, or the names of all columns that are text."""
+    both = rows.features.get("translation")
+    if both is not None:
+        return list(getattr(both, "languages", None) or both)
+    return [name for name, kind in rows.features.items() if is_text(kind)]
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a column holds texts."""
+    return getattr(kind, "dtype", None) in ("string", "large_string")
+
+
+def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+    """Yield the pairs of a table; what is missing is blank."""
+    line = count(1)
+    for batch in rows.with_format("arrow").iter(BATCH):
+        both = batch.to_pydict()
+        if (rows_of := both.get("translation")) is not None:
+            both = {
+                lang: [(row or {}).get(lang) for row in rows_of] for lang in (src_lang, tgt_lang)
+            }
+        for src, tgt in zip(both[src_lang], both[tgt_lang], strict=True):
+            yield Pair(src or "", tgt or "", next(line))
+
+
+# ------------------------------------------------------------------------------- Any table
+
+
+def load(data: str, columns: Sequence[str | None], limit: int | None) -> dict[str, Dataset]:
+    """Return the splits of a file, of a folder or of a set on the hub, under our names for them.
+
+    A split alone is train. Raises ValueError that says in one line what is wrong.
+    """
+    where = find(data, columns)
+    try:
+        loaded = streamed(where, limit) if limit else where.load()
+    except (OSError, ValueError, datasets.exceptions.DatasetsError) as fault:
+        raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
+    if len(loaded) == 1:
+        loaded = {"train": next(iter(loaded.values()))}
+    names = {name: split for split in SPLITS for name in ALSO.get(split, (split,))}
+    found = {names[name]: rows for name, rows in loaded.items() if name in names and len(rows)}
+    if "train" not in found:
+        raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")
+    return found
+
+
+def find(data: str, columns: Sequence[str | None]) -> Where:
+    """Return where to load from: a path that exists, else the hub."""
+    path = Path(data)
+    if path.is_file():
+        if path.suffix not in TABLES:
+            kinds = ", ".join(TABLES)
+            raise ValueError(f"{path} is one file; one file with both sides is {kinds}")
+        if path.suffix in (".csv", ".tsv"):
+            return Where("csv", data_files=str(path), more=as_it_stands(path, columns))
+        kind = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}[path.suffix]
+        return Where(kind, data_files=str(path))
+    if path.is_dir():
+        endings = {file.suffix for file in path.rglob("*")} & set(TABLES)
+        more = VERBATIM if endings and endings <= {".csv", ".tsv"} else {}
+        return Where(str(path), more=more)
+    if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
+        raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")
+    name, _, config = data.partition(":")
+    return Where(name, config or None, revision=revision_of(name))
+
+
+def as_it_stands(path: Path, columns: Sequence[str | None]) -> dict[str, Any]:
+    """Return how to read CSV or TSV: every column as text, every mark as it is.
+
+    Where the columns are given by number there is no header. TSV knows no quotation marks.
+    """
+    is_tsv = path.suffix == ".tsv"
+    sep = "\t" if is_tsv else ","
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL
+    first = next(csv.reader([next(lines(path))], delimiter=sep, quoting=quoting), [])
+    has_header = not all(name is not None and name.isdecimal() for name in columns)
+    names = first if has_header else [str(i) for i in range(1, len(first) + 1)]
+    if len(set(names)) < len(names) or not all(names):
+        raise ValueError(
+            f"{path}, line 1: no header, or a name twice; for a file without header number its "
+            "columns, such as --source 1 --target 2"
+        )
+    told = {"sep": sep, "quoting": quoting, "header": 0 if has_header else None, **VERBATIM}
+    features = datasets.Features({name: datasets.Value("string") for name in names})
+    return {**told, "names": names, "features": features}
+
+
+def revision_of(name: str) -> str | None:
+    """Return the commit of a set on the hub; None without network: what is on disk is taken then.
+
+    Raises ValueError if the hub knows no such set.
+    """
+    try:
+        return HfApi().dataset_info(name, timeout=TIMEOUT_S).sha
+    except (HfHubHTTPError, HFValidationError) as fault:
+        if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
+            return None
+        raise ValueError(f"{name} is no set on the hub: {reason(fault)}; {OFFLINE}") from fault
+    except Exception:  # of one of several network libraries, by version
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
+        return None
+
+
+def reason(fault: BaseException) -> str:
+    """Return what was wrong, in one line."""
+    if isinstance(fault, ConnectionError):
+        return f"the hub cannot be reached, and this set is not on disk; {OFFLINE}"
+    deepest = fault
+    while (below := deepest.__cause__ or deepest.__context__) is not None:
+        deepest = below
+    return one_line(str(deepest) or type(deepest).__name__)[:300]
+
+
+# --------------------------------------------------------------------------------- Streams
+
+
+def streamed(where: Where, limit: int) -> dict[str, Dataset]:
+    """Fetch `limit` rows of train, shuffled, and all of the other splits, without the rest.
+
+    They are written to disk as they come, once, and are memory-mapped from there.
+    """
+    splits = where.load(is_streaming=True)
+    return {
+        split: Dataset.from_generator(
+            _rows, gen_kwargs={"where": where, "split": split, "limit": limit}
+        )
+        for split in splits
+    }
+
+
+def _rows(where: Where, split: str, limit: int) -> Iterator[dict[str, Any]]:
+    rows = where.load(is_streaming=True)[split]
+    yield from rows.shuffle(seed=1, buffer_size=BUFFER).take(limit) if split == "train" else rows

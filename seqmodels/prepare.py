@@ -1,0 +1,322 @@
+"""From a corpus to examples, once: clean, train the tokenizer, encode; then memory maps.
+
+What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
+~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from seqmodels import files, text
+from seqmodels.batches import Example, Examples
+from seqmodels.corpus import SPLITS, Pair, Parallel, lines
+from seqmodels.interface import EOS
+from seqmodels.text import Tokenizer
+
+FORMAT = 1
+"""Of the folder; another one is made where this changes."""
+MOST_RATIO = 9.0
+"""Words on one side for each on the other, above which a pair is no translation (as in Moses)."""
+
+
+class How(NamedTuple):
+    """What is done to a corpus."""
+
+    tokenizer: str = "bpe"
+    vocab_size: int = 4_000
+    is_lowercase: bool = False
+    is_cleaned: bool = False
+    """Leave out of train what is only counted otherwise: see `Cleaner`."""
+    longest: tuple[int, int, int] = (200, 200, 400)
+    """Tokens on a side, in train, valid and test; longer pairs are left out, and counted."""
+
+
+FAULTS = ("duplicate", "unequal", "held_out")
+WORDS = {
+    "blank": "blank", "too_long": "too long", "duplicate": "that came before",
+    "unequal": f"one side {MOST_RATIO:.0f} times as long as the other",
+    "held_out": "with a source that valid or test has",
+}  # fmt: skip
+COUNTS = [f"n_{split}" for split in SPLITS]
+COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
+COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
+COUNTS += ["n_test_sources_in_train"]
+
+
+class Prepared(NamedTuple):
+    """A corpus that is ready for models."""
+
+    tokenizer: Tokenizer
+    train: Tokens
+    valid: Tokens
+    test: Tokens
+    test_texts: list[tuple[str, str]]
+    """Source and target of each test pair, as they were before they were encoded."""
+    longest_words: int
+    """Words of the longest source in train."""
+    data: dict[str, Any]
+    """Name, checksum and counts, as a record shows them."""
+
+
+# --------------------------------------------------------------------------------- Cleaning
+
+
+class Cleaner:
+    """Lower-case, leave out and count.
+
+    Always left out: pairs with a blank side. Counted, and left out of train where `is_cleaned`:
+    pairs that came before, pairs with one side MOST_RATIO times as long as the other, in words, and
+    pairs of train whose source is in valid or test, too.
+    """
+
+    def __init__(self, corpus: Parallel, how: How):
+        self.corpus, self.how = corpus, how
+        self.counts: Counter[str] = Counter()
+        self.held = {p.src for split in ("valid", "test") for p in self.pairs(split)}
+        self.in_train: set[str] = set()
+        """Sources of valid and test that were met in train."""
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """Yield what is kept of a split."""
+        seen: set[int] = set()
+        for pair in self.corpus.splits[split]():
+            if self.how.is_lowercase:
+                pair = pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
+            if not pair.src.strip() or not pair.tgt.strip():
+                self.counts[f"n_blank_{split}"] += 1
+                continue
+            faults = self.faults(split, pair, seen)
+            self.counts.update(f"n_{fault}_{split}" for fault in faults)
+            if not (self.how.is_cleaned and split == "train" and faults):
+                yield pair
+
+    def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
+        """Return what speaks against a pair."""
+        found = []
+        mark = hash((pair.src, pair.tgt))
+        if mark in seen:
+            found.append("duplicate")
+        seen.add(mark)
+        n_src, n_tgt = len(pair.src.split()), len(pair.tgt.split())
+        if max(n_src, n_tgt) > MOST_RATIO * min(n_src, n_tgt):
+            found.append("unequal")
+        if split == "train" and pair.src in self.held:
+            self.in_train.add(pair.src)
+            found.append("held_out")
+        return found
+
+
+# ------------------------------------------------------------------------------ Memory maps
+
+
+class Row(NamedTuple):
+    """A pair, encoded."""
+
+    src: list[int]
+    tgt: list[int]
+    line: int
+    n_words: int
+    """Words in the source."""
+
+
+class Tokens(Examples):
+    """Examples on disk; none is in memory but those that are asked for."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.ids = _mapped(path.with_suffix(".ids"), np.uint32)
+        self.ends, self.line, self.n_words = (
+            np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
+            for kind in ("ends", "line", "n_words")
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each source and of each target: (n, 2)."""
+        return np.diff(self.ends, prepend=0).reshape(-1, 2)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start = int(self.ends[2 * i - 1]) if i else 0
+        middle, end = self.ends[2 * i : 2 * i + 2]
+        src, tgt = self.ids[start:middle].tolist(), self.ids[middle:end].tolist()
+        return Example(src, tgt, line=int(self.line[i]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process by name."""
+        return Tokens, (self.path,)
+
+
+def _mapped(path: Path, dtype: Any) -> np.ndarray:
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
+
+
+def write_tokens(path: Path, rows: Iterable[Row]) -> None:
+    """Write pairs one by one; `Tokens` reads them."""
+    ends, line, n_words, end = array("q"), array("q"), array("i"), 0
+    with open(path.with_suffix(".ids"), "wb") as ids:
+        for row in rows:
+            ids.write(np.array([*row.src, *row.tgt], np.uint32).tobytes())
+            middle = end + len(row.src)
+            end = middle + len(row.tgt)
+            ends.extend((middle, end))
+            line.append(row.line)
+            n_words.append(row.n_words)
+    for kind, column in (("ends", ends), ("line", line), ("n_words", n_words)):
+        np.save(path.with_suffix(f".{kind}.npy"), np.asarray(column))
+
+
+# ------------------------------------------------------------------------------- The folder
+
+
+def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> Prepared:
+    """Return a corpus ready for models; the work is done once, and by one process of several.
+
+    Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
+    """
+    known = [FORMAT, corpus.key, corpus.src_lang, corpus.tgt_lang, corpus.is_held_out, *how]
+    folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with alone(folder, say):
+            if not is_whole(folder):
+                say(f"{corpus.name}: cleaning, tokenizing; kept in {folder}")
+                make(folder, lambda part: build(part, corpus, how))
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
+            "another place"
+        ) from fault
+    made = files.read_json(folder / "made.json")
+    name = f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}"
+    tokenizer = text.load(folder / "tokenizer.json")
+    train, valid, test = (Tokens(folder / split) for split in SPLITS)
+    lower = ", lower-cased" if how.is_lowercase else ""
+    data = {"name": f"{name}{lower}", **made["data"], "tokenizer": tokenizer.name}
+    texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
+    return Prepared(tokenizer, train, valid, test, texts, made["longest_words"], data)
+
+
+def cache() -> Path:
+    """Return the folder of all that is prepared."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
+    return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
+
+
+@contextmanager
+def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Wait until no other process prepares the same."""
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"another process is preparing {folder}; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether a folder has all that was written to it, unchanged."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        sums = files.read_json(folder / "made.json")["sha256"]
+        return all(digest_of(folder / name) == known for name, known in sums.items())
+    return False
+
+
+def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+    """Have `build` fill a folder, note its checksums, and put it in its place, whole."""
+    for left in folder.parent.glob(f"{folder.name}.part-*"):  # of a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        made = build(part)
+        made["sha256"] = {file.name: digest_of(file) for file in sorted(part.iterdir())}
+        files.write(part / "made.json", json.dumps(made, ensure_ascii=False))
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def digest_of(path: Path) -> str:
+    """Return a file's checksum."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
+    """Write tokenizer, tokens and the test's texts; return what else is to be known."""
+    cleaner = Cleaner(corpus, how)
+    train = (side for pair in cleaner.pairs("train") for side in pair[:2])
+    tokenizer = text.make(how.tokenizer, train, how.vocab_size)
+    tokenizer.save(folder / "tokenizer.json")
+    counts, longest_words = cleaner.counts, 0
+    counts.clear()
+    with open(folder / "test.jsonl", "w", encoding="utf-8") as texts:
+
+        def encoded(split: str, longest: int) -> Iterator[Row]:
+            nonlocal longest_words
+            for pair in tqdm(cleaner.pairs(split), split, unit=" pairs", leave=False, disable=None):
+                src, tgt = tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS]
+                if max(len(src), len(tgt)) > longest:
+                    counts[f"n_too_long_{split}"] += 1
+                    continue
+                counts[f"n_{split}"] += 1
+                n_words = len(pair.src.split())
+                if split == "train":
+                    longest_words = max(longest_words, n_words)
+                if split == "test":
+                    texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
+                    counts["n_test_sources_in_train"] += pair.src in cleaner.in_train
+                yield Row(src, tgt, pair.line, n_words)
+
+        for split, longest in zip(SPLITS, how.longest, strict=True):
+            write_tokens(folder / split, encoded(split, longest))
+            if not counts[f"n_{split}"]:
+                raise ValueError(
+                    f"{corpus.name} has no pair in {split} with text on both sides and at most "
+                    f"{longest} tokens"
+                )
+    data = {"sha256": checksum(corpus), **{key: counts[key] for key in COUNTS}}
+    return {"data": data, "longest_words": longest_words}
+
+
+def checksum(corpus: Parallel) -> str:
+    """Return the checksum of all that a corpus says, in whatever files and direction it says it."""
+    digests = {corpus.src_lang: hashlib.sha256(), corpus.tgt_lang: hashlib.sha256()}
+    for split in SPLITS:
+        for pair in corpus.splits[split]():
+            digests[corpus.src_lang].update(f"{pair.src}\n".encode())
+            digests[corpus.tgt_lang].update(f"{pair.tgt}\n".encode())
+    return hashlib.sha256(b"".join(digests[key].digest() for key in sorted(digests))).hexdigest()
+
+
+def summary(data: dict[str, Any], is_cleaned: bool) -> str:
+    """Return what was found in a corpus, in lines for a person."""
+    told = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
+    for split in SPLITS:
+        out = [f"{data[f'n_{k}_{split}']:,} {WORDS[k]}" for k in ("blank", "too_long")]
+        odd = [f"{n:,} {WORDS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
+        is_out = is_cleaned and split == "train"
+        kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
+        told.append(f"  {split}: left out: {', '.join(out)}{''.join(kept)}")
+    told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
+    return "\n".join(told)

@@ -1,0 +1,97 @@
+"""Corpora by name: where they come from, under which licence, and the checksum that is expected.
+
+A corpus is looked for in the folder that SEQMODELS_DATA names, then on the hub or at its address.
+None of them is part of this project.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from seqmodels.corpus import Parallel, read_parallel
+
+
+class Preset(NamedTuple):
+    """A corpus that is known by name."""
+
+    about: str
+    source: str
+    """Its id on the hub, OWNER/NAME or OWNER/NAME:CONFIG, or an address."""
+    licence: str
+    local: str
+    """Folder or file in SEQMODELS_DATA."""
+    sha256: str | None = None
+    """`prepare.checksum` of what we saw by this name; None: not seen."""
+    splits: Mapping[str, str] = {}
+    """What the splits are called in that folder, where not by our names."""
+    columns: tuple[str, str] | None = None
+    """Of a local file without header."""
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Return whether the hub has it."""
+        return "://" not in self.source
+
+
+MULTI30K = {"valid": "val", "test": "test_2016_flickr"}
+PARALLEL = {
+    "multi30k": Preset(
+        "image captions, 29,000 pairs; test 2016", "bentrevett/multi30k",
+        "none for the text: for research", "multi30k", splits=MULTI30K,
+    ),
+    "bible": Preset(
+        "Luther 1912 and World English Bible, 28,944 verses; test by length",
+        "https://ebible.org", "public domain", "bible",
+    ),
+    "anki-en-fr": Preset(
+        "short sentences, 167,130 pairs", "https://www.manythings.org/anki/", "CC BY 2.0 FR",
+        "anki/eng-fra.2019-04-07.tsv", columns=("1", "2"),
+    ),
+    "opus-books-de-en": Preset(
+        "novels, 51,000 pairs", "Helsinki-NLP/opus_books:de-en", "other: for research",
+        "opus_books-de-en",
+    ),
+    "wmt14-de-en": Preset(
+        "WMT14, 4.5 M pairs; newstest2014", "wmt/wmt14:de-en", "WMT: for research", "wmt14-de-en"
+    ),
+    "wmt14-fr-en": Preset(
+        "WMT14, 40 M pairs; newstest2014", "wmt/wmt14:fr-en", "WMT: for research", "wmt14-fr-en"
+    ),
+}  # fmt: skip
+
+
+def local(preset: Preset) -> Path | None:
+    """Return where a corpus lies on this machine, if SEQMODELS_DATA has it."""
+    folder = os.environ.get("SEQMODELS_DATA")
+    path = Path(folder).expanduser() / preset.local if folder else None
+    return path if path and path.exists() else None
+
+
+def offline(name: str, preset: Preset) -> str:
+    """Return how to have a corpus without network."""
+    return (
+        f"to have {name} without network, put it into a folder as {preset.local}, and name that "
+        "folder in SEQMODELS_DATA"
+    )
+
+
+def parallel(
+    data: Sequence[str], languages: Sequence[str | None] = (None, None), limit: int | None = None
+) -> Parallel:
+    """Open a parallel corpus by its name here, or as `corpus.read_parallel` does."""
+    name = data[0]
+    preset = PARALLEL.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_parallel(data, languages, limit)
+    if path := local(preset):
+        known = preset.columns if preset.columns and languages == (None, None) else languages
+        return read_parallel([path], known, limit, preset.splits)._replace(name=name)
+    if not preset.is_on_hub:
+        raise ValueError(f"{name} is at {preset.source}; {offline(name, preset)}")
+    try:
+        return read_parallel([preset.source], languages, limit)._replace(name=name)
+    except ValueError as fault:
+        raise ValueError(f"{fault}; {offline(name, preset)}") from fault
