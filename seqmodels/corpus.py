@@ -8,13 +8,15 @@ refused, with its file and line. No corpus is held in memory: it is read again w
 from __future__ import annotations
 
 import codecs
+import csv
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from seqmodels import files
 
@@ -183,6 +185,8 @@ def read_parallel(
         if len(data) == 2:
             return _two_files(first, Path(data[1]), languages)
         return _folder(first, languages, names or {})
+    if first.suffix in ROWS and first.is_file() and not limit:
+        return _table(first, languages)
     from seqmodels import hub  # it takes seconds to import, and text files do without
 
     return hub.read_parallel(str(data[0]), languages, limit)
@@ -263,6 +267,8 @@ def directed(found: Sequence[str], languages: Sequence[str | None], where: str) 
 
     Raises ValueError where one is not there, where they are the same, or where it takes a choice.
     """
+    if len(found) < 2:
+        raise ValueError(f"{where} has no two columns of text, but {', '.join(found) or 'none'}")
     listed = " and ".join(map(repr, sorted(found)))
     for side, language in zip(("source", "target"), languages, strict=True):
         if language is not None and language not in found:
@@ -278,6 +284,113 @@ def directed(found: Sequence[str], languages: Sequence[str | None], where: str) 
     if src == tgt:
         raise ValueError(f"source and target are both {src!r}; {where} has {listed}")
     return src, tgt
+
+
+# ---------------------------------------------------------------------------------- Tables
+
+ROWS = (".tsv", ".csv", ".jsonl")
+"""Endings of tables that are text; `hub` reads the others."""
+
+
+def rows(path: Path, has_header: bool = True) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the line and the cells of each row of a TSV, CSV or JSONL file.
+
+    Without a header columns are called 1, 2, … TSV knows no quotation marks. Blank lines are passed
+    over. Raises ValueError that names file and line.
+    """
+    if path.suffix == ".jsonl":
+        yield from _json_rows(path)
+        return
+    names: list[str] = []
+    for line, row in _tsv_rows(path) if path.suffix == ".tsv" else _csv_rows(path):
+        if not any(row):
+            continue
+        if not names:
+            names = row if has_header else [str(i) for i in range(1, len(row) + 1)]
+            if len(set(names)) < len(names):
+                raise ValueError(f"{path}, line 1: a name twice in the header; {NO_HEADER}")
+            if has_header:
+                continue
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, line {line}: {len(row)} columns, where the first line has {len(names)}"
+            )
+        yield line, dict(zip(names, row, strict=True))
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return enumerate((line.split("\t") for line in lines(path)), start=1)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as fault:
+        raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
+
+
+NO_HEADER = "where a file has no header, number its columns: --source 1 --target 2"
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for n, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as fault:
+            raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {n}: no object with names and texts")
+        yield n, row
+
+
+def _table(path: Path, languages: Sequence[str | None]) -> Parallel:
+    """Open a table that has train alone."""
+    has_header = not all(name is not None and name.isdecimal() for name in languages)
+    first = next(rows(path, has_header), None)
+    if first is None:
+        raise ValueError(f"{path} has no row")
+    found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
+    try:
+        src_lang, tgt_lang = directed(found, languages, str(path))
+    except ValueError as fault:
+        raise ValueError(
+            f"{fault}; {NO_HEADER}" if path.suffix != ".jsonl" else str(fault)
+        ) from None
+    digest, n = scan(path)
+    pairs = partial(_table_pairs, path, has_header, src_lang, tgt_lang)
+    splits = hold_out(pairs, n)
+    return Parallel(path.stem, src_lang, tgt_lang, splits, digest, is_held_out=True)
+
+
+def translations(row: Mapping[str, Any]) -> list[str]:
+    """Return the languages of a row that holds its texts in `translation`, as sets on the hub do."""
+    inner = row.get("translation")
+    return (
+        [name for name, cell in inner.items() if is_text(cell)] if isinstance(inner, dict) else []
+    )
+
+
+def is_text(cell: Any) -> bool:
+    """Return whether a cell may be a side: a text, or nothing."""
+    return cell is None or isinstance(cell, str)
+
+
+def _table_pairs(path: Path, has_header: bool, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+    for n, row in rows(path, has_header):
+        inner = row.get("translation")
+        cells = inner if isinstance(inner, dict) else row
+        src, tgt = cells.get(src_lang), cells.get(tgt_lang)
+        if not (is_text(src) and is_text(tgt)):
+            name = src_lang if not is_text(src) else tgt_lang
+            raise ValueError(f"{path}, line {n}: {name!r} is no text")
+        yield Pair(src or "", tgt or "", n)
+
+
+# ------------------------------------------------------------------------- Official test sets
 
 
 def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:

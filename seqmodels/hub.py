@@ -6,12 +6,11 @@ Rows lie in memory-mapped files. Of a set too large to fetch, some rows are stre
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import datasets
 from datasets import Dataset
@@ -19,7 +18,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.command import one_line
-from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed, hold_out, lines
+from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed, hold_out
 
 BUFFER = 10_000
 """Rows that a stream shuffles together."""
@@ -31,12 +30,13 @@ OFFLINE = (
     "without network give two text files, a folder of train|valid|test.{xx,yy}, or a .tsv, .csv, "
     ".jsonl or .parquet file as --data"
 )
+KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
 VERBATIM |= {"lineterminator": "\n"}
 """How pandas reads CSV as it stands: "None" and "NA" are words."""
 
 datasets.disable_progress_bars()
-datasets.logging.set_verbosity_error()
+datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says is told in one line
 
 
 class Where(NamedTuple):
@@ -63,7 +63,7 @@ def read_parallel(data: str, languages: Sequence[str | None], limit: int | None)
 
     `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
     """
-    splits = load(data, languages, limit)
+    splits = load(data, limit)
     first = next(iter(splits.values()))
     src_lang, tgt_lang = directed(languages_of(first), languages, data)
     pairs: dict[str, Pairs] = {
@@ -108,15 +108,15 @@ def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
 # ------------------------------------------------------------------------------- Any table
 
 
-def load(data: str, columns: Sequence[str | None], limit: int | None) -> dict[str, Dataset]:
+def load(data: str, limit: int | None) -> dict[str, Dataset]:
     """Return the splits of a file, of a folder or of a set on the hub, under our names for them.
 
     A split alone is train. Raises ValueError that says in one line what is wrong.
     """
-    where = find(data, columns)
+    where = find(data)
     try:
         loaded = streamed(where, limit) if limit else where.load()
-    except (OSError, ValueError, datasets.exceptions.DatasetsError) as fault:
+    except Exception as fault:  # parsers of many kinds of files raise many kinds
         raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
     if len(loaded) == 1:
         loaded = {"train": next(iter(loaded.values()))}
@@ -127,17 +127,13 @@ def load(data: str, columns: Sequence[str | None], limit: int | None) -> dict[st
     return found
 
 
-def find(data: str, columns: Sequence[str | None]) -> Where:
+def find(data: str) -> Where:
     """Return where to load from: a path that exists, else the hub."""
     path = Path(data)
     if path.is_file():
-        if path.suffix not in TABLES:
-            kinds = ", ".join(TABLES)
-            raise ValueError(f"{path} is one file; one file with both sides is {kinds}")
-        if path.suffix in (".csv", ".tsv"):
-            return Where("csv", data_files=str(path), more=as_it_stands(path, columns))
-        kind = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}[path.suffix]
-        return Where(kind, data_files=str(path))
+        if path.suffix not in KINDS:
+            raise ValueError(f"{path} is one file; both sides in one file: {', '.join(TABLES)}")
+        return Where(KINDS[path.suffix], data_files=str(path))
     if path.is_dir():
         endings = {file.suffix for file in path.rglob("*")} & set(TABLES)
         more = VERBATIM if endings and endings <= {".csv", ".tsv"} else {}
@@ -146,27 +142,6 @@ def find(data: str, columns: Sequence[str | None]) -> Where:
         raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")
     name, _, config = data.partition(":")
     return Where(name, config or None, revision=revision_of(name))
-
-
-def as_it_stands(path: Path, columns: Sequence[str | None]) -> dict[str, Any]:
-    """Return how to read CSV or TSV: every column as text, every mark as it is.
-
-    Where the columns are given by number there is no header. TSV knows no quotation marks.
-    """
-    is_tsv = path.suffix == ".tsv"
-    sep = "\t" if is_tsv else ","
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if is_tsv else csv.QUOTE_MINIMAL
-    first = next(csv.reader([next(lines(path))], delimiter=sep, quoting=quoting), [])
-    has_header = not all(name is not None and name.isdecimal() for name in columns)
-    names = first if has_header else [str(i) for i in range(1, len(first) + 1)]
-    if len(set(names)) < len(names) or not all(names):
-        raise ValueError(
-            f"{path}, line 1: no header, or a name twice; for a file without header number its "
-            "columns, such as --source 1 --target 2"
-        )
-    told = {"sep": sep, "quoting": quoting, "header": 0 if has_header else None, **VERBATIM}
-    features = datasets.Features({name: datasets.Value("string") for name in names})
-    return {**told, "names": names, "features": features}
 
 
 def revision_of(name: str) -> str | None:
