@@ -24,7 +24,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels import files, schema
+from seqmodels import files, ledger, schema
 
 Record = dict[str, Any]
 
@@ -510,6 +510,69 @@ def by_length_table(records: Sequence[Record]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+# Published figures
+
+
+def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
+    """Write our score with its interval and our parameters; a dash where no record has it."""
+    if figure is None or (ours := figure.ours) is None:
+        return "–"
+    group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
+    scores = _scores(group, ours.test, ours.score)
+    cell = _cell(scores[:, 0], ours.score) if scores.size else "–"
+    return cell if cell == "–" else f"{cell} ({_parameters(group)})"
+
+
+def _theirs(figure: ledger.Figure | None) -> str:
+    """Write a value as it was printed, and the parameters where they are known."""
+    if figure is None:
+        return "–"
+    return figure.value + (f" ({short(figure.parameters)})" if figure.parameters else "")
+
+
+def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str:
+    """Return one Markdown table: systems × what was measured, with ours to the right of each."""
+    columns = dict.fromkeys((f.metric, f.on) for f in entry.figures)
+    systems: dict[str, dict[Any, ledger.Figure]] = {}
+    for f in entry.figures:
+        systems.setdefault(f.system, {})[f.metric, f.on] = f
+    rows = [["system", "model here"]]
+    for metric, on in columns:
+        name = NAMES.get(metric, metric) + (f", {on}" if on else "")
+        rows[0] += [name, "ours"] if entry.comparable else [name]
+    for system, figures in systems.items():
+        models = {LOOKS[f.model].label for f in figures.values() if f.model}
+        rows.append([system, ", ".join(sorted(models)) or "–"])
+        for column in columns:
+            figure = figures.get(column)
+            rows[-1] += [_theirs(figure)]
+            rows[-1] += [_ours(figure, folders)] if entry.comparable else []
+    return markdown(rows)
+
+
+def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Record]]) -> str:
+    """Return all figures of a ledger with ours beside them, those that can be compared first."""
+    parts = [
+        "## Published figures",
+        f"From [{ledger.FILE}]({ledger.FILE}): values as they were printed, in parentheses the "
+        "parameters, where they are told. Ours [bootstrap 95 % interval] stand beside them where "
+        "data, test set and measure are the same but for what is said; – where there is no such "
+        "figure or no record of it.",
+    ]
+    for entry in sorted(entries, key=lambda entry: not entry.comparable):
+        title = f"{entry.source} {entry.year}" if entry.year else entry.source
+        title = f"[{title}]({entry.url})" if entry.url else title
+        told = (entry.corpus, entry.direction, entry.test, entry.text, entry.search, entry.setting)
+        verdict = "Comparable" if entry.comparable else "Not comparable"
+        parts += [
+            f"### {title}{f', {entry.place}' if entry.place else ''}",
+            f"{' · '.join(filter(None, told))}. **{verdict}**: {entry.why}.",
+            _beside(entry, folders),
+        ]
+        parts += [f"{entry.finding}."] if entry.finding else []
+    return "\n\n".join(parts)
+
+
 # Files
 
 
@@ -533,10 +596,14 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
 
 
 def plot_results(root: Path) -> list[Path]:
-    """Draw a folder of records, or every one below it with a README.md that shows them all."""
+    """Draw a folder of records, or every one below it with a README.md that shows them all.
+
+    A ledger of published figures in the folder is shown there, too, set beside the records.
+    """
     folders = sorted({path.parent for path in root.glob("*/*.json") if _is_record(path)})
     if not folders:
         return plot_folder(root)
+    entries = ledger.load(root)
     paths: list[Path] = []
     parts = [
         "# Results",
@@ -550,6 +617,8 @@ def plot_results(root: Path) -> list[Path]:
         parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
         figures = sorted(path for path in drawn if path.suffix == ".svg")
         parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
+    if entries:
+        parts += [published(entries, {f.name: load_records(f) for f in folders})]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 

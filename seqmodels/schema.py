@@ -163,7 +163,7 @@ def one_line(error: ValidationError) -> str:
     where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
     where = where.lstrip(".")[:200]
     told = {"missing": f"it lacks the field {where}", "extra_forbidden": f"unknown field {where}"}
-    what = told.get(first["type"], f"{where}: {first['msg']}")
+    what = told.get(first["type"], f"{where}: {first['msg'].removeprefix('Value error, ')}")
     return what + (f" (and {len(more)} more)" if more else "")
 
 

@@ -21,7 +21,18 @@ from typing import Any, NamedTuple
 import torch
 from matplotlib.figure import Figure
 
-from seqmodels import checkpoint, cli, command, compare, corpus, decode, plot, record, text
+from seqmodels import (
+    checkpoint,
+    cli,
+    command,
+    compare,
+    corpus,
+    decode,
+    ledger,
+    plot,
+    record,
+    text,
+)
 from seqmodels.models import build
 from tasks import next_token, recall, translation
 
@@ -172,6 +183,20 @@ def record_file(folder: Path) -> Target:
         if all_of_them:
             plot.table(plot.load_records(folder))
         return one and all_of_them
+
+    return Target([EDIT, RAW + valid], run)
+
+
+def ledger_file(folder: Path) -> Target:
+    """Load a ledger of published figures; what is taken can be tabulated."""
+    path, valid = folder / ledger.FILE, (RESULT.parents[1] / ledger.FILE).read_bytes()
+
+    def run(data: bytes) -> bool:
+        path.write_bytes(written(valid, data))
+        if not is_taken(lambda: ledger.load(folder), folder):
+            return False
+        plot.published(ledger.load(folder), {}).encode()
+        return True
 
     return Target([EDIT, RAW + valid], run)
 
@@ -341,5 +366,5 @@ def remove(path: Path) -> None:
 
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "text": text_file, "parallel": parallel_files, "tokenizer": tokenizer_file,
-    "record": record_file, "run": run_folder, "command": command_line,
+    "record": record_file, "ledger": ledger_file, "run": run_folder, "command": command_line,
 }  # fmt: skip

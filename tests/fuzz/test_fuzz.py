@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seqmodels import cli, corpus, record, text
+from seqmodels import cli, corpus, ledger, record, text
 from tests.fuzz.targets import TARGETS, Target, make_run, stubbed
 
 EXAMPLES = {
@@ -19,6 +19,7 @@ EXAMPLES = {
     "parallel": 200,
     "tokenizer": 150,
     "record": 60,
+    "ledger": 60,
     "run": 100,
     "command": 120,
 }
@@ -69,7 +70,7 @@ def test_a_fault_is_found(name: str, target: Target, monkeypatch: pytest.MonkeyP
         raise KeyError("planted")
 
     for module, function in (
-        (corpus, "_decode"), (text, "load"), (record, "load"), (cli, "open_run"),
+        (corpus, "_decode"), (text, "load"), (record, "load"), (ledger, "load"), (cli, "open_run"),
     ):  # fmt: skip
         monkeypatch.setattr(module, function, broken)
     with pytest.raises(KeyError, match="planted"):
