@@ -46,16 +46,42 @@ Pairs = Callable[[], Iterator[Pair]]
 
 
 class Parallel(NamedTuple):
-    """A parallel corpus: three splits, each of which can be read as often as one likes."""
+    """A parallel corpus, to be read as often as one likes."""
 
     name: str
     src_lang: str
     tgt_lang: str
-    splits: Mapping[str, Pairs]
+    parts: Mapping[str, Pairs]
+    """Train, and valid and test where the corpus has them."""
+    n: int
+    """Rows of train, at most."""
     key: str
     """Changes where the content does, and is known without reading it pair by pair."""
-    is_held_out: bool = False
-    """Valid and test were drawn from train here, because the corpus has none."""
+
+    def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
+        """Yield the pairs of some splits, each with its split.
+
+        Valid and test are drawn from train where the corpus has none: about HELD_OUT pairs each, or
+        a twentieth of it. A source sentence draws for all its pairs, so that it stands on one side
+        only; the draw depends on it alone, but for case and white space, and is always the same.
+        """
+        drawn = [split for split in SPLITS if split not in self.parts]
+        for split in self.parts:
+            if split == "train" and drawn:
+                share = min(HELD_OUT / self.n, 0.05)
+                for pair in self.parts["train"]():
+                    place = int(draw(pair.src) / share)
+                    if (found := drawn[place] if place < len(drawn) else "train") in splits:
+                        yield found, pair
+            elif split in splits:
+                for pair in self.parts[split]():
+                    yield split, pair
+
+
+def draw(sentence: str) -> float:
+    """Return a number from 0 to 1 that looks random and is a sentence's own."""
+    same = " ".join(sentence.casefold().split()).encode()
+    return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
 
 
 # ----------------------------------------------------------------------------------- Text files
@@ -88,13 +114,13 @@ def _line(path: str | Path, n: int, raw: bytes) -> str:
     """Return a line's text."""
     if len(raw) > MOST_LINE:
         raise ValueError(f"{path}, line {n}: more than {MOST_LINE:,} bytes")
-    if b"\0" in raw:
-        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
     try:
         text = raw.decode()
     except UnicodeDecodeError as fault:
         byte = raw[fault.start]
         raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
+    if "\0" in text:
+        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
     if n == 1 and "\n" not in text and "\r" in text[:-1]:
         raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
     return text.removesuffix("\n").removesuffix("\r")
@@ -173,7 +199,7 @@ def read_parallel(
     limit       pairs of train to stream from a table, shuffled, instead of reading all of it
     names       what splits are called in a folder of text files, where not as here
 
-    Where there is train alone, valid and test are drawn from it: see `hold_out`. Raises ValueError.
+    Raises ValueError.
     """
     first = Path(data[0])
     if len(data) > 2:
@@ -209,25 +235,25 @@ def _folder(folder: Path, languages: Sequence[str | None], called: Mapping[str, 
     if missing := [path.name for path in paths if not path.exists()]:
         needed = ", ".join(path.name for path in paths)
         raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {needed}")
-    splits, keys = {}, []
+    parts, keys, sizes = {}, [], []
     for split in SPLITS:
-        pair = (folder / f"{names[split]}.{code}" for code in (src_lang, tgt_lang))
-        splits[split], key = _side_by_side(*pair)
+        src, tgt = (folder / f"{names[split]}.{code}" for code in (src_lang, tgt_lang))
+        parts[split], n, key = _side_by_side(src, tgt)
         keys.append(key)
-    return Parallel(folder.resolve().name, src_lang, tgt_lang, splits, " ".join(keys))
+        sizes.append(n)
+    return Parallel(folder.resolve().name, src_lang, tgt_lang, parts, sizes[0], " ".join(keys))
 
 
 def _two_files(src: Path, tgt: Path, languages: Sequence[str | None]) -> Parallel:
     """Open two text files; their languages are their endings."""
     codes = [path.suffix.removeprefix(".") or path.name for path in (src, tgt)]
     src_lang, tgt_lang = (given or code for given, code in zip(languages, codes, strict=True))
-    pairs, key = _side_by_side(src, tgt)
-    splits = hold_out(pairs, scan(src)[1])
-    return Parallel(src.stem, src_lang, tgt_lang, splits, key, is_held_out=True)
+    pairs, n, key = _side_by_side(src, tgt)
+    return Parallel(src.stem, src_lang, tgt_lang, {"train": pairs}, n, key)
 
 
-def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, str]:
-    """Return the pairs of two text files, and their key."""
+def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, int, str]:
+    """Return the pairs of two text files, how many there are, and their key."""
     (src_sum, n_src), (tgt_sum, n_tgt) = scan(src), scan(tgt)
     if n_src != n_tgt:
         raise ValueError(
@@ -236,7 +262,7 @@ def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, str]:
         )
     if all(a == b for a, b in zip(lines(src), lines(tgt), strict=True)):
         raise ValueError(f"{src} and {tgt} hold the same text; one must translate the other")
-    return partial(_pairs, src, tgt), f"{src_sum} {tgt_sum}"
+    return partial(_pairs, src, tgt), n_src, f"{src_sum} {tgt_sum}"
 
 
 def _pairs(src: Path, tgt: Path) -> Iterator[Pair]:
@@ -354,24 +380,17 @@ def _table(path: Path, languages: Sequence[str | None]) -> Parallel:
     if first is None:
         raise ValueError(f"{path} has no row")
     found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
-    try:
-        src_lang, tgt_lang = directed(found, languages, str(path))
-    except ValueError as fault:
-        raise ValueError(
-            f"{fault}; {NO_HEADER}" if path.suffix != ".jsonl" else str(fault)
-        ) from None
+    where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
+    src_lang, tgt_lang = directed(found, languages, where)
     digest, n = scan(path)
     pairs = partial(_table_pairs, path, has_header, src_lang, tgt_lang)
-    splits = hold_out(pairs, n)
-    return Parallel(path.stem, src_lang, tgt_lang, splits, digest, is_held_out=True)
+    return Parallel(path.stem, src_lang, tgt_lang, {"train": pairs}, n, digest)
 
 
 def translations(row: Mapping[str, Any]) -> list[str]:
-    """Return the languages of a row that holds its texts in `translation`, as sets on the hub do."""
+    """Return the languages of a row that holds its texts in `translation`, as the hub's sets do."""
     inner = row.get("translation")
-    return (
-        [name for name, cell in inner.items() if is_text(cell)] if isinstance(inner, dict) else []
-    )
+    return [*inner] if isinstance(inner, dict) else []
 
 
 def is_text(cell: Any) -> bool:
@@ -398,39 +417,19 @@ def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
 
     Raises ValueError for one that it does not know, or cannot have now.
     """
-    from sacrebleu.utils import get_available_testsets, get_reference_files, get_source_file
+    from sacrebleu import utils
 
-    if test not in get_available_testsets():
-        raise ValueError(f"{test!r} is no test set of sacreBLEU's; `sacrebleu --list` names them")
     pair = f"{src_lang}-{tgt_lang}"
+    if test not in utils.get_available_testsets():
+        raise ValueError(f"{test!r} is no test set of sacreBLEU's; `sacrebleu --list` names them")
+    if pair not in utils.get_langpairs_for_testset(test):
+        known = ", ".join(sorted(utils.get_langpairs_for_testset(test)))
+        raise ValueError(f"sacreBLEU's {test} has no {pair}, but {known}")
     try:
-        src, (tgt, *_) = get_source_file(test, pair), get_reference_files(test, pair)
-    except SystemExit:
-        raise ValueError(f"sacreBLEU's {test} has no {pair}; see `sacrebleu --list`") from None
+        src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
     except Exception as fault:  # of one of several network libraries
         raise ValueError(
             f"sacreBLEU cannot fetch {test} {pair}; without network put its files into the folder "
             "that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
     return _side_by_side(Path(src), Path(tgt))[0]
-
-
-# ------------------------------------------------------------------------------ Train alone
-
-
-def hold_out(pairs: Pairs, n: int) -> dict[str, Pairs]:
-    """Draw valid and test from a corpus of about n pairs that has train alone.
-
-    A source sentence draws for all its pairs: whatever stands on one side stands on no other. The
-    draw depends on the sentence alone, but for case and white space, and is the same every time.
-    """
-    share = min(HELD_OUT / n, 0.05) if n else 0.0
-    return {split: partial(_drawn, pairs, split, share) for split in SPLITS}
-
-
-def _drawn(pairs: Pairs, split: str, share: float) -> Iterator[Pair]:
-    for pair in pairs():
-        same = " ".join(pair.src.casefold().split()).encode()
-        draw = int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
-        if split == ("test" if draw < share else "valid" if draw < 2 * share else "train"):
-            yield pair

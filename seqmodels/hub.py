@@ -18,7 +18,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.command import one_line
-from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed, hold_out
+from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed
 
 BUFFER = 10_000
 """Rows that a stream shuffles together."""
@@ -66,17 +66,12 @@ def read_parallel(data: str, languages: Sequence[str | None], limit: int | None)
     splits = load(data, limit)
     first = next(iter(splits.values()))
     src_lang, tgt_lang = directed(languages_of(first), languages, data)
-    pairs: dict[str, Pairs] = {
+    parts: dict[str, Pairs] = {
         split: partial(_pairs, rows, src_lang, tgt_lang) for split, rows in splits.items()
     }
-    is_held_out = len(pairs) == 1
-    if is_held_out:
-        pairs = hold_out(pairs["train"], len(splits["train"]))
-    elif missing := [split for split in SPLITS if split not in pairs]:
-        raise ValueError(f"{data} has no {' and no '.join(missing)}, but {' and '.join(pairs)}")
     key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
     name = Path(data.partition(":")[0]).stem
-    return Parallel(name, src_lang, tgt_lang, pairs, key, is_held_out)
+    return Parallel(name, src_lang, tgt_lang, parts, len(splits["train"]), key)
 
 
 def languages_of(rows: Dataset) -> list[str]:

@@ -13,8 +13,8 @@ import os
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
@@ -67,8 +67,6 @@ class Prepared(NamedTuple):
     test: Tokens
     test_texts: list[tuple[str, str]]
     """Source and target of each test pair, as they were before they were encoded."""
-    longest_words: int
-    """Words of the longest source in train."""
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
 
@@ -86,24 +84,38 @@ class Cleaner:
 
     def __init__(self, corpus: Parallel, how: How):
         self.corpus, self.how = corpus, how
+        self.held: set[str] = set()
+        """Sources of valid and test."""
+        self.begin()
+        self.held = {pair.src for _, pair in self.pairs("valid", "test")}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was counted."""
         self.counts: Counter[str] = Counter()
-        self.held = {p.src for split in ("valid", "test") for p in self.pairs(split)}
         self.in_train: set[str] = set()
         """Sources of valid and test that were met in train."""
+        self.digests = hashlib.sha256(), hashlib.sha256()
 
-    def pairs(self, split: str) -> Iterator[Pair]:
-        """Yield what is kept of a split."""
-        seen: set[int] = set()
-        for pair in self.corpus.splits[split]():
+    def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
+        """Yield what is kept of some splits."""
+        seen: dict[str, set[int]] = {split: set() for split in splits}
+        for split, pair in self.corpus.pairs(*splits):
+            for digest, side in zip(self.digests, pair[:2], strict=True):
+                digest.update(f"{side}\n".encode())
             if self.how.is_lowercase:
                 pair = pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
             if not pair.src.strip() or not pair.tgt.strip():
                 self.counts[f"n_blank_{split}"] += 1
                 continue
-            faults = self.faults(split, pair, seen)
+            faults = self.faults(split, pair, seen[split])
             self.counts.update(f"n_{fault}_{split}" for fault in faults)
             if not (self.how.is_cleaned and split == "train" and faults):
-                yield pair
+                yield split, pair
+
+    def checksum(self) -> str:
+        """Return the checksum of all that was read since the beginning, in either direction."""
+        return hashlib.sha256(b"".join(sorted(d.digest() for d in self.digests))).hexdigest()
 
     def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
         """Return what speaks against a pair."""
@@ -122,16 +134,6 @@ class Cleaner:
 
 
 # ------------------------------------------------------------------------------ Memory maps
-
-
-class Row(NamedTuple):
-    """A pair, encoded."""
-
-    src: list[int]
-    tgt: list[int]
-    line: int
-    n_words: int
-    """Words in the source."""
 
 
 class Tokens(Examples):
@@ -169,19 +171,31 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
 
 
-def write_tokens(path: Path, rows: Iterable[Row]) -> None:
+class Writer:
     """Write pairs one by one; `Tokens` reads them."""
-    ends, line, n_words, end = array("q"), array("q"), array("i"), 0
-    with open(path.with_suffix(".ids"), "wb") as ids:
-        for row in rows:
-            ids.write(np.array([*row.src, *row.tgt], np.uint32).tobytes())
-            middle = end + len(row.src)
-            end = middle + len(row.tgt)
-            ends.extend((middle, end))
-            line.append(row.line)
-            n_words.append(row.n_words)
-    for kind, column in (("ends", ends), ("line", line), ("n_words", n_words)):
-        np.save(path.with_suffix(f".{kind}.npy"), np.asarray(column))
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.ids = open(path.with_suffix(".ids"), "wb")  # noqa: SIM115 (closed by __exit__)
+        self.ends, self.line, self.n_words = array("q"), array("q"), array("i")
+        self.end = 0
+
+    def add(self, src: Sequence[int], tgt: Sequence[int], line: int, n_words: int) -> None:
+        """Write a source of so many words and its target."""
+        self.ids.write(np.array([*src, *tgt], np.uint32).tobytes())
+        middle = self.end + len(src)
+        self.end = middle + len(tgt)
+        self.ends.extend((middle, self.end))
+        self.line.append(line)
+        self.n_words.append(n_words)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ids.close()
+        for kind in ("ends", "line", "n_words"):
+            np.save(self.path.with_suffix(f".{kind}.npy"), np.asarray(getattr(self, kind)))
 
 
 # ------------------------------------------------------------------------------- The folder
@@ -192,7 +206,7 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
 
     Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
     """
-    known = [FORMAT, corpus.key, corpus.src_lang, corpus.tgt_lang, corpus.is_held_out, *how]
+    known = [FORMAT, corpus.key, corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
     folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -212,7 +226,7 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     lower = ", lower-cased" if how.is_lowercase else ""
     data = {"name": f"{name}{lower}", **made["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
-    return Prepared(tokenizer, train, valid, test, texts, made["longest_words"], data)
+    return Prepared(tokenizer, train, valid, test, texts, data)
 
 
 def cache() -> Path:
@@ -247,9 +261,9 @@ def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
         shutil.rmtree(left, ignore_errors=True)
     part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
-        made = build(part)
-        made["sha256"] = {file.name: digest_of(file) for file in sorted(part.iterdir())}
-        files.write(part / "made.json", json.dumps(made, ensure_ascii=False))
+        data = build(part)
+        sums = {file.name: digest_of(file) for file in sorted(part.iterdir())}
+        files.write(part / "made.json", json.dumps({"data": data, "sha256": sums}))
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
     finally:
@@ -265,48 +279,34 @@ def digest_of(path: Path) -> str:
 def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
     """Write tokenizer, tokens and the test's texts; return what else is to be known."""
     cleaner = Cleaner(corpus, how)
-    train = (side for pair in cleaner.pairs("train") for side in pair[:2])
-    tokenizer = text.make(how.tokenizer, train, how.vocab_size)
+    sides = (side for _, pair in cleaner.pairs("train") for side in pair[:2])
+    tokenizer = text.make(how.tokenizer, sides, how.vocab_size)
     tokenizer.save(folder / "tokenizer.json")
-    counts, longest_words = cleaner.counts, 0
-    counts.clear()
-    with open(folder / "test.jsonl", "w", encoding="utf-8") as texts:
-
-        def encoded(split: str, longest: int) -> Iterator[Row]:
-            nonlocal longest_words
-            for pair in tqdm(cleaner.pairs(split), split, unit=" pairs", leave=False, disable=None):
-                src, tgt = tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS]
-                if max(len(src), len(tgt)) > longest:
-                    counts[f"n_too_long_{split}"] += 1
-                    continue
-                counts[f"n_{split}"] += 1
-                n_words = len(pair.src.split())
-                if split == "train":
-                    longest_words = max(longest_words, n_words)
-                if split == "test":
-                    texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
-                    counts["n_test_sources_in_train"] += pair.src in cleaner.in_train
-                yield Row(src, tgt, pair.line, n_words)
-
-        for split, longest in zip(SPLITS, how.longest, strict=True):
-            write_tokens(folder / split, encoded(split, longest))
-            if not counts[f"n_{split}"]:
-                raise ValueError(
-                    f"{corpus.name} has no pair in {split} with text on both sides and at most "
-                    f"{longest} tokens"
-                )
-    data = {"sha256": checksum(corpus), **{key: counts[key] for key in COUNTS}}
-    return {"data": data, "longest_words": longest_words}
-
-
-def checksum(corpus: Parallel) -> str:
-    """Return the checksum of all that a corpus says, in whatever files and direction it says it."""
-    digests = {corpus.src_lang: hashlib.sha256(), corpus.tgt_lang: hashlib.sha256()}
+    cleaner.begin()
+    counts, longest = cleaner.counts, dict(zip(SPLITS, how.longest, strict=True))
+    sources = []
+    with ExitStack() as stack:
+        texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
+        writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
+        pairs = cleaner.pairs(*SPLITS)
+        for split, pair in tqdm(pairs, corpus.name, unit=" pairs", leave=False, disable=None):
+            src, tgt = tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS]
+            if max(len(src), len(tgt)) > longest[split]:
+                counts[f"n_too_long_{split}"] += 1
+                continue
+            counts[f"n_{split}"] += 1
+            writers[split].add(src, tgt, pair.line, len(pair.src.split()))
+            if split == "test":
+                texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
+                sources.append(pair.src)
     for split in SPLITS:
-        for pair in corpus.splits[split]():
-            digests[corpus.src_lang].update(f"{pair.src}\n".encode())
-            digests[corpus.tgt_lang].update(f"{pair.tgt}\n".encode())
-    return hashlib.sha256(b"".join(digests[key].digest() for key in sorted(digests))).hexdigest()
+        if not counts[f"n_{split}"]:
+            raise ValueError(
+                f"{corpus.name} has no pair in {split} with text on both sides and at most "
+                f"{longest[split]} tokens"
+            )
+    counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
+    return {"sha256": cleaner.checksum(), **{key: counts[key] for key in COUNTS}}
 
 
 def summary(data: dict[str, Any], is_cleaned: bool) -> str:

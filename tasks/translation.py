@@ -207,7 +207,7 @@ def own(args: argparse.Namespace) -> Task:
     if args.test:
         test = official(args.test, corpus.src_lang, corpus.tgt_lang)
         name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
-        corpus = corpus._replace(name=name, splits={**corpus.splits, "test": test}, key=key)
+        corpus = corpus._replace(name=name, parts={**corpus.parts, "test": test}, key=key)
     how = How(args.tokenizer, args.vocab, args.lowercase, args.clean)
     ready = prepare(corpus, how)
     print(summary(ready.data, args.clean))
@@ -219,7 +219,7 @@ def own(args: argparse.Namespace) -> Task:
     )
     counts = np.concatenate([n_test, lengths(ready.train), lengths(ready.valid)])
     longest = int(max(counts[:, 0].max(), counts[:, 1].max() // 2))
-    by_length = length_test(ready.test, words, ready.longest_words, ready.test_texts)
+    by_length = length_test(ready.test, words, int(ready.train.n_words.max()), ready.test_texts)
     return Task(
         name="translation",
         data=ready.data,

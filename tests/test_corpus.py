@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seqmodels import corpus
-from seqmodels.corpus import Pair, read_lines, read_parallel, read_text, sha256
+from seqmodels.corpus import Pair, Parallel, read_lines, read_parallel, read_text, sha256
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -126,7 +126,9 @@ def test_no_plain_file(read, tmp_path: Path) -> None:
             read(path)
     with open(tmp_path / "large", "wb") as large:
         large.truncate(corpus.MOST_BYTES + 1)
-    with pytest.raises(ValueError, match=r"large has 1,073,741,825 bytes, more than the 1,073"):
+    with pytest.raises(
+        ValueError, match=r"large(, line 1: more| has 1,073,741,825 bytes, more) th"
+    ):
         read(tmp_path / "large")
 
 
@@ -139,36 +141,66 @@ def test_unreadable_file(read, tmp_path: Path) -> None:
         read(tmp_path)
 
 
+def texts(opened: Parallel, split: str) -> list[Pair]:
+    """Read a split."""
+    return [pair for _, pair in opened.pairs(split)]
+
+
 def test_parallel(folder: Path) -> None:
-    """Keep out pairs that are dropped, doubled or shifted without a word."""
-    tiny = read_parallel(folder)
-    assert tiny.name == "tiny"
-    assert (tiny.src_lang, tiny.tgt_lang) == ("de", "en")
-    assert list(tiny.splits) == ["train", "valid", "test"]
-    assert tiny.splits["train"] == [
-        Pair("eins", "one", line=1), Pair("zwei", "two", line=2), Pair("drei", "three", line=4),
-    ]  # fmt: skip
-    assert tiny.splits["test"] == [Pair("fünf", "five", line=1), Pair("eins", "1", line=2)]
-    assert tiny.n_dropped == {"train": 1, "valid": 0, "test": 0}
-    assert tiny.n_overlap == 1
+    """Keep out pairs that are dropped, doubled or shifted without a word, or read only once."""
+    tiny = read_parallel([folder])
+    assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.n) == ("tiny", "de", "en", 4)
+    assert list(tiny.parts) == ["train", "valid", "test"]
+    for _ in range(2):
+        assert texts(tiny, "train") == [
+            Pair("eins", "one", 1), Pair("zwei", "two", 2), Pair(" ", "nothing", 3),
+            Pair("drei", "three", 4),
+        ]  # fmt: skip
+    assert texts(tiny, "test") == [Pair("fünf", "five", 1), Pair("eins", "1", 2)]
 
 
 def test_direction(folder: Path) -> None:
-    """Keep out a direction by chance, and a checksum by which the same data look different."""
-    forth, back = read_parallel(folder, source="de"), read_parallel(str(folder), source="en")
-    assert forth == read_parallel(folder)
+    """Keep out a direction by chance."""
+    forth, back = read_parallel([folder], ("de", None)), read_parallel([str(folder)], ("en", None))
+    assert (forth.src_lang, forth.tgt_lang) == ("de", "en")
     assert (back.src_lang, back.tgt_lang) == ("en", "de")
-    assert back.splits["valid"] == [Pair("four", "vier", line=1)]
-    assert (forth.n_overlap, back.n_overlap) == (1, 0)
-    assert back.sha256 == forth.sha256
+    assert read_parallel([folder], (None, "de")).src_lang == "en"
+    assert texts(back, "valid") == [Pair("four", "vier", 1)]
+    assert texts(forth, "valid") == [Pair("vier", "four", 1)]
+
+
+def test_key(folder: Path) -> None:
+    """Keep out a corpus that has changed and is taken for what was prepared before."""
+    before = read_parallel([folder]).key
+    assert read_parallel([folder]).key == before
     (folder / "valid.en").write_text("for\n")
-    assert read_parallel(folder).sha256 != forth.sha256
+    assert read_parallel([folder]).key != before
 
 
-def test_unknown_source(folder: Path) -> None:
-    """Keep out a silent fallback to the other direction."""
-    with pytest.raises(ValueError, match=r"^source is 'fr'; .*tiny has 'de' and 'en'$"):
-        read_parallel(folder, source="fr")
+def test_other_names_of_valid(folder: Path) -> None:
+    """Keep out a folder that has to be renamed before it is read."""
+    for name in ("val", "dev", "validation"):
+        for code in ("de", "en"):
+            (folder / f"valid.{code}").rename(folder / f"{name}.{code}")
+        assert texts(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
+        for code in ("de", "en"):
+            (folder / f"{name}.{code}").rename(folder / f"valid.{code}")
+    called = {"valid": "test", "test": "valid"}
+    assert len(texts(read_parallel([folder], names=called), "valid")) == 2
+
+
+@pytest.mark.parametrize(
+    ("languages", "fault"),
+    [
+        (("fr", None), r"^source is 'fr'; .*tiny has 'de' and 'en'$"),
+        ((None, "fr"), r"^target is 'fr'; .*tiny has 'de' and 'en'$"),
+        (("en", "en"), r"^source and target are both 'en'; .*tiny has 'de' and 'en'$"),
+    ],
+)
+def test_unknown_language(folder: Path, languages, fault: str) -> None:
+    """Keep out a silent fallback to another direction."""
+    with pytest.raises(ValueError, match=fault):
+        read_parallel([folder], languages)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +213,7 @@ def test_not_two_languages(names: list[str], found: str, tmp_path: Path) -> None
         (tmp_path / name).write_text("x\n")
     listed = re.escape(", ".join(names) or found)
     with pytest.raises(ValueError, match=rf"has {listed}; needed: two, e\.g\. train\.de and"):
-        read_parallel(tmp_path)
+        read_parallel([tmp_path])
 
 
 def test_missing_split(folder: Path) -> None:
@@ -190,35 +222,35 @@ def test_missing_split(folder: Path) -> None:
     (folder / "test.en").unlink()
     needed = r"train\.de, train\.en, valid\.de, valid\.en, test\.de, test\.en"
     with pytest.raises(ValueError, match=rf"tiny has no valid\.de, test\.en; needed: {needed}$"):
-        read_parallel(folder)
+        read_parallel([folder])
 
 
 def test_unequal_lines(folder: Path) -> None:
     """Keep out `zip`, which cuts the longer file and hides the shift."""
     (folder / "valid.en").write_text("four\nfive\n")
     with pytest.raises(ValueError, match=r"valid\.de has 1 lines and .*valid\.en has 2; line n"):
-        read_parallel(folder)
+        read_parallel([folder])
 
 
 def test_a_copy_is_no_translation(folder: Path) -> None:
     """Keep out one language twice, which every model with attention learns at once."""
     (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
     with pytest.raises(ValueError, match=r"train\.de and .*train\.en hold the same text; one must"):
-        read_parallel(folder)
-
-
-def test_only_blank_pairs(folder: Path) -> None:
-    """Keep out a split with no pair left."""
-    (folder / "valid.en").write_text(" \n")
-    with pytest.raises(ValueError, match=r"valid\.de and .*valid\.en have no line with text on bo"):
-        read_parallel(folder)
+        read_parallel([folder])
 
 
 def test_not_a_folder(folder: Path) -> None:
-    """Keep out a traceback for a file, or a path with a typing error, in a folder's place."""
-    for path, reason in ((folder / "train.de", "Not a directory"), (folder / "x", "No such file")):
-        with pytest.raises(ValueError, match=rf"cannot be read: {reason}.*; give a folder with"):
-            read_parallel(path)
+    """Keep out a traceback for a path with a typing error, and one file in two files' place."""
+    with pytest.raises(ValueError, match=r"x does not exist; it is no preset and no OWNER/NAME"):
+        read_parallel([folder / "x"])
+    with pytest.raises(ValueError, match=r"train\.de is one file; both sides in one file: \.tsv, "):
+        read_parallel([folder / "train.de"])
+    with pytest.raises(ValueError, match=r"^3 files are given; a parallel corpus has two$"):
+        read_parallel([folder / "train.de"] * 3)
+    with pytest.raises(
+        ValueError, match=r"^a limit goes with tables and the hub; text files are r"
+    ):
+        read_parallel([folder], limit=5)
 
 
 def test_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,12 +260,145 @@ def test_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus.files, "read", refuse)
+        patch.setattr(corpus.files, "opened", refuse)
         with pytest.raises(ValueError, match=r"train\.de cannot be read: Permission denied$"):
-            read_parallel(folder)
+            read_parallel([folder])
     monkeypatch.setattr(corpus.os, "listdir", refuse)
-    with pytest.raises(ValueError, match=r"tiny cannot be read: Permission denied; give a folder"):
-        read_parallel(folder)
+    with pytest.raises(ValueError, match=r"tiny cannot be read: Permission denied$"):
+        read_parallel([folder])
+
+
+# Two files, and tables: train alone
+
+
+def pairs_of(n: int) -> list[tuple[str, str]]:
+    """Make sentences, every third one with two translations."""
+    return [(f"Satz {i - i % 3 // 2}", f"sentence {i}") for i in range(n)]
+
+
+def test_two_files(tmp_path: Path) -> None:
+    """Keep out a split by chance, or one that leaves something out or a sentence on both sides."""
+    made = pairs_of(3_000)
+    for i, code in enumerate(("de", "en")):
+        (tmp_path / f"all.{code}").write_text("".join(f"{pair[i]}\n" for pair in made))
+    opened = read_parallel([tmp_path / "all.en", tmp_path / "all.de"])
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == ("all", "en", "de")
+    opened = read_parallel([tmp_path / "all.de", tmp_path / "all.en"])
+    assert list(opened.parts) == ["train"]
+    splits = {split: texts(opened, split) for split in corpus.SPLITS}
+    assert splits == {split: texts(opened, split) for split in corpus.SPLITS}
+    together = sorted((pair for part in splits.values() for pair in part), key=lambda p: p.line)
+    assert together == [Pair(src, tgt, i) for i, (src, tgt) in enumerate(made, 1)]
+    for split in ("valid", "test"):
+        assert 90 <= len(splits[split]) <= 210  # a twentieth is 150
+    sources = [{pair.src for pair in part} for part in splits.values()]
+    assert sum(map(len, sources)) == len(set().union(*sources))
+    upper = [Pair(f"  {pair.src.upper()}", pair.tgt, pair.line) for pair in splits["test"]]
+    again = opened._replace(parts={"train": lambda: iter(upper)})
+    assert texts(again, "test") == upper
+    own = opened._replace(parts={**opened.parts, "test": lambda: iter(upper)})
+    assert texts(own, "test") == upper
+    assert len(texts(own, "train")) + len(texts(own, "valid")) == 3_000
+
+
+def test_hold_out_of_many() -> None:
+    """Keep out a test set that grows with the corpus."""
+    many = [Pair(f"{i}", "x", i) for i in range(100_000)]
+    drawn = Parallel("x", "a", "b", {"train": lambda: iter(many)}, len(many), "")
+    for split in ("valid", "test"):
+        assert abs(len(texts(drawn, split)) - corpus.HELD_OUT) < 200
+
+
+TABLE = {
+    "x.tsv": 'de\ten\tlicence\nEr sagte "ja\tNA\tCC\n\n12\tnull\tCC\r\n',
+    "x.csv": 'licence,de,en\nCC,"Er sagte ""ja",NA\n\nCC,12,null\r\n',
+    "x.jsonl": '{"de": "Er sagte \\"ja", "en": "NA"}\n\n{"en": "null", "de": "12", "n": 3}\r\n',
+    "y.jsonl": '{"translation": {"de": "Er sagte \\"ja", "en": "NA"}}\n\n'
+    '{"id": 7, "translation": {"de": "12", "en": "null"}}\n',
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_tables(name: str, tmp_path: Path) -> None:
+    """Keep out a reader that guesses: "NA" is a word, 12 a text, a quotation mark may be alone."""
+    (tmp_path / name).write_text(TABLE[name], newline="")
+    opened = read_parallel([tmp_path / name], ("de", "en"))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
+    found = [pair for split in corpus.SPLITS for pair in texts(opened, split)]
+    assert sorted(found, key=lambda pair: pair.line) == [
+        Pair('Er sagte "ja', "NA", 1 if "json" in name else 2),
+        Pair("12", "null", 3 if "json" in name else 4),
+    ]
+
+
+def test_table_without_header(tmp_path: Path) -> None:
+    """Keep out a first sentence that is taken for names."""
+    (tmp_path / "x.tsv").write_text("Go.\tVa !\nHi.\tSalut !\n")
+    opened = read_parallel([tmp_path / "x.tsv"], ("2", "1"))
+    found = [pair for split in corpus.SPLITS for pair in texts(opened, split)]
+    assert {pair.src for pair in found} == {"Va !", "Salut !"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("x.tsv", "de\ten\na\tb\nc\n", r"x\.tsv, line 3: 1 columns, where the first line has 2$"),
+        ("x.tsv", "de\ten\na\tb\tc\n", r"x\.tsv, line 2: 3 columns, where the first line has 2$"),
+        ("x.tsv", "de\tde\na\tb\n", r"line 1: a name twice in the header; where a file has no h"),
+        ("x.tsv", "de\tfr\na\tb\n", r"target is 'en'; .*x\.tsv \(where a file has no header, nu"),
+        ("x.tsv", "de\ten\n", r"x\.tsv has no row$"),
+        ("x.tsv", "de,en\na,b\n", r"has no two columns of text, but de,en$"),
+        ("x.csv", 'de,en\na,"b\n', r"x\.csv, line 2: unexpected end of data$"),
+        ("x.csv", 'de,en\na,"b" c\n', r"x\.csv, line 2: ',' expected after '\"'$"),
+        (
+            "x.jsonl",
+            '{"de": "a", "en": "b"}\n{"de": \n',
+            r"x\.jsonl, line 2: not JSON: Expecting va",
+        ),
+        ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', r"x\.jsonl, line 2: no object with names"),
+        ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', r"x\.jsonl, line 2: 'de' is no text$"),
+        ("x.jsonl", '{"de": "a", "en": 1}\n', r"x\.jsonl has no two columns of text, but de$"),
+        ("x.jsonl", "[" * 100_000 + "\n", r"x\.jsonl, line 1: not JSON: "),
+        ("x.jsonl", "", r"x\.jsonl is empty$"),
+    ],
+)
+def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
+    """Keep out a traceback from a parser, and rows that are dropped or filled in silence."""
+    (tmp_path / name).write_text(text)
+
+    def read() -> list[list[Pair]]:
+        opened = read_parallel([tmp_path / name], ("de", "en"))
+        return [texts(opened, split) for split in corpus.SPLITS]
+
+    with pytest.raises(ValueError, match=fault):
+        read()
+
+
+def test_long_line(tmp_path: Path) -> None:
+    """Keep out a file without line ends, which would fill the memory."""
+    (tmp_path / "x.de").write_text("x" * (corpus.MOST_LINE + 1))
+    with pytest.raises(ValueError, match=r"x\.de, line 1: more than 1,048,576 bytes$"):
+        read_lines(tmp_path / "x.de")
+
+
+# Official test sets
+
+
+def test_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a traceback from sacreBLEU: unknown names, no network; and read what it has."""
+    import sacrebleu.dataset.base as base
+
+    monkeypatch.setattr(base, "SACREBLEU_DIR", str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"^'wmt99' is no test set of sacreBLEU's; `sacrebleu --li"
+    ):
+        corpus.official("wmt99", "de", "en")
+    with pytest.raises(ValueError, match=r"^sacreBLEU's wmt14 has no de-xx, but cs-en, de-en, en"):
+        corpus.official("wmt14", "de", "xx")
+    with pytest.raises(
+        ValueError, match=r"^sacreBLEU cannot fetch wmt14 de-en; without network pu"
+    ):
+        corpus.official("wmt14", "de", "en")
 
 
 def test_checksum() -> None:
@@ -243,31 +408,76 @@ def test_checksum() -> None:
     assert sha256(iter(["ab", "c"])) == sha256(["ab", "c"])
 
 
+# Real files
+
+
 def test_bible(data: Path) -> None:
     """Keep out a reader that shifts, drops or alters real sentences."""
-    bible = read_parallel(data / "bible")
-    assert (bible.name, bible.src_lang, bible.tgt_lang) == ("bible", "de", "en")
-    assert {split: len(pairs) for split, pairs in bible.splits.items()} == {
+    bible = read_parallel([data / "bible"], ("de", "en"))
+    assert {split: len(texts(bible, split)) for split in bible.parts} == {
         "train": 28_944,
         "valid": 621,
         "test": 610,
     }
-    assert set(bible.n_dropped.values()) == {0}
     listed = dict(
         reversed(line.split("  ")) for line in read_lines(data / "SHA256SUMS") if "  " in line
     )
     path = next(path for path in listed if path.endswith("bible/train.de"))
-    assert sha256(pair.src for pair in bible.splits["train"]) == listed[path]
+    assert sha256(pair.src for pair in texts(bible, "train")) == listed[path]
+    with pytest.raises(ValueError, match=r"multi30k has no test\.de, test\.en; needed: "):
+        read_parallel([data / "multi30k"])
 
 
-def test_traps_in_real_files(data: Path) -> None:
-    """Keep out what the made-up lines above do not think of."""
-    english = read_lines(data / "ntrex128" / "newstest2019-src.eng.txt")
-    vietnamese = read_lines(data / "ntrex128" / "newstest2019-ref.vie.txt")
-    assert len(english) == len(vietnamese) == 1_997
-    assert not any("\r" in line for line in english)
-    book = read_text(data / "gutenberg" / "war_and_peace.txt")
-    assert not book.startswith("\ufeff")
-    assert "\r" not in book
-    with pytest.raises(ValueError, match=r"multi30k has no valid\.de, valid\.en, test\.de, test"):
-        read_parallel(data / "multi30k")
+def test_next_line_inside_lines(data: Path, tmp_path: Path) -> None:
+    """Keep out U+0085 and its like as line ends: they shift every later pair of real sentences."""
+    plain = texts(read_parallel([data / "bible"], ("de", "en")), "test")
+    for i, code in enumerate(("de", "en")):
+        odd = ("\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029")[i:]
+        lines = [pair[i].replace(" ", odd[n % len(odd)], 1) for n, pair in enumerate(plain)]
+        (tmp_path / f"x.{code}").write_text("".join(f"{line}\n" for line in lines), newline="\n")
+    opened = read_parallel([tmp_path / "x.de", tmp_path / "x.en"])
+    found = sorted((pair for _, pair in opened.pairs(*corpus.SPLITS)), key=lambda pair: pair.line)
+    assert [pair.line for pair in found] == [pair.line for pair in plain]
+    assert [pair.tgt.split() for pair in found] == [pair.tgt.split() for pair in plain]
+
+
+def test_carriage_returns(data: Path) -> None:
+    """Keep out a carriage return at the end of every word that ends a line."""
+    names = ("newstest2019-src.eng.txt", "newstest2019-ref.vie.txt")
+    paths = [data / "ntrex128" / name for name in names]
+    assert all(b"\r\n" in path.read_bytes() for path in paths)
+    assert [len(read_lines(path)) for path in paths] == [1_997, 1_997]
+    assert not any("\r" in line for path in paths for line in read_lines(path))
+
+
+def test_byte_order_mark(data: Path) -> None:
+    """Keep out U+FEFF as the first character to be learned."""
+    book = data / "gutenberg" / "war_and_peace.txt"
+    assert book.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert not read_text(book).startswith("\ufeff")
+    assert not read_lines(book)[0].startswith("\ufeff")
+    assert "\r" not in read_text(book)
+
+
+def test_narrow_no_break_space(data: Path) -> None:
+    """Keep out a loss of U+202F and U+00A0, which French has before ! and ? in a sentence."""
+    path = data / "anki" / "eng-fra.2019-04-07.tsv"
+    raw = path.read_bytes().decode()
+    pairs = [pair for _, pair in read_parallel([path], ("1", "2")).pairs(*corpus.SPLITS)]
+    for space in "\u00a0\u202f":
+        kept = sum(side.count(space) for pair in pairs for side in pair[:2])
+        assert 4_000 < raw.count(space) == kept
+
+
+def test_third_column(data: Path, tmp_path: Path) -> None:
+    """Keep out a licence as part of the translation, and one English sentence in train and test."""
+    old = data / "anki" / "eng-fra.2019-04-07.tsv"
+    new = tmp_path / "new.tsv"
+    new.write_text("".join(f"{line}\tCC-BY 2.0\n" for line in read_lines(old)), newline="")
+    found = {}
+    for path in (old, new):
+        found[path] = list(read_parallel([path], ("1", "2")).pairs(*corpus.SPLITS))
+    assert found[old] == found[new]
+    assert len(found[old]) == 167_130
+    sides = {(pair.src, split) for split, pair in found[old]}
+    assert len(sides) == len({src for src, _ in sides}) == 116_830

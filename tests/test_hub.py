@@ -1,0 +1,198 @@
+"""Tables through `datasets`: hub layouts on a local disk take the very path of a hub id."""
+
+import json
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from seqmodels import corpus, hub, presets
+from seqmodels.corpus import Pair, Parallel, read_parallel
+
+PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
+PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+
+
+def flat(pairs: list[tuple[str, str]]) -> pa.Table:
+    """Make a column for each language, as in bentrevett/multi30k."""
+    return pa.table({"en": [tgt for _, tgt in pairs], "de": [src for src, _ in pairs]})
+
+
+def nested(pairs: list[tuple[str, str]]) -> pa.Table:
+    """Make one column of both, as in wmt/wmt14 and Helsinki-NLP/opus_books."""
+    both = [{"de": src, "en": tgt} for src, tgt in pairs]
+    return pa.table({"id": [str(i) for i in range(len(pairs))], "translation": both})
+
+
+def layout(folder: Path, make, parts: dict[str, list[tuple[str, str]]] = PARTS) -> Path:
+    """Write a folder as the hub has it: Parquet in data/, in pieces."""
+    (folder / "data").mkdir(parents=True)
+    for split, pairs in parts.items():
+        half = len(pairs) // 2
+        for i, piece in enumerate((pairs[:half], pairs[half:])):
+            pq.write_table(make(piece), folder / "data" / f"{split}-0000{i}-of-00002.parquet")
+    return folder
+
+
+def texts(opened: Parallel, split: str) -> list[tuple[str, str]]:
+    """Read a split."""
+    return [pair[:2] for _, pair in opened.pairs(split)]
+
+
+@pytest.mark.parametrize("make", [flat, nested])
+def test_layouts(make, tmp_path: Path) -> None:
+    """Keep out a reader that knows one of the hub's two layouts."""
+    opened = read_parallel([layout(tmp_path / "tiny", make)], ("de", None))
+    assert (opened.name, opened.src_lang, opened.tgt_lang, opened.n) == ("tiny", "de", "en", 300)
+    for split, known in zip(corpus.SPLITS, PARTS.values(), strict=True):
+        assert texts(opened, split) == known
+    back = read_parallel([tmp_path / "tiny"], ("en", "de"))
+    assert texts(back, "test") == [(tgt, src) for src, tgt in PARTS["test"]]
+    assert [pair.line for _, pair in opened.pairs("test")] == list(range(1, 51))
+
+
+def test_configuration(tmp_path: Path) -> None:
+    """Keep out a set whose README tells where its files are: opus_books has train alone."""
+    folder = tmp_path / "books"
+    (folder / "de-en").mkdir(parents=True)
+    pq.write_table(nested(PAIRS), folder / "de-en" / "train-00000-of-00001.parquet")
+    (folder / "README.md").write_text(
+        "---\nconfigs:\n- config_name: de-en\n  data_files:\n  - split: train\n"
+        "    path: de-en/train-*\n---\n"
+    )
+    opened = read_parallel([folder])
+    assert list(opened.parts) == ["train"]
+    found = {split: texts(opened, split) for split in corpus.SPLITS}
+    assert sorted(pair for part in found.values() for pair in part) == sorted(PAIRS)
+    assert all(found.values())
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
+def test_folders_of_text_tables(ending: str, tmp_path: Path) -> None:
+    """Keep out pandas' notion that NA and null are missing and 12 is a number."""
+    odd = [("NA", "null"), ("12", "1e3"), ("None", "nan")]
+    for split in ("train", "val", "test"):
+        rows = [*odd, *PAIRS[:5]]
+        if ending == "jsonl":
+            text = "".join(json.dumps({"de": src, "en": tgt}) + "\n" for src, tgt in rows)
+        else:
+            sep = {"csv": ",", "tsv": "\t"}[ending]
+            text = "".join(f"{src}{sep}{tgt}\n" for src, tgt in [("de", "en"), *rows])
+        (tmp_path / f"{split}.{ending}").write_text(text)
+    opened = read_parallel([tmp_path], ("de", "en"))
+    for split in corpus.SPLITS:
+        assert texts(opened, split) == [*odd, *PAIRS[:5]]
+
+
+def test_nulls_are_blank(tmp_path: Path) -> None:
+    """Keep out None as a sentence."""
+    pq.write_table(pa.table({"de": ["a", None], "en": [None, "b"]}), tmp_path / "x.parquet")
+    pairs = [pair for _, pair in read_parallel([tmp_path / "x.parquet"]).pairs(*corpus.SPLITS)]
+    assert pairs == [Pair("a", "", 1), Pair("", "b", 2)]
+
+
+def test_streams(tmp_path: Path) -> None:
+    """Keep out a corpus that is fetched for its first rows, and rows that are not shuffled."""
+    opened = read_parallel([layout(tmp_path / "tiny", flat)], ("de", "en"), limit=40)
+    train = texts(opened, "train")
+    assert len(train) == len(set(train)) == opened.n == 40
+    assert set(train) < set(PARTS["train"])
+    assert train != sorted(train, key=PAIRS.index)
+    assert texts(opened, "test") == PARTS["test"]
+    assert texts(read_parallel([tmp_path / "tiny"], ("de", "en"), limit=40), "train") == train
+
+
+@pytest.mark.parametrize(
+    ("make", "languages", "fault"),
+    [
+        (flat, ("de", "fr"), r"target is 'fr'; .*tiny has 'de' and 'en'$"),
+        (nested, ("fr", None), r"source is 'fr'; .*tiny has 'de' and 'en'$"),
+        (
+            lambda pairs: flat(pairs).append_column("note", [["x"] * len(pairs)]),
+            (None, None),
+            r"tiny has 'de' and 'en' and 'note'; name the two with --source and --target$",
+        ),
+        (
+            lambda pairs: pa.table({"a": list(range(len(pairs))), "b": ["x"] * len(pairs)}),
+            (None, None),
+            r"tiny has no two columns of text, but b$",
+        ),
+    ],
+)
+def test_wrong_columns(make, languages, fault: str, tmp_path: Path) -> None:
+    """Keep out a direction or a column by chance."""
+    with pytest.raises(ValueError, match=fault):
+        read_parallel([layout(tmp_path / "tiny", make)], languages)
+
+
+def test_broken_files(tmp_path: Path) -> None:
+    """Keep out a traceback, or a page of them, from a parser inside `datasets`."""
+    for name, text in (("x.parquet", "hello"), ("y.parquet", "")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=rf"{name} cannot be read: [^\n]*$"):
+            read_parallel([tmp_path / name])
+    layout(tmp_path / "other", flat, {"test": PAIRS, "validation": PAIRS})
+    with pytest.raises(ValueError, match=r"other has no rows to train on, but validation, test$"):
+        read_parallel([tmp_path / "other"])
+
+
+# The hub, without network
+
+
+@pytest.mark.parametrize("name", ["bentrevett/multi30k", "wmt/wmt14:de-en"])
+def test_offline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out half a minute of waiting, and an error that does not say what else there is."""
+    monkeypatch.setattr(hub, "revision_of", lambda name: None)
+    with pytest.raises(
+        ValueError, match=rf"^{name} cannot be read: the hub cannot be reached, and"
+    ):
+        read_parallel([name])
+
+
+def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a network library's error, and a second one that waits again."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(hub.HfApi, "dataset_info", refuse)
+    assert hub.revision_of("a/b") is None
+    assert datasets.config.HF_HUB_OFFLINE
+
+
+def test_unknown_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out "no network" for a name with a typing error."""
+    with pytest.raises(ValueError, match=r"^a b/c is no set on the hub: "):
+        hub.revision_of("a b/c")
+    for data in ("nothing", "./x/y", "a/b/c", "x/y.jsonl"):
+        with pytest.raises(ValueError, match=r"does not exist; it is no preset and no OWNER/NAME"):
+            read_parallel([data])
+
+
+# Presets
+
+
+def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a name that is not found on disk, and one without a way to have it offline."""
+    monkeypatch.setattr(hub, "revision_of", lambda name: None)
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    for name, preset in presets.PARALLEL.items():
+        assert preset.licence
+        with pytest.raises(
+            ValueError, match=rf"put it into a folder as {preset.local}, and name th"
+        ):
+            presets.parallel([name])
+    layout(tmp_path / "wmt14-de-en", nested)
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    opened = presets.parallel(["wmt14-de-en"])
+    assert (opened.name, opened.n) == ("wmt14-de-en", 300)
+    assert texts(opened, "test") == PARTS["test"]

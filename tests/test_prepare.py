@@ -1,0 +1,276 @@
+"""From a corpus to examples: what is left out, counted, kept on disk and found again."""
+
+import json
+import multiprocessing
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqmodels import batches, files, prepare
+from seqmodels.batches import Example
+from seqmodels.corpus import Pair, Parallel, read_parallel
+from seqmodels.interface import EOS
+from seqmodels.prepare import Cleaner, How, Tokens, Writer, summary
+
+DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
+
+TRAIN = [
+    ("Ein Hund.", "A dog."), (" ", "Nothing."), ("Eine Katze.", "A cat."), ("Ein Hund.", "A dog."),
+    ("Ein Hund.", "One dog."), ("ein hund.", "a dog."), ("Ja.", "Yes " * 10), ("Oh.", "\t"),
+    ("Alt.", "Old."), ("lang " * 300, "long " * 300),
+]  # fmt: skip
+VALID = [("Neu.", "New."), ("Neu.", "New.")]
+TEST = [("Alt.", "Aged."), ("Jung.", "Young."), ("", "")]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+
+
+def corpus_of(key: str = "key", **parts: list[tuple[str, str]]) -> Parallel:
+    """Make a corpus in memory."""
+    made = {"train": TRAIN, "valid": VALID, "test": TEST} | parts
+
+    def read(split: str):
+        return lambda: iter([Pair(*pair, i) for i, pair in enumerate(made[split], 1)])
+
+    return Parallel("tiny", "de", "en", {split: read(split) for split in made}, 10, key)
+
+
+BYTES = How("bytes")
+
+
+def prepared(corpus: Parallel, how: How = BYTES) -> prepare.Prepared:
+    """Prepare without a word."""
+    return prepare.prepare(corpus, how, lambda line: None)
+
+
+# Cleaning
+
+
+def test_counts() -> None:
+    """Keep out a pair that goes, or a fault that stays, without being counted."""
+    ready = prepared(corpus_of())
+    kept = [1, 3, 4, 5, 6, 7, 9]
+    assert [example.line for example in ready.train] == kept
+    n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
+    assert n == {
+        "n_train": 7, "n_valid": 2, "n_test": 2, "n_blank_train": 2, "n_blank_test": 1,
+        "n_duplicate_train": 1, "n_duplicate_valid": 1, "n_unequal_train": 1,
+        "n_too_long_train": 1, "n_held_out_train": 1, "n_test_sources_in_train": 1,
+    }  # fmt: skip
+    assert {f"n_blank_{split}" for split in ("train", "valid", "test")} < set(ready.data)
+    assert summary(ready.data, False).split("\n") == [
+        "tiny de→en: 7 train, 2 valid, 2 test pairs",
+        "  train: left out: 2 blank, 1 too long; kept: 1 that came before, "
+        "1 one side 9 times as long as the other, 1 with a source that valid or test has",
+        "  valid: left out: 0 blank, 0 too long; kept: 1 that came before",
+        "  test: left out: 1 blank, 0 too long",
+        "  1 test sources are in train, too",
+    ]
+
+
+def test_cleaned() -> None:
+    """Keep out a flag that cleans valid and test, too, or does not clean at all."""
+    ready = prepared(corpus_of(), How("bytes", is_cleaned=True))
+    assert [example.line for example in ready.train] == [1, 3, 5, 6]
+    assert (len(ready.valid), len(ready.test)) == (2, 2)
+    assert "left out, too: 1 that came before" in summary(ready.data, True)
+
+
+def test_lower_case() -> None:
+    """Keep out references in another case than the targets, and duplicates by case alone."""
+    ready = prepared(corpus_of(), How("bytes", is_lowercase=True))
+    assert ready.data["name"] == "tiny de→en, lower-cased"
+    assert ready.data["n_duplicate_train"] == 2
+    assert ready.test_texts == [("alt.", "aged."), ("jung.", "young.")]
+    assert ready.tokenizer.decode(ready.test[0].tgt) == "aged."
+
+
+def test_checksum_is_of_the_content(tmp_path: Path) -> None:
+    """Keep out a checksum that changes with direction, tokenizer, cleaning or kind of file."""
+    forth = prepared(corpus_of()).data["sha256"]
+    swapped = {
+        "train": [(b, a) for a, b in TRAIN], "valid": [(b, a) for a, b in VALID],
+        "test": [(b, a) for a, b in TEST],
+    }  # fmt: skip
+    back = corpus_of("other", **swapped)._replace(src_lang="en", tgt_lang="de")
+    assert prepared(back).data["sha256"] == forth
+    assert prepared(corpus_of(), How("bytes", is_cleaned=True)).data["sha256"] == forth
+    assert prepared(corpus_of("third", test=TEST[:2])).data["sha256"] != forth
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_nothing_left(split: str) -> None:
+    """Keep out a run that fails at its first batch, or at its end, for lack of sentences."""
+    empty = corpus_of(**{split: [("", "x"), ("y " * 900, "y")]})
+    with pytest.raises(
+        ValueError, match=rf"^tiny has no pair in {split} with text on both sides a"
+    ):
+        prepared(empty)
+    assert list((prepare.cache()).glob("*.part-*")) == []
+
+
+# Memory maps
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """Keep out examples that differ from those that were written, by one place or at the ends."""
+    made = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
+    made.append(Example([200_019], [EOS], line=2**40))
+    with Writer(tmp_path / "x") as writer:
+        for example in made:
+            writer.add(example.src, example.tgt, example.line, 3)
+    found = Tokens(tmp_path / "x")
+    assert list(found) == made
+    assert (found[-1], found[1:]) == (made[-1], made[1:])
+    with pytest.raises(IndexError):
+        found[3]
+    assert found.lengths.tolist() == batches.lengths(made).tolist() == [[2, 2], [1, 3], [1, 1]]
+    assert list(pickle.loads(pickle.dumps(found))) == made
+    assert len(pickle.dumps(found)) < 500
+
+
+def test_same_batches(tmp_path: Path) -> None:
+    """Keep out another order of batches for what lies on disk."""
+    draw = np.random.default_rng(1).integers
+    made = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
+    with Writer(tmp_path / "x") as writer:
+        for example in made:
+            writer.add(example.src, example.tgt, example.line, 1)
+    found = Tokens(tmp_path / "x")
+    assert list(batches.shuffled(found, 100, 1, 2)) == list(batches.shuffled(made, 100, 1, 2))
+    assert batches.by_length(found, 100) == batches.by_length(made, 100)
+
+
+def test_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out an example that a large corpus leaves out or draws twice in an epoch."""
+    many = [Example([4] * (1 + i % 7), [5], line=i) for i in range(1_000)]
+    monkeypatch.setattr(batches, "SHARD", 300)
+    runs = list(batches.shuffled(many, 40, 1, 0))
+    assert sorted(i for run in runs for i in run) == list(range(1_000))
+    assert runs == list(batches.shuffled(many, 40, 1, 0))
+    assert runs != list(batches.shuffled(many, 40, 1, 1))
+    first = {i for run in runs[: len(runs) // 4] for i in run}
+    assert max(first) > 900  # shuffled over all, not within a shard
+    assert min(first) < 100
+
+
+# The folder
+
+
+def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out work that is done again, and what was prepared in another way or of another text."""
+    first = prepared(corpus_of())
+    monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
+    again = prepared(corpus_of())
+    assert list(again.train) == list(first.train)
+    assert (again.data, again.test_texts) == (first.data, first.test_texts)
+    for corpus, how in (
+        (corpus_of("new"), How("bytes")),
+        (corpus_of(), How("bytes", is_lowercase=True)),
+        (corpus_of()._replace(src_lang="nl"), How("bytes")),
+    ):
+        with pytest.raises(pytest.fail.Exception):
+            prepared(corpus, how)
+
+
+@pytest.mark.parametrize("name", ["train.ids", "train.ends.npy", "tokenizer.json", "made.json"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+def test_damage(name: str, damage: str) -> None:
+    """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
+    known = list(prepared(corpus_of()).train)
+    (path,) = prepare.cache().glob(f"*/{name}")
+    raw = path.read_bytes()
+    middle = len(raw) // 2
+    if damage == "gone":
+        path.unlink()
+    else:
+        end = b"" if damage == "cut" else bytes([raw[middle] ^ 1]) + raw[middle + 1 :]
+        path.write_bytes(raw[:middle] + end)
+    assert list(prepared(corpus_of()).train) == known
+    assert path.read_bytes() == raw
+
+
+def hold(path: str, ready, go) -> None:
+    """Prepare in another process, slowly."""
+    os.environ["SEQMODELS_CACHE"] = path
+
+    def slow(*args) -> dict:
+        ready.set()
+        go.wait(60)
+        return build(*args)
+
+    build, prepare.build = prepare.build, slow
+    prepared(corpus_of())
+
+
+def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out two processes that write the same files; the second waits, and says so."""
+    context = multiprocessing.get_context("fork")
+    ready, go = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(str(prepare.cache()), ready, go))
+    other.start()
+    assert ready.wait(60)
+    said = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        go.set()
+
+    monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
+    ready_made = prepare.prepare(corpus_of(), How("bytes"), say)
+    other.join()
+    assert len(ready_made.train) == 7
+    assert [line.partition(" is")[0] for line in said] == ["another process"]
+
+
+def test_leftovers_of_a_killed_process() -> None:
+    """Keep out a disk that fills up with what killed processes had begun."""
+    prepared(corpus_of())
+    (folder,) = (path.parent for path in prepare.cache().glob("*/made.json"))
+    left = folder.with_name(f"{folder.name}.part-abc")
+    left.mkdir()
+    (left / "train.ids").write_bytes(b"x")
+    (folder / "made.json").unlink()
+    prepared(corpus_of())
+    assert not left.exists()
+
+
+def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep out a traceback where the folder cannot be made or written to."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(
+        files.WriteError, match=r"could not be written: Not a directory; SEQMODELS_"
+    ):
+        prepared(corpus_of())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(Writer, "add", full)
+    with pytest.raises(
+        files.WriteError, match=r"could not be written: No space left on device; SE"
+    ):
+        prepared(corpus_of())
+    assert list(prepare.cache().glob("*.part-*")) == []
+
+
+# Real files
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
+def test_multi30k() -> None:
+    """Keep out a corpus that is not the one whose scores are published, or not whole."""
+    names = {"valid": "val", "test": "test_2016_flickr"}
+    corpus = read_parallel([DATA / "multi30k"], ("de", "en"), names=names)
+    cleaner = Cleaner(corpus, How("bytes", is_lowercase=True))
+    sizes = {split: sum(1 for _ in cleaner.pairs(split)) for split in ("train", "valid", "test")}
+    assert sizes == {"train": 29_000, "valid": 1_014, "test": 1_000}
+    assert json.dumps(cleaner.counts) != "{}"
