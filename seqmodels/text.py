@@ -266,11 +266,3 @@ def _byte_values() -> dict[str, int]:
 def _visible(piece: bytes) -> str:
     """Return `piece` with spaces as ▁, and with escapes where it has no glyph of its own."""
     return printable(piece.decode(errors="backslashreplace").replace(" ", "▁"))
-
-
-KINDS = ("bpe", "words", "bytes")
-
-
-def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Stand in."""
-    return BPE.train(lines, vocab_size)
