@@ -335,18 +335,18 @@ def size(example: Example) -> int:
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_an_epoch_holds_every_example_once(mixed: list[Example], epoch: int) -> None:
     """Keeps out a last batch that is dropped, and an example that is drawn twice."""
-    for drawn in (batches.shuffled(mixed, 1500, 1, epoch), batches.by_length(mixed, 1500)):
+    for drawn in (list(batches.shuffled(mixed, 1500, 1, epoch)), batches.by_length(mixed, 1500)):
         assert sorted(i for run in drawn for i in run) == list(range(len(mixed)))
         assert all(drawn)
 
 
 def test_order_is_a_function_of_seed_and_epoch(mixed: list[Example]) -> None:
     """Keeps out an order that depends on what was drawn before, here or elsewhere."""
-    third = batches.shuffled(mixed, 1500, 7, 3)
+    third = list(batches.shuffled(mixed, 1500, 7, 3))
     random.seed(5)
     torch.manual_seed(5)
-    earlier = [batches.shuffled(mixed, 1500, 7, epoch) for epoch in range(3)]
-    assert batches.shuffled(mixed, 1500, 7, 3) == third
+    earlier = [list(batches.shuffled(mixed, 1500, 7, epoch)) for epoch in range(3)]
+    assert list(batches.shuffled(mixed, 1500, 7, 3)) == third
     stream = itertools.islice(batches.stream(mixed, 1500, 7), sum(map(len, earlier)), None)
     for run, batch in zip(third[:20], stream, strict=False):
         assert_close(batch, collate([mixed[i] for i in run]))
@@ -354,7 +354,7 @@ def test_order_is_a_function_of_seed_and_epoch(mixed: list[Example]) -> None:
 
 def test_no_two_epochs_are_alike(mixed: list[Example]) -> None:
     """Keeps out a seed or an epoch that is not used, and batches that only change places."""
-    drawn = [batches.shuffled(mixed, 1500, *key) for key in ((1, 0), (1, 1), (2, 0))]
+    drawn = [list(batches.shuffled(mixed, 1500, *key)) for key in ((1, 0), (1, 1), (2, 0))]
     members = [{frozenset(run) for run in runs} for runs in drawn]
     for one, other in itertools.combinations(members, 2):
         assert len(one & other) < 0.05 * len(one)
@@ -363,7 +363,7 @@ def test_no_two_epochs_are_alike(mixed: list[Example]) -> None:
 def test_the_order_is_pinned() -> None:
     """Keeps out a change of order that nobody meant: stored records could not be made again."""
     examples = [Example([4] * n, [5] * n) for n in (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)]
-    assert batches.shuffled(examples, 12, 1, 0) == [[7], [3, 1, 6, 9], [5], [0, 2], [8, 4]]
+    assert list(batches.shuffled(examples, 12, 1, 0)) == [[7], [3, 1, 6, 9], [5], [0, 2], [8, 4]]
     assert batches.by_length(examples, 12) == [[1, 3, 6, 0], [9, 2], [4, 8], [7], [5]]
 
 
@@ -371,7 +371,7 @@ def test_batches_keep_to_their_budget(mixed: list[Example]) -> None:
     """Keeps out a batch that is larger than memory allows, unless one example alone is."""
     longest = Example([4] * 2000, [EOS])
     for drawn in (
-        batches.shuffled([*mixed, longest], 1500, 1, 0),
+        list(batches.shuffled([*mixed, longest], 1500, 1, 0)),
         batches.by_length([*mixed, longest], 1500),
     ):
         sizes = [len(run) * max(size([*mixed, longest][i]) for i in run) for run in drawn]
@@ -381,7 +381,7 @@ def test_batches_keep_to_their_budget(mixed: list[Example]) -> None:
 
 def test_batches_are_filled(mixed: list[Example]) -> None:
     """Keeps out padding that is paid for: at most 10 % pads, batches at least 3/4 full."""
-    runs = batches.shuffled(mixed, 1500, 1, 0)
+    runs = list(batches.shuffled(mixed, 1500, 1, 0))
     n_pads = n_all = 0
     for run in runs:
         batch = collate([mixed[i] for i in run])

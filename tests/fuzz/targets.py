@@ -18,6 +18,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import tiktoken
 import torch
 from matplotlib.figure import Figure
 
@@ -33,6 +34,7 @@ from seqmodels import (
     record,
     text,
 )
+from seqmodels.interface import UNK
 from seqmodels.models import build
 from tasks import next_token, recall, translation
 
@@ -49,7 +51,7 @@ LINES = ["ka lo mi so. ka lo!", "mi so ka", "Où est-ce ?", "12 345"] * 2
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2, 7, 20_000, 2**24, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf,
     "", "a", "../up", "/etc/passwd", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {},
-    {"a": 1}, "words", "bytes", "bpe", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
+    {"a": 1}, *text.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
 ]  # fmt: skip
 """What stands in an edited place."""
 MOST_EDITS = 3
@@ -134,28 +136,51 @@ def parallel_files(folder: Path) -> Target:
         names = [f"{split}.{code}" for split in corpus.SPLITS for code in ("xx", "yy")]
         for name, part in zip(names, parts, strict=True):
             (folder / name).write_bytes(part)
-        if not is_taken(lambda: corpus.read_parallel(folder), folder):
+        if not is_taken(lambda: [*corpus.read_parallel([folder]).pairs(*corpus.SPLITS)], folder):
             return False
-        read = corpus.read_parallel(folder, "yy")
-        for split, pairs in read.splits.items():
+        read = corpus.read_parallel([folder], ("yy", "xx"))
+        for split in corpus.SPLITS:
             lines = corpus.read_lines(folder / f"{split}.yy")
-            assert len(pairs) + read.n_dropped[split] == len(lines)
-            assert all(lines[pair.line - 1] == pair.src and pair.src.strip() for pair in pairs)
+            assert [pair.src for _, pair in read.pairs(split)] == lines
         return True
 
     return Target([b"a\nb===c\nd===e===f===g===h", b"a\n\nb===\nc\nd===e===f===g===h"], run)
 
 
+def table_file(folder: Path) -> Target:
+    """Read a table of pairs, whose kind the first byte says."""
+
+    def run(data: bytes) -> bool:
+        path = folder / f"x{corpus.ROWS[data[0] % len(corpus.ROWS) if data else 0]}"
+        path.write_bytes(data[1:])
+
+        def read() -> list[tuple[str, corpus.Pair]]:
+            opened = corpus.read_parallel([path], ("de", "en"))
+            return [*opened.pairs(*corpus.SPLITS)]
+
+        if not is_taken(read, folder):
+            return False
+        n_lines = len(corpus.read_lines(path))
+        assert all(1 <= pair.line <= n_lines for _, pair in read())
+        return True
+
+    rows = ["de\ten\nka\tlo\n", 'de,en\n"ka ""lo""",mi\n', '{"de": "ka", "en": null}\n']
+    nested = '{"translation": {"de": "ka", "en": "lo"}}\n'
+    return Target([bytes([i]) + row.encode() for i, row in enumerate([*rows, "", "", nested])], run)
+
+
 def tokenizer_file(folder: Path) -> Target:
-    """Load a tokenizer; whatever it is, it can encode, and what is no word comes back."""
+    """Load a tokenizer; whatever it is, it can encode, and what is known comes back."""
     path = folder / "tokenizer.json"
     valid = []
-    for tokenizer in (text.Words.train(LINES), text.BPE.train(LINES, 270), text.Bytes()):
-        tokenizer.save(path)
+    for kind in text.KINDS:
+        text.make(kind, LINES, 270).save(path)
         valid.append(path.read_bytes())
 
     def run(data: bytes) -> bool:
-        path.write_bytes(written(valid[data[1] % 2 if data[1:] else 0], data[:1] + data[2:]))
+        path.write_bytes(
+            written(valid[data[1] % len(valid) if data[1:] else 0], data[:1] + data[2:])
+        )
         if not is_taken(lambda: text.load(path), folder):
             return False
         tokenizer = text.load(path)
@@ -163,10 +188,12 @@ def tokenizer_file(folder: Path) -> Target:
         for line in (*LINES, " \n\x1b\u2028漢", ""):
             ids = tokenizer.encode(line)
             assert all(0 <= i < tokenizer.vocab_size for i in ids)
-            assert isinstance(tokenizer, text.Words) or tokenizer.decode(ids) == line
+            is_known = UNK not in ids and not isinstance(tokenizer, text.Words)
+            assert tokenizer.decode(ids) == line or not is_known
         return True
 
-    return Target([EDIT + b"\0", EDIT + b"\1", *(RAW + b"\0" + content for content in valid)], run)
+    edits = [EDIT + bytes([i]) for i in range(len(valid))]
+    return Target([*edits, *(RAW + b"\0" + content for content in valid)], run)
 
 
 # ------------------------------------------------------------------------------------ Loaders
@@ -281,8 +308,15 @@ TOY: dict[Any, dict[str, int]] = {
 }  # fmt: skip
 
 
+def unpublished(name: str) -> tiktoken.Encoding:
+    """Return an encoding of bytes alone, whatever its name."""
+    ranks = {bytes([value]): value for value in range(256)}
+    return tiktoken.Encoding(name, pat_str=".|\n", mergeable_ranks=ranks, special_tokens={})
+
+
 def stubbed(patch: Callable[..., Any]) -> None:
-    """Leave out what takes long, all of it below the handling of arguments and of files."""
+    """Leave out the network, and what takes long, below the handling of arguments and of files."""
+    patch(tiktoken, "get_encoding", unpublished)
     for task, toy in TOY.items():
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
     patch(compare, "run_all", lambda todo, n, lock: [])
@@ -365,6 +399,6 @@ def remove(path: Path) -> None:
 
 
 TARGETS: dict[str, Callable[[Path], Target]] = {
-    "text": text_file, "parallel": parallel_files, "tokenizer": tokenizer_file,
+    "text": text_file, "parallel": parallel_files, "table": table_file, "tokenizer": tokenizer_file,
     "record": record_file, "ledger": ledger_file, "run": run_folder, "command": command_line,
 }  # fmt: skip

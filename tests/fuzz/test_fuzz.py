@@ -35,9 +35,8 @@ def name(request: pytest.FixtureRequest) -> str:
 def target(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     """Prepare a target in a folder of its own."""
     monkeypatch.setattr(sys, "argv", [])
-    made = TARGETS[name](tmp_path)
     stubbed(monkeypatch.setattr)
-    return made
+    return TARGETS[name](tmp_path)
 
 
 def test_valid_inputs_are_taken(target: Target) -> None:
