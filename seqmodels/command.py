@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.files import WriteError
@@ -63,6 +64,20 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line that no terminal takes for a command."""
     return printable(" ".join(text.split()))
+
+
+def out_folder(out: Path) -> Path:
+    """Return the folder that --out names, which is there then.
+
+    Raises ValueError if a file is in its place, or if it cannot be made.
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; name a folder")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
+    return out
 
 
 CLEAR = "\r\x1b[K"

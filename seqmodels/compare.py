@@ -26,6 +26,7 @@ from seqmodels.command import (
     Parser,
     handled,
     not_negative,
+    out_folder,
     positive,
     positive_float,
     stop,
@@ -204,29 +205,14 @@ def begun_in(out: Path, wanted: Sequence[Path]) -> dict[Path, dict[str, Any]]:
     return begun | records
 
 
-def choose_folder(task: Task, args: argparse.Namespace) -> Path:
-    """Return the folder of records and figures, which is there then.
-
-    Raises ValueError if a file is in its place, or if it cannot be made.
-    """
-    data = f"-{args.data.resolve().stem}" if args.data else ""
-    out: Path = args.out or Path("runs") / f"{task.name}{data}-{args.size}"
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file; name a folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
-    return out
-
-
 def compare(task: Task, args: argparse.Namespace) -> None:
     """Train every (seed, model) that has no record yet; then draw and print all that have one.
 
     A run that was stopped goes on from its newest checkpoint.
     """
     device = device_of(args.device)
-    out = choose_folder(task, args)
+    data = f"-{args.data.resolve().stem}" if args.data else ""
+    out = out_folder(args.out or Path("runs") / f"{task.name}{data}-{args.size}")
     lock = Lock(out)
     try:
         files.sweep(out)
