@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -54,6 +55,14 @@ def positive_float(text: str) -> float:
     if not 0 < x < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return x
+
+
+def rising(text: str) -> list[int]:
+    """Parse whole numbers between commas, each above the one before."""
+    numbers = [positive(number) for number in text.split(",")]
+    if any(second <= first for first, second in pairwise(numbers)):
+        raise argparse.ArgumentTypeError(f"{text} does not rise from each number to the next")
+    return numbers
 
 
 def printable(text: str) -> str:

@@ -205,7 +205,10 @@ def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
     assert not {name for name in ("'torch'", "'numpy'", "'matplotlib'") if name in modules}
 
 
-@pytest.mark.parametrize("command", ["models", "doctor", "plot", "translate", "generate"])
+COMMANDS = ["models", "doctor", "plot", "score", "translate", "generate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(command: str, call: Call) -> None:
     """Keeps out a help that fails: a lone % in a line of help is enough."""
     code, out, err = call(cli, command, "--help")

@@ -199,7 +199,7 @@ def test_the_harness_knows_no_model(name: str) -> None:
     assert not {n for n in below if n == "seqmodels" or n.startswith("seqmodels.models")}
 
 
-NO_TORCH = ["plot", "scores"]
+NO_TORCH = ["plot", "scores", "score"]
 
 
 @pytest.mark.parametrize("name", NO_TORCH)
