@@ -1,4 +1,4 @@
-"""The command `seqmodels`: the models, figures from records, one text through a trained run."""
+"""The command `seqmodels`: the models, figures, scores, one text through a trained run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from seqmodels.command import Parser, guard, not_negative, positive, positive_float
+from seqmodels.command import (
+    Parser,
+    guard,
+    not_negative,
+    out_folder,
+    positive,
+    positive_float,
+    rising,
+)
 
 LONGEST_TEXT = 2_000
 """Tokens of a text that is given to a run, at most: most models have no limit of their own."""
@@ -41,6 +49,18 @@ def plot(args: argparse.Namespace) -> None:
     from seqmodels.plot import plot_results
 
     print("\n".join(str(file) for file in plot_results(args.folder)))
+
+
+def score(args: argparse.Namespace) -> None:
+    """Print the scores of translations from elsewhere; with --out, write and draw them, too."""
+    from seqmodels import score as scoring
+
+    texts = scoring.read(args.src, args.ref, args.hyps)
+    out = out_folder(args.out) if args.out else None
+    result = scoring.score(texts, args.tokenize, args.lowercase, args.bins)
+    print(scoring.table(result))
+    if out:
+        print("", *scoring.write(result, out), sep="\n")
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -171,6 +191,18 @@ def build_parser() -> Parser:
     c = commands.add_parser("plot", help="draw figures and tables from records alone")
     c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
     c.set_defaults(run_command=plot)
+    c = commands.add_parser("score", help="score translations from elsewhere, by source length")
+    c.add_argument("--ref", type=Path, required=True, metavar="FILE", help="reference")
+    c.add_argument("--src", type=Path, required=True, metavar="FILE", help="source")
+    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
+                   help="a system's output; others are compared with the first; all files: UTF-8, "
+                        "a sentence per line")  # fmt: skip
+    c.add_argument("--tokenize", default="13a", metavar="NAME", help="sacreBLEU's; default: 13a")
+    c.add_argument("--lowercase", action="store_true", help="score without regard to case")
+    c.add_argument("--bins", type=rising, default="10,20,30,40,50,60,80", metavar="N,N,…",
+                   help="longest source of each bin, in words; default: %(default)s")  # fmt: skip
+    c.add_argument("--out", type=Path, metavar="DIR", help="write score.json and the figure, too")
+    c.set_defaults(run_command=score)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     c.add_argument("text")

@@ -14,6 +14,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.files import WriteError
@@ -55,6 +57,14 @@ def positive_float(text: str) -> float:
     return x
 
 
+def rising(text: str) -> list[int]:
+    """Parse whole numbers between commas, each above the one before."""
+    numbers = [positive(number) for number in text.split(",")]
+    if any(second <= first for first, second in pairwise(numbers)):
+        raise argparse.ArgumentTypeError(f"{text} does not rise from each number to the next")
+    return numbers
+
+
 def printable(text: str) -> str:
     """Return the text with escapes for what has no glyph: control characters, stray surrogates."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
@@ -63,6 +73,20 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line that no terminal takes for a command."""
     return printable(" ".join(text.split()))
+
+
+def out_folder(out: Path) -> Path:
+    """Return the folder that --out names, which is there then.
+
+    Raises ValueError if a file is in its place, or if it cannot be made.
+    """
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file; name a folder")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
+    return out
 
 
 CLEAR = "\r\x1b[K"

@@ -27,6 +27,7 @@ from seqmodels.command import (
     Parser,
     handled,
     not_negative,
+    out_folder,
     positive,
     positive_float,
     stop,
@@ -204,22 +205,11 @@ def begun_in(out: Path, wanted: Sequence[Path]) -> dict[Path, dict[str, Any]]:
     return begun | records
 
 
-def choose_folder(task: Task, args: argparse.Namespace) -> Path:
-    """Return the folder of records and figures, which is there then.
-
-    Raises ValueError if a file is in its place, or if it cannot be made.
-    """
-    data = getattr(args, "data", None) or []
-    named = [Path(what).resolve().stem if Path(what).exists() else what for what in data[:1]]
-    name = re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
-    out: Path = args.out or Path("runs") / name
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file; name a folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
-    return out
+def folder_name(task: Task, args: argparse.Namespace) -> str:
+    """Return the name of the folder, after task, data and size."""
+    data = (getattr(args, "data", None) or [])[:1]
+    named = [Path(what).resolve().stem if Path(what).exists() else what for what in data]
+    return re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
 
 
 def compare(task: Task, args: argparse.Namespace) -> None:
@@ -228,7 +218,7 @@ def compare(task: Task, args: argparse.Namespace) -> None:
     A run that was stopped goes on from its newest checkpoint.
     """
     device = device_of(args.device)
-    out = choose_folder(task, args)
+    out = out_folder(args.out or Path("runs") / folder_name(task, args))
     lock = Lock(out)
     try:
         files.sweep(out)

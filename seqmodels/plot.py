@@ -47,6 +47,9 @@ class Look(NamedTuple):
     marker: str
 
 
+Line = tuple[Look, Sequence[Record]]
+"""How the records of one model, or of one system, are drawn."""
+
 LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid = attends
     "rnn_encdec": Look("RNN enc–dec (Cho 2014)", "#C98200", (0, (4, 1.6)), "s"),
     "bahdanau": Look("Attention (Bahdanau 2014)", "#1B75BC", "-", "o"),
@@ -56,6 +59,9 @@ LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid =
 }
 FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
+MARKERS = "soD^vPX*"
+MOST_DRAWN = len(MARKERS)
+"""Systems from elsewhere, as many as there are colours."""
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
 """Inches; at 800 pixels a point is 1.17 pixels."""
@@ -170,8 +176,15 @@ def _subtitle(records: Sequence[Record]) -> str:
     return " · ".join(parts)
 
 
-def _bin(part: dict[str, Any]) -> str:
+def bin_name(part: dict[str, Any]) -> str:
+    """Write the ends of a bin."""
     return _span((part["low"], part["high"]), "{:,}".format)
+
+
+def _brief(label: str) -> str:
+    """Cut a label to what fits beside the end of a line: its year goes, then its middle."""
+    label = label.split(" (")[0]
+    return label if len(label) <= 12 else f"{label[:5]}…{label[-5:]}"
 
 
 def _noun(records: Sequence[Record]) -> str:
@@ -193,22 +206,36 @@ def _canvas(body: float, title: str, subtitle: str, caption: str) -> tuple[Figur
     return figure, below / height, 1 - above / height
 
 
+def _key(records: Sequence[Record]) -> list[Look]:
+    """Return the models' looks, labelled with their parameters, too."""
+    groups = _by_model(records)
+    return [
+        look._replace(label=f"{look.label} · {_parameters(groups[model])}")
+        for model, look in _looks(groups).items()
+    ]
+
+
 def _panels(
-    records: Sequence[Record], title: str, caption: str, ratios: Sequence[float], foot: float
+    words: tuple[str, str, str], key: Sequence[Look], ratios: Sequence[float], foot: float
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure with a key (models, parameters) and two columns of axes, `foot` inches up."""
-    body = 0.85 + foot + 0.42 * sum(ratios)
-    figure, bottom, top = _canvas(body, title, _subtitle(records), caption)
-    groups, height = _by_model(records), figure.get_figheight()
+    """Return a figure with title, subtitle, caption, key and two columns of axes, `foot` inches up.
+
+    Long labels share fewer columns of the key.
+    """
+    longest = max(len(k.label) for k in key)
+    n_columns = 3 if longest <= 40 else 2 if longest <= 60 else 1
+    n_lines = math.ceil(len(key) / n_columns)
+    body = 0.85 + 0.2 * max(0, n_lines - 2) + foot + 0.42 * sum(ratios)
+    figure, bottom, top = _canvas(body, *words)
+    height = figure.get_figheight()
     handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
-        for model, k in _looks(groups).items()
-        for label in [f"{k.label} · {_parameters(groups[model])}"]
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
+        for k in key
     ]
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.06 / WIDTH, top)}
     look: dict[str, Any] = {"frameon": False, "handlelength": 3, "columnspacing": 1.6}
-    figure.legend(handles=handles, ncols=3, borderaxespad=0, fontsize=9.5, **place, **look)
-    top -= (0.5 + 0.2 * math.ceil(len(handles) / 3)) / height
+    figure.legend(handles=handles, ncols=n_columns, borderaxespad=0, fontsize=9.5, **place, **look)
+    top -= (0.5 + 0.2 * n_lines) / height
     edges = {"left": 0.5 / WIDTH, "right": 1 - 1.08 / WIDTH, "bottom": bottom + foot / height}
     space = {"height_ratios": ratios, "hspace": 0.07, "wspace": 0.42, "top": top}
     axes = figure.subplots(len(ratios), 2, sharex="col", squeeze=False, gridspec_kw=edges | space)
@@ -248,15 +275,57 @@ def _draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     is_many = len(records) > len(_by_model(records))
     means = "averaged over the seeds; line: mean of the seeds; whisker: lowest to highest seed"
     caption = f"Band: bootstrap 95 % interval over {noun}, {means if is_many else 'one seed'}. "
-    caption += f"Bars: number n of {noun}; hollow: fewer than {THIN} {noun}. "
-    caption += "Dashed: source in one vector; solid: attends to every word."
+    caption += f"{_bars(noun)} Dashed: source in one vector; solid: attends to every word."
     title = f"{name.capitalize()}: {NAMES.get(headline, headline)} against {test['axis']}"
-    figure, axes = _panels(records, title, caption, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
-    for column, metric in enumerate((headline, "token_accuracy" if headline in LOSSES else "nats")):
+    groups, words = _by_model(records), (title, _subtitle(records), caption)
+    lines = [(look, groups[model]) for model, look in _looks(groups).items()]
+    second = "token_accuracy" if headline in LOSSES else "nats"
+    return _draw_bins(words, _key(records), lines, test, (headline, second))
+
+
+def _bars(noun: str) -> str:
+    return f"Bars: number n of {noun}; hollow: fewer than {THIN} {noun}."
+
+
+def _draw_bins(
+    words: tuple[str, str, str],
+    key: Sequence[Look],
+    lines: Sequence[Line],
+    test: dict[str, Any],
+    metrics: tuple[str, str],
+) -> Figure:
+    """Draw two metrics against the bins of a test set, and the counts below."""
+    figure, axes = _panels(words, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
+    for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
-        _draw_metric(axes[0, column], records, test, metric)
+        _draw_metric(axes[0, column], lines, test, metric)
         _draw_counts(axes[1, column], test)
     return figure
+
+
+def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
+    """Draw BLEU and chrF by source length of systems from elsewhere: {name, overall, bins} each.
+
+    Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
+    """
+    colours = [*(look.colour for look in LOOKS.values()), *FURTHER]
+    fixed = {"name": "length", "axis": "source length (words)", "trained_to": None}
+    lines: list[Line] = []
+    key = []
+    for system, colour, marker in zip(systems, colours, MARKERS, strict=False):
+        look = Look(system["name"], colour, "-", marker)
+        bleu = system["overall"]["bleu"]["value"]
+        test = {"overall": system["overall"], "bins": system["bins"], **fixed}
+        lines.append((look, [{"tests": [test]}]))
+        key.append(look._replace(label=f"{look.label} · {bleu:.1f}"))
+    caption = f"Band: bootstrap 95 % interval over sentences. {_bars('sentences')} "
+    caption += "Key: overall BLEU."
+    if len(systems) > len(lines):
+        caption += f" The first {len(lines)} of {len(systems)} systems."
+    words = "BLEU and chrF against source length", subtitle, caption
+    with style.context(["default", RC], after_reset=True):
+        figure = _draw_bins(words, key, lines, test, ("bleu", "chrf"))
+        return [save(figure, out / f"score-length.{kind}") for kind in ("svg", "png")]
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
@@ -271,14 +340,14 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
             ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
 
 
-def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metric: str) -> None:
+def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
     """Draw one metric against the bins: a line, a band and the seeds' whiskers per model."""
-    groups, ends = _by_model(records), []
+    ends = []
     thin = np.array([b["n"] < THIN for b in test["bins"]])
-    for i, (model, look) in enumerate(_looks(groups).items()):
-        seeds = _scores(groups[model], test["name"], metric)[:, 1:]
+    for i, (look, group) in enumerate(lines):
+        seeds = _scores(group, test["name"], metric)[:, 1:]
         mean, low, high = seeds.mean(axis=0).T
-        x = np.arange(len(mean)) + 0.06 * (i - (len(groups) - 1) / 2)
+        x = np.arange(len(mean)) + 0.06 * (i - (len(lines) - 1) / 2)
         draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
         ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
         ax.plot(x, mean, ls=look.dashes, lw=1.9, **draw)
@@ -286,27 +355,34 @@ def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metr
         for where, fill in ((~thin, look.colour), (thin, "white")):
             ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
         last = np.flatnonzero(np.isfinite(mean))[-1:]
-        ends += [(x[k], mean[k], look.label.split(" (")[0], look.colour) for k in last]
-    is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
-    forced = "teacher-forced" if is_forced else "free-running"
-    ax.set_title(f"{NAMES.get(metric, metric)}, {forced}", loc="left", size=10.5, pad=19)
+        ends += [(x[k], mean[k], _brief(look.label), look.colour) for k in last]
+    ax.set_title(NAMES.get(metric, metric) + _how(test, metric), loc="left", size=10.5, pad=19)
     better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
-    is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < 50  # no text has a BLEU of 100
+    full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
+    is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
     ax.set_ylim(0, 100 if metric in METRICS and not is_low else None)
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     _label_ends(ax, ends)
 
 
+def _how(test: dict[str, Any], metric: str) -> str:
+    """Tell whether a model was given the true words; systems from elsewhere never are."""
+    if "nats" not in test["overall"]:
+        return ""
+    is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
+    return ", teacher-forced" if is_forced else ", free-running"
+
+
 def _is_crowded(test: dict[str, Any]) -> bool:
     """Tell whether the names of the bins must be turned to fit below a panel."""
-    return sum(len(_bin(b)) + 1 for b in test["bins"]) > 50
+    return sum(len(bin_name(b)) + 1 for b in test["bins"]) > 50
 
 
 def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     """Draw the number of examples of each bin, and the names of the bins."""
-    counts, names = [b["n"] for b in test["bins"]], [_bin(b) for b in test["bins"]]
+    counts, names = [b["n"] for b in test["bins"]], [bin_name(b) for b in test["bins"]]
     fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
     strip.bar_label(bars, [short(n) for n in counts], size=8, color=GREY, padding=1)
@@ -323,7 +399,8 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
 def _draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens and against time, one line per seed."""
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    figure, axes = _panels(records, "Learning curves", caption, (6,), 0.45)
+    words = "Learning curves", _subtitle(records), caption
+    figure, axes = _panels(words, _key(records), (6,), 0.45)
     looks, records = _looks(_by_model(records)), [r for r in records if r["curve"]]
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
@@ -334,7 +411,7 @@ def _draw_curves(records: Sequence[Record]) -> Figure:
             x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
             ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
             ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
-            ends[r["model"]] = x[-1], y[-1], look.label.split(" (")[0], look.colour
+            ends[r["model"]] = x[-1], y[-1], _brief(look.label), look.colour
         ax.set_title("nats per token, teacher-forced", loc="left", size=10.5)
         ax.set_xlim(0)
         ax.set_xlabel(label)
@@ -451,7 +528,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
 
 
-def _cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
+def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     """Write mean, half the range of the seeds and interval of (seeds, 3)."""
     digits = 3 if metric in LOSSES else 1
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
@@ -466,15 +543,15 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     at = {0: "shortest"} | dict.fromkeys(trained[-1:], "longest trained")
     at |= {len(bins) - 1: "longest"}
     losses = [m for m in LOSSES if m != headline]
-    heads = [NAMES.get(headline, headline), *(f"{_bin(bins[i])}, {at[i]}" for i in at)]
+    heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
     heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]
     rows = [["model", "seeds", "parameters", *heads]]
     for model, group in _by_model(records).items():
         if (scores := _scores(group, name, headline)).size:
             row = [_looks([model])[model].label, str(len(scores)), _parameters(group)]
-            row += [_cell(scores[:, 0], headline)]
-            row += [_cell(scores[:, i + 1], headline, bins[i]["n"]) for i in at]
-            row += [_cell(_scores(group, name, m)[:, 0], m) for m in losses]
+            row += [cell(scores[:, 0], headline)]
+            row += [cell(scores[:, i + 1], headline, bins[i]["n"]) for i in at]
+            row += [cell(_scores(group, name, m)[:, 0], m) for m in losses]
             speed = np.mean([r["speed"]["train_tokens_per_s"] for r in group])
             rows.append([*row, f"{speed:,.0f}", f"{np.mean([r['train_s'] for r in group]):,.0f}"])
     return rows
@@ -500,10 +577,10 @@ def by_length_table(records: Sequence[Record]) -> str:
     parts = []
     for name, test in _tests(records).items():
         headline, bins = test["headline"], test["bins"]
-        rows = [[test["axis"], *map(_bin, bins)]]
+        rows = [[test["axis"], *map(bin_name, bins)]]
         for model, group in _by_model(records).items():
             if (scores := _scores(group, name, headline)).size:
-                cells = [_cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
+                cells = [cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
                 rows.append([_looks([model])[model].label, *cells])
         rows.append(["n", *(f"{b['n']:,}" for b in bins)])
         parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]

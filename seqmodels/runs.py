@@ -16,19 +16,11 @@ from seqmodels.batches import Example, collate
 from seqmodels.checkpoint import Checkpoints
 from seqmodels.command import CLEAR, whole
 from seqmodels.decode import align
-from seqmodels.evaluate import (
-    Row,
-    by_bin,
-    compare_tokens,
-    free_running,
-    scores,
-    signatures,
-    state_bytes,
-    teacher_forced,
-)
+from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.interface import EOS, SequenceModel
 from seqmodels.learner import Learner, Progress, TrainConfig
 from seqmodels.models import build
+from seqmodels.scores import Row, by_bin, scores, signatures
 from seqmodels.text import Tokenizer
 from seqmodels.train import BAR, train
 

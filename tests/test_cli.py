@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from seqmodels import MODELS, cli, command, compare, evaluate, plot, record
+from seqmodels import MODELS, cli, command, compare, plot, record, scores
 from seqmodels.runs import Run
 from tasks import next_token, recall, translation
 
@@ -33,7 +33,7 @@ Call = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
-    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
 
     def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
@@ -62,7 +62,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
     toy = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
+        patch.setattr(scores, "N_BOOTSTRAP", 20)
         patch.setitem(translation.SIZES, "smoke", toy)
         patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
@@ -205,7 +205,10 @@ def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
     assert not {name for name in ("'torch'", "'numpy'", "'matplotlib'") if name in modules}
 
 
-@pytest.mark.parametrize("command", ["models", "doctor", "plot", "translate", "generate"])
+COMMANDS = ["models", "doctor", "plot", "score", "translate", "generate"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(command: str, call: Call) -> None:
     """Keeps out a help that fails: a lone % in a line of help is enough."""
     code, out, err = call(cli, command, "--help")

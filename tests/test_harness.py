@@ -38,6 +38,7 @@ from seqmodels import (
     evaluate,
     record,
     runs,
+    scores,
     text,
     train,
 )
@@ -607,9 +608,9 @@ def test_places_are_compared(
 def test_a_ratio_is_one_of_sums() -> None:
     """Keeps out a mean of ratios: (1 + 9) / (1 + 3) = 2.5, and the draws hold 1/1 … 9/3."""
     rows = [{"nats": 1.0, "n_tokens": 1}, {"nats": 9.0, "n_tokens": 3}]
-    found = evaluate.ratio(rows, "nats", lambda row: row["n_tokens"], 1.0)
+    found = scores.ratio(rows, "nats", lambda row: row["n_tokens"], 1.0)
     assert found == {"value": 2.5, "low": 1.0, "high": 3.0}
-    assert evaluate.ratio(rows, "nats", lambda row: row["n_tokens"], 2.0)["value"] == 5.0
+    assert scores.ratio(rows, "nats", lambda row: row["n_tokens"], 2.0)["value"] == 5.0
 
 
 def test_intervals_cover() -> None:
@@ -618,7 +619,7 @@ def test_intervals_cover() -> None:
     covered, widths = 0, []
     for _ in range(n_trials):
         rows = [{"nats": x} for x in rng.normal(3.0, 1.0, n)]
-        found = evaluate.ratio(rows, "nats", lambda row: 1.0, 1.0)
+        found = scores.ratio(rows, "nats", lambda row: 1.0, 1.0)
         covered += found["low"] <= 3.0 <= found["high"]
         widths.append(found["high"] - found["low"])
     assert 0.85 <= covered / n_trials <= 1.0
@@ -649,7 +650,7 @@ def test_scores_are_sacrebleus(score: str) -> None:
     rows = scored_rows()
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
-    found = evaluate.scores(rows)[score]
+    found = scores.scores(rows)[score]
     assert found["value"] == pytest.approx(theirs, rel=1e-12)
     assert found["low"] < theirs < found["high"]
 
@@ -657,9 +658,9 @@ def test_scores_are_sacrebleus(score: str) -> None:
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws of the bootstrap score nothing at all."""
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows(4))]
-    found = evaluate.scores(rows)["chrf"]
+    found = scores.scores(rows)["chrf"]
     assert found["low"] == 0.0 < found["value"] < found["high"]
-    nothing = evaluate.scores([row | {"hyp": ""} for row in rows])
+    nothing = scores.scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score] == {"value": 0.0, "low": 0.0, "high": 0.0}
 
@@ -667,7 +668,7 @@ def test_nonsense_has_a_score() -> None:
 def test_bits_per_byte() -> None:
     """Keeps out nats for bits and tokens for bytes: 8 ln 2 nats over 4 bytes are 2 bits each."""
     row = {"nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_right": 1, "exact": False}
-    found = evaluate.scores([row, row])
+    found = scores.scores([row, row])
     assert found["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
     assert found["nats"]["value"] == pytest.approx(4 * math.log(2))
     assert found["token_accuracy"]["value"] == 50.0
@@ -678,23 +679,23 @@ def test_bins_hold_their_ends() -> None:
     """Keeps out a sentence between two bins or in both; empty bins are no bins of zero."""
     rows = scored_rows(30)
     bins = [(1, 3), (4, 5), (6, 8), (9, 99)]
-    table = evaluate.by_bin(rows, bins)
+    table = scores.by_bin(rows, bins)
     assert [(b["low"], b["high"], b["n"]) for b in table] == [(4, 5, 12), (6, 8, 18)]
     own = [row for row in rows if row["x"] in (4, 5)]
-    assert {k: table[0][k] for k in evaluate.scores(own)} == evaluate.scores(own)
+    assert {k: table[0][k] for k in scores.scores(own)} == scores.scores(own)
 
 
 def test_scores_can_be_written() -> None:
     """Keeps out numpy's numbers and nan, which are not JSON."""
-    table = evaluate.by_bin(scored_rows(), [(4, 5), (6, 9)])
+    table = scores.by_bin(scored_rows(), [(4, 5), (6, 9)])
     assert json.loads(json.dumps(table, allow_nan=False)) == table
-    scores = [cell for part in table for cell in part.values() if isinstance(cell, dict)]
-    assert {type(x) for cell in scores for x in cell.values()} == {float}
+    cells = [cell for part in table for cell in part.values() if isinstance(cell, dict)]
+    assert {type(x) for cell in cells for x in cell.values()} == {float}
 
 
 def test_signatures_name_the_version() -> None:
     """Keeps out a BLEU that cannot be compared: tokenizer and version are part of the number."""
-    found = evaluate.signatures()
+    found = scores.signatures()
     assert all(sacrebleu.__version__ in signature for signature in found.values())
     assert "tok:13a" in found["bleu"]
 
@@ -918,7 +919,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the toy comparison of all five models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
+        patch.setattr(scores, "N_BOOTSTRAP", 20)
         compare.compare(toy(), flags(out))
     return out
 
@@ -964,8 +965,8 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     rows = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
     assert len(rows) == 12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "N_BOOTSTRAP", 20)
-        assert evaluate.scores(rows) == test["overall"]  # the rows are enough to score again
+        patch.setattr(scores, "N_BOOTSTRAP", 20)
+        assert scores.scores(rows) == test["overall"]  # the rows are enough to score again
 
 
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
@@ -1019,7 +1020,7 @@ def test_what_is_recorded_is_not_trained_again(
 
 def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a comparison that starts anew after it was stopped."""
-    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
     before = named_files(copied)
     for path in copied.glob("gpt-seed1.json*"):
         path.unlink()

@@ -186,7 +186,10 @@ def test_models_import_nothing_of_each_other(path: Path) -> None:
     assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "jaxtyping", "seqmodels"}
 
 
-@pytest.mark.parametrize("name", ["interface", "batches", "decode", "train", "evaluate", "record"])
+HARNESS = ["interface", "batches", "decode", "train", "evaluate", "scores", "record"]
+
+
+@pytest.mark.parametrize("name", HARNESS)
 def test_the_harness_knows_no_model(name: str) -> None:
     """Keeps out a branch on a model's name in the loop, the search or the evaluation."""
     path = ROOT / "seqmodels" / f"{name}.py"
@@ -196,21 +199,21 @@ def test_the_harness_knows_no_model(name: str) -> None:
     assert not {n for n in below if n == "seqmodels" or n.startswith("seqmodels.models")}
 
 
-def test_figures_need_no_torch() -> None:
-    """Keeps out figures that can be drawn only where models can run."""
-    path = ROOT / "seqmodels" / "plot.py"
-    if not path.exists():
-        pytest.skip(f"no {at(path)} yet")
-    below = imported_below("seqmodels.plot")
+NO_TORCH = ["plot", "scores", "score"]
+
+
+@pytest.mark.parametrize("name", NO_TORCH)
+def test_figures_and_scores_need_no_torch(name: str) -> None:
+    """Keeps out figures, and scores of others' texts, only where models can run."""
+    below = imported_below(f"seqmodels.{name}")
     assert "torch" not in tops(below)
     assert not {n for n in below if n.startswith("seqmodels.models")}
 
 
-def test_figures_are_drawn_without_torch() -> None:
-    """Keeps out a package whose first line loads torch before `plot` can say that it needs none."""
-    if not (ROOT / "seqmodels" / "plot.py").exists():
-        pytest.skip("no seqmodels/plot.py yet")
-    program = "import sys; sys.modules['torch'] = None; import seqmodels.plot"
+@pytest.mark.parametrize("name", NO_TORCH)
+def test_figures_and_scores_are_made_without_torch(name: str) -> None:
+    """Keeps out a package whose first line loads torch before these can say that they need none."""
+    program = f"import sys; sys.modules['torch'] = None; import seqmodels.{name}"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -31,12 +31,12 @@ from seqmodels import (
     checkpoint,
     cli,
     compare,
-    evaluate,
     files,
     learner,
     lock,
     plot,
     record,
+    scores,
     text,
     train,
 )
@@ -558,7 +558,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 @pytest.fixture
 def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stop a toy comparison after two steps of its first model."""
-    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
     learn, steps = Learner.learn, itertools.count(1)
 
     def learn_two(self: Learner, *given: Any) -> None:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, evaluate, files, plot, record, text
+from seqmodels import BOS, EOS, MODELS, build, files, plot, record, scores, text
 from seqmodels.batches import Example, collate
 from seqmodels.corpus import SPLITS
 from seqmodels.runs import Task, count_parameters, model_sizes
@@ -30,7 +30,7 @@ Run = Callable[..., int]
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     toy = {"n_train": 60, "n_valid": 6}
-    monkeypatch.setattr(evaluate, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
     monkeypatch.setitem(recall.SIZES, "smoke", toy | {
         "per_length": 2, "trained_to": 8, "tested_to": 16,
     })  # fmt: skip

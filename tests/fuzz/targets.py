@@ -32,6 +32,7 @@ from seqmodels import (
     ledger,
     plot,
     record,
+    scores,
     text,
 )
 from seqmodels.interface import UNK
@@ -297,6 +298,8 @@ WORDS = [
     "--alignment", "a.svg", "a.doc", "--length", "--temperature", "--seed", "--help", "--", "",
     "runs/gpt-seed1", "runs", "runs/gpt-seed1.json", "ka lo", "\x1b[2J\n", "\udcff", "--fresh",
     "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor",
+    "score", "--ref", "--src", "spoken/test.xx", "spoken/test.yy", "spoken/train.xx",
+    "spoken/train.yy", "--tokenize", "13a", "none", "--lowercase", "--bins", "1,2,4", "scored",
 ]  # fmt: skip
 """What a byte stands for where it is an argument of its own."""
 TOY: dict[Any, dict[str, int]] = {
@@ -323,6 +326,8 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(compare, "fastest_precision", lambda device: "float32")
     patch(plot, "plot_folder", lambda folder, out=None: plot.load_records(folder) and [])
     patch(plot, "_draw_alignments", lambda alignments, subtitle: Figure())
+    patch(plot, "draw_systems", lambda systems, subtitle, out: [])
+    patch(scores, "N_BOOTSTRAP", 5)
     patch(decode, "beam", lambda *_: [[260, 261]])
     patch(decode, "sample", lambda *_: [[260, 261]])
     for name in ("models", "doctor"):  # they take no arguments
@@ -381,6 +386,9 @@ def command_line(folder: Path) -> Target:
         "seqmodels translate runs/gpt-seed1 a --beam 2 --alignment a.svg",
         "seqmodels generate runs/gpt-seed1 a --length 2 --temperature 0.1 --seed 1",
         "seqmodels plot runs", "seqmodels models",
+        "seqmodels score --ref spoken/test.xx --src spoken/test.yy spoken/train.xx spoken/train.yy",
+        "seqmodels score --bins 1,2,4 spoken/train.xx --src spoken/test.xx --ref spoken/test.yy "
+        "--tokenize none --lowercase --out scored",
         "recall --models gpt --size smoke --out made --device cpu",
         "translation --data spoken --source yy --tokens 1 --rate 0.1 --precision float32",
         "next_token --data text.txt --context 8 --seeds 1 2", "next_token --context 8 --fresh",
