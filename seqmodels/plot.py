@@ -596,7 +596,7 @@ def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]])
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
     scores = _scores(group, ours.test, ours.score)
-    cell = _cell(scores[:, 0], ours.score) if scores.size else "–"
+    cell = cell(scores[:, 0], ours.score) if scores.size else "–"
     return cell if cell == "–" else f"{cell} ({_parameters(group)})"
 
 
