@@ -596,8 +596,8 @@ def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]])
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
     scores = _scores(group, ours.test, ours.score)
-    cell = cell(scores[:, 0], ours.score) if scores.size else "–"
-    return cell if cell == "–" else f"{cell} ({_parameters(group)})"
+    score = cell(scores[:, 0], ours.score) if scores.size else "–"
+    return score if score == "–" else f"{score} ({_parameters(group)})"
 
 
 def _theirs(figure: ledger.Figure | None) -> str:

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from seqmodels import files, text
 from seqmodels.batches import Example, Examples
+from seqmodels.command import printable
 from seqmodels.corpus import SPLITS, Pair, Parallel, lines
 from seqmodels.interface import EOS
 from seqmodels.text import Tokenizer
@@ -206,13 +207,13 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
 
     Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
     """
-    known = [FORMAT, corpus.key, corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
+    known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
     folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with alone(folder, say):
             if not is_whole(folder):
-                say(f"{corpus.name}: cleaning, tokenizing; kept in {folder}")
+                say(f"{printable(corpus.name)}: cleaning and tokenizing; kept in {folder}")
                 make(folder, lambda part: build(part, corpus, how))
     except OSError as fault:
         raise files.WriteError(
@@ -220,7 +221,7 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
             "another place"
         ) from fault
     made = files.read_json(folder / "made.json")
-    name = f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}"
+    name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     tokenizer = text.load(folder / "tokenizer.json")
     train, valid, test = (Tokens(folder / split) for split in SPLITS)
     lower = ", lower-cased" if how.is_lowercase else ""
@@ -289,7 +290,7 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
         texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
         writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
         pairs = cleaner.pairs(*SPLITS)
-        for split, pair in tqdm(pairs, corpus.name, unit=" pairs", leave=False, disable=None):
+        for split, pair in tqdm(pairs, "preparing", unit=" pairs", leave=False, disable=None):
             src, tgt = tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS]
             if max(len(src), len(tgt)) > longest[split]:
                 counts[f"n_too_long_{split}"] += 1
@@ -302,8 +303,8 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
     for split in SPLITS:
         if not counts[f"n_{split}"]:
             raise ValueError(
-                f"{corpus.name} has no pair in {split} with text on both sides and at most "
-                f"{longest[split]} tokens"
+                f"{printable(corpus.name)} has no pair in {split} with text on both sides and at "
+                f"most {longest[split]} tokens"
             )
     counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
     return {"sha256": cleaner.checksum(), **{key: counts[key] for key in COUNTS}}

@@ -42,6 +42,13 @@ Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Leave the user's caches as they are."""
+    os.environ["SEQMODELS_CACHE"] = str(tmp_path_factory.mktemp("prepared"))
+    os.environ["HF_DATASETS_CACHE"] = str(tmp_path_factory.mktemp("datasets"))
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> None:
     torch.manual_seed(20140603)

@@ -262,7 +262,9 @@ def test_lines_that_are_all_too_long(spoken: Path, call: Call) -> None:
     """Keeps out training on nothing: every pair was left out for its length."""
     for code in ("qaa", "qab"):
         (spoken / f"valid.{code}").write_text(" ".join([code, *map(str, range(900))]))
-    check_one_line(call(translation, "--data", spoken), "no pair of at most 200 tokens")
+    check_one_line(
+        call(translation, "--data", spoken), "spoken has no pair in valid with", "most 200"
+    )
 
 
 def test_a_text_that_is_too_short(tmp_path: Path, call: Call) -> None:
@@ -286,12 +288,18 @@ def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch
         (recall, ["--models", "bert"], ["--models", "'bert'", "rnn_encdec"]),
         (recall, ["--layers", "3"], ["unrecognized arguments: --layers"]),
         (recall, ["--mod", "gpt"], ["unrecognized arguments: --mod"]),
-        (recall, ["--data", "x"], ["recall makes its own", "translation and next_token"]),
+        (recall, ["--data", "x"], ["unrecognized arguments: --data"]),
         (recall, ["--size", "huge"], ["'huge'", "smoke", "laptop"]),
         (translation, ["--source", "de"], ["--source goes with --data"]),
         (translation, ["--source", ""], ["--source goes with --data"]),
-        (translation, ["--data", "nowhere"], ["nowhere cannot be read", "train.de and train.en"]),
-        (translation, ["--data", __file__], ["cannot be read: Not a directory"]),
+        (translation, ["--vocab", "300"], ["--vocab goes with --data"]),
+        (translation, ["--data", "nowhere"], ["nowhere does not exist; it is no preset"]),
+        (translation, ["--data", __file__], ["test_cli.py is one file; both sides in one"]),
+        (translation, ["--data", "/"], ["/ has no train.xx"]),
+        (translation, ["--data", "a", "b", "c"], ["3 files are given"]),
+        (translation, ["--data", "x", "y"], ["x does not exist; give the path of a UTF-8"]),
+        (translation, ["--data", "x", "--tokenizer", "bert"], ["'bert'", "bpe"]),
+        (translation, ["--data", "x", "--limit", "0"], ["--limit"]),
         (next_token, ["--data", "nowhere"], ["nowhere does not exist"]),
         (next_token, ["--data", "/"], ["/ cannot be read: Is a directory"]),
         (next_token, ["--context", "-1"], ["--context -1 is below zero"]),

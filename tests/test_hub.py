@@ -15,11 +15,6 @@ PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
 PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
-
-
 def flat(pairs: list[tuple[str, str]]) -> pa.Table:
     """Make a column for each language, as in bentrevett/multi30k."""
     return pa.table({"en": [tgt for _, tgt in pairs], "de": [src for src, _ in pairs]})
