@@ -182,51 +182,13 @@ def sha256(chunks: Iterable[str]) -> str:
 # --------------------------------------------------------------------------------- Parallel text
 
 
-def read_parallel(
-    data: Sequence[str | Path],
-    languages: Sequence[str | None] = (None, None),
-    limit: int | None = None,
-    names: Mapping[str, str] | None = None,
-) -> Parallel:
-    """Open a parallel corpus.
-
-    data        one of: two text files, the second the translation of the first; a folder of
-                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
-                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub
-    languages   the source's and the target's: the codes of text files, the names of columns, or
-                their numbers, from 1, in a file without a header; None: where there are just two,
-                the source is the first in the alphabet
-    limit       pairs of train to stream from a table, shuffled, instead of reading all of it
-    names       what splits are called in a folder of text files, where not as here
-
-    Raises ValueError.
-    """
-    first = Path(data[0])
-    if len(data) > 2:
-        raise ValueError(f"{len(data)} files are given; a parallel corpus has two")
-    is_lines = len(data) == 2 or (first.is_dir() and not _has_tables(first))
-    if is_lines and limit:
-        raise ValueError("a limit goes with tables and the hub; text files are read whole")
-    if is_lines:
-        if len(data) == 2:
-            return _two_files(first, Path(data[1]), languages)
-        return _folder(first, languages, names or {})
-    if first.suffix in ROWS and first.is_file() and not limit:
-        return _table(first, languages)
-    from seqmodels import hub  # it takes seconds to import, and text files do without
-
-    return hub.read_parallel(str(data[0]), languages, limit)
-
-
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files that hold both sides."""
 
 
-def _has_tables(folder: Path) -> bool:
-    return any(path.suffix in TABLES for path in folder.rglob("*"))
-
-
-def _folder(folder: Path, languages: Sequence[str | None], called: Mapping[str, str]) -> Parallel:
+def read_folder(
+    folder: Path, languages: Sequence[str | None], called: Mapping[str, str]
+) -> Parallel:
     """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other."""
     codes = _languages(folder)
     src_lang, tgt_lang = directed(codes, languages, str(folder))
@@ -244,7 +206,7 @@ def _folder(folder: Path, languages: Sequence[str | None], called: Mapping[str, 
     return Parallel(folder.resolve().name, src_lang, tgt_lang, parts, sizes[0], " ".join(keys))
 
 
-def _two_files(src: Path, tgt: Path, languages: Sequence[str | None]) -> Parallel:
+def read_two_files(src: Path, tgt: Path, languages: Sequence[str | None]) -> Parallel:
     """Open two text files; their languages are their endings."""
     codes = [path.suffix.removeprefix(".") or path.name for path in (src, tgt)]
     src_lang, tgt_lang = (given or code for given, code in zip(languages, codes, strict=True))
@@ -373,7 +335,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield n, row
 
 
-def _table(path: Path, languages: Sequence[str | None]) -> Parallel:
+def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
     """Open a table that has train alone."""
     has_header = not all(name is not None and name.isdecimal() for name in languages)
     first = next(rows(path, has_header), None)

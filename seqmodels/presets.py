@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.corpus import Parallel, read_parallel
+from seqmodels import corpus
+from seqmodels.corpus import Parallel
 
 
 class Preset(NamedTuple):
@@ -78,10 +79,13 @@ def offline(name: str, preset: Preset) -> str:
     )
 
 
+# ------------------------------------------------------------------------------ Parallel text
+
+
 def parallel(
     data: Sequence[str], languages: Sequence[str | None] = (None, None), limit: int | None = None
 ) -> Parallel:
-    """Open a parallel corpus by its name here, or as `corpus.read_parallel` does."""
+    """Open a parallel corpus by its name here, or as `read_parallel` does."""
     name = data[0]
     preset = PARALLEL.get(name) if len(data) == 1 else None
     if preset is None:
@@ -95,3 +99,44 @@ def parallel(
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:
         raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+
+
+def read_parallel(
+    data: Sequence[str | Path],
+    languages: Sequence[str | None] = (None, None),
+    limit: int | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Parallel:
+    """Open a parallel corpus.
+
+    data        one of: two text files, the second the translation of the first; a folder of
+                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
+                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub
+    languages   the source's and the target's: the codes of text files, the names of columns, or
+                their numbers, from 1, in a file without a header; None: where there are just two,
+                the source is the first in the alphabet
+    limit       pairs of train to stream from a table, shuffled, instead of reading all of it
+    names       what splits are called in a folder of text files, where not as here
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) > 2:
+        raise ValueError(f"{len(data)} files are given; a parallel corpus has two")
+    is_lines = len(data) == 2 or (first.is_dir() and not has_tables(first))
+    if is_lines and limit:
+        raise ValueError("a limit goes with tables and the hub; text files are read whole")
+    if is_lines:
+        if len(data) == 2:
+            return corpus.read_two_files(first, Path(data[1]), languages)
+        return corpus.read_folder(first, languages, names or {})
+    if first.suffix in corpus.ROWS and first.is_file() and not limit:
+        return corpus.read_table(first, languages)
+    from seqmodels import hub  # it takes seconds to import, and text files do without
+
+    return hub.read_parallel(str(data[0]), languages, limit)
+
+
+def has_tables(folder: Path) -> bool:
+    """Return whether there is a table in a folder, or below it."""
+    return any(path.suffix in corpus.TABLES for path in folder.rglob("*"))

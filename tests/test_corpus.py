@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from seqmodels import corpus
-from seqmodels.corpus import Pair, Parallel, read_lines, read_parallel, read_text, sha256
+from seqmodels.corpus import Pair, Parallel, read_lines, read_text, sha256
+from seqmodels.presets import read_parallel
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from seqmodels import corpus, hub, presets
-from seqmodels.corpus import Pair, Parallel, read_parallel
+from seqmodels.corpus import Pair, Parallel
+from seqmodels.presets import read_parallel
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
 PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}

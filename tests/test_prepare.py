@@ -11,9 +11,10 @@ import pytest
 
 from seqmodels import batches, files, prepare
 from seqmodels.batches import Example
-from seqmodels.corpus import Pair, Parallel, read_parallel
+from seqmodels.corpus import Pair, Parallel
 from seqmodels.interface import EOS
 from seqmodels.prepare import Cleaner, How, Tokens, Writer, summary
+from seqmodels.presets import read_parallel
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -31,6 +31,7 @@ from seqmodels import (
     decode,
     ledger,
     plot,
+    presets,
     record,
     scores,
     text,
@@ -137,9 +138,9 @@ def parallel_files(folder: Path) -> Target:
         names = [f"{split}.{code}" for split in corpus.SPLITS for code in ("xx", "yy")]
         for name, part in zip(names, parts, strict=True):
             (folder / name).write_bytes(part)
-        if not is_taken(lambda: [*corpus.read_parallel([folder]).pairs(*corpus.SPLITS)], folder):
+        if not is_taken(lambda: [*presets.read_parallel([folder]).pairs(*corpus.SPLITS)], folder):
             return False
-        read = corpus.read_parallel([folder], ("yy", "xx"))
+        read = presets.read_parallel([folder], ("yy", "xx"))
         for split in corpus.SPLITS:
             lines = corpus.read_lines(folder / f"{split}.yy")
             assert [pair.src for _, pair in read.pairs(split)] == lines
@@ -156,7 +157,7 @@ def table_file(folder: Path) -> Target:
         path.write_bytes(data[1:])
 
         def read() -> list[tuple[str, corpus.Pair]]:
-            opened = corpus.read_parallel([path], ("de", "en"))
+            opened = presets.read_parallel([path], ("de", "en"))
             return [*opened.pairs(*corpus.SPLITS)]
 
         if not is_taken(read, folder):
