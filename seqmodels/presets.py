@@ -28,8 +28,8 @@ class Preset(NamedTuple):
     """`prepare.checksum` of what we saw by this name; None: not seen."""
     splits: Mapping[str, str] = {}
     """What the splits are called in that folder, where not by our names."""
-    columns: tuple[str, str] | None = None
-    """Of a local file without header."""
+    columns: Mapping[str, str] = {}
+    """Which column of a local file without header holds which language."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -41,15 +41,19 @@ MULTI30K = {"valid": "val", "test": "test_2016_flickr"}
 PARALLEL = {
     "multi30k": Preset(
         "image captions, 29,000 pairs; test 2016", "bentrevett/multi30k",
-        "none for the text: for research", "multi30k", splits=MULTI30K,
+        "none for the text: for research", "multi30k",
+        "e5b35f7ead37c5f15756580644a80a96a26a738de45fed7c2ca6d6f5e89cd294", MULTI30K,
     ),
     "bible": Preset(
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
         "https://ebible.org", "public domain", "bible",
+        "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
     ),
     "anki-en-fr": Preset(
         "short sentences, 167,130 pairs", "https://www.manythings.org/anki/", "CC BY 2.0 FR",
-        "anki/eng-fra.2019-04-07.tsv", columns=("1", "2"),
+        "anki/eng-fra.2019-04-07.tsv",
+        "b80f7ec8e942a83090d4419dc41e41c956749f85337672505635a49ffb39421d",
+        columns={"en": "1", "fr": "2"},
     ),
     "opus-books-de-en": Preset(
         "novels, 51,000 pairs", "Helsinki-NLP/opus_books:de-en", "other: for research",
@@ -71,6 +75,14 @@ def local(preset: Preset) -> Path | None:
     return path if path and path.exists() else None
 
 
+def note(name: str, sha256: str) -> str:
+    """Return a line for a person if a corpus is not the one that is known by this name."""
+    known = PARALLEL[name].sha256 if name in PARALLEL else None
+    if known in (None, sha256):
+        return ""
+    return f"{name} is not the text that is known by this name; scores will be others, too"
+
+
 def offline(name: str, preset: Preset) -> str:
     """Return how to have a corpus without network."""
     return (
@@ -90,9 +102,12 @@ def parallel(
     preset = PARALLEL.get(name) if len(data) == 1 else None
     if preset is None:
         return read_parallel(data, languages, limit)
-    if path := local(preset):
-        known = preset.columns if preset.columns and languages == (None, None) else languages
-        return read_parallel([path], known, limit, preset.splits)._replace(name=name)
+    if (path := local(preset)) and preset.columns:
+        src, tgt = corpus.directed([*preset.columns], languages, name)
+        opened = read_parallel([str(path)], (preset.columns[src], preset.columns[tgt]), limit)
+        return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
+    if path:
+        return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
     if not preset.is_on_hub:
         raise ValueError(f"{name} is at {preset.source}; {offline(name, preset)}")
     try:

@@ -249,6 +249,8 @@ def own(args: argparse.Namespace) -> Task:
     how = How(args.tokenizer, args.vocab or tuned.vocab, args.lowercase, args.clean)
     ready = prepare(corpus, how)
     print(summary(ready.data, args.clean))
+    if note := presets.note(args.data[0], ready.data["sha256"]):
+        print(note)
     words = [n_words(src) for src, _ in ready.test_texts]
     n_test = lengths(ready.test)
     shown = min(  # a figure has a cell for each token and each

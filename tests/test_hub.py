@@ -1,6 +1,7 @@
 """Tables through `datasets`: hub layouts on a local disk take the very path of a hub id."""
 
 import json
+import os
 from pathlib import Path
 
 import datasets
@@ -10,7 +11,10 @@ import pytest
 
 from seqmodels import corpus, hub, presets
 from seqmodels.corpus import Pair, Parallel
+from seqmodels.prepare import Cleaner, How
 from seqmodels.presets import read_parallel
+
+DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
 PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}
@@ -192,3 +196,30 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = presets.parallel(["wmt14-de-en"])
     assert (opened.name, opened.n) == ("wmt14-de-en", 300)
     assert texts(opened, "test") == PARTS["test"]
+
+
+def test_a_preset_of_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out another text under a known name, without a word."""
+    known = presets.PARALLEL["multi30k"].sha256 or ""
+    assert presets.note("multi30k", known) == presets.note("my/own", "0") == ""
+    assert presets.note("wmt14-de-en", "0") == ""
+    assert presets.note("multi30k", "0").startswith("multi30k is not the text that is known by th")
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    (tmp_path / "anki").mkdir()
+    (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
+    opened = presets.parallel(["anki-en-fr"], ("fr", None))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
+    found = [pair.src for _, pair in opened.pairs(*corpus.SPLITS)]
+    assert sorted(found) == ["Salut !", "Va !"]
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
+def test_checksums_of_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a checksum that is not of the text whose scores are in the results."""
+    monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
+    for name in ("multi30k", "bible"):
+        for languages in (("de", "en"), ("en", "de")):
+            cleaner = Cleaner(presets.parallel([name], languages), How())
+            cleaner.begin()
+            assert list(cleaner.pairs(*corpus.SPLITS))
+            assert presets.note(name, cleaner.checksum()) == ""
