@@ -389,7 +389,7 @@ def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
         raise ValueError(f"sacreBLEU's {test} has no {pair}, but {known}")
     try:
         src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
-    except Exception as fault:  # of one of several network libraries
+    except (Exception, SystemExit) as fault:  # of one of several network libraries
         raise ValueError(
             f"sacreBLEU cannot fetch {test} {pair}; without network put its files into the folder "
             "that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
