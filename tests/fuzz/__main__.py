@@ -136,7 +136,7 @@ def main() -> None:
         prog="python -m tests.fuzz", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    names = ["text", "parallel", "tokenizer", "record", "ledger", "run", "command"]
+    names = ["text", "parallel", "table", "tokenizer", "record", "ledger", "run", "command"]
     p.add_argument(
         "--runs", type=int, default=100_000, metavar="N", help="inputs, over all targets"
     )

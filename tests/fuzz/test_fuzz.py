@@ -17,6 +17,7 @@ from tests.fuzz.targets import TARGETS, Target, make_run, stubbed
 EXAMPLES = {
     "text": 300,
     "parallel": 200,
+    "table": 200,
     "tokenizer": 150,
     "record": 60,
     "ledger": 60,
@@ -69,7 +70,7 @@ def test_a_fault_is_found(name: str, target: Target, monkeypatch: pytest.MonkeyP
         raise KeyError("planted")
 
     for module, function in (
-        (corpus, "_decode"), (text, "load"), (record, "load"), (ledger, "load"), (cli, "open_run"),
+        (corpus, "_line"), (text, "load"), (record, "load"), (ledger, "load"), (cli, "open_run"),
     ):  # fmt: skip
         monkeypatch.setattr(module, function, broken)
     with pytest.raises(KeyError, match="planted"):
