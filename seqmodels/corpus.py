@@ -165,6 +165,8 @@ def scan(path: str | Path) -> tuple[str, int]:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    if not n and last == b"\n":
+        raise ValueError(f"{path} is empty")
     return digest.hexdigest(), n + (last != b"\n")
 
 

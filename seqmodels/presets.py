@@ -153,5 +153,6 @@ def read_parallel(
 
 
 def has_tables(folder: Path) -> bool:
-    """Return whether there is a table in a folder, or below it."""
-    return any(path.suffix in corpus.TABLES for path in folder.rglob("*"))
+    """Return whether a folder, or one in it, has train as a table, as sets of the hub do."""
+    found = (path for depth in ("*train*", "*/*train*") for path in folder.glob(depth))
+    return any(path.suffix in corpus.TABLES for path in found)

@@ -229,8 +229,9 @@ def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path) -> None:
     counts = {k: n for k, n in made["data"].items() if k.startswith("n_")}
     assert {key: n for key, n in counts.items() if n} == {
         "n_train": 80, "n_valid": 8, "n_test": 9, "n_too_long_train": 1, "n_blank_train": 1,
+        "n_duplicate_train": 4, "n_unequal_train": 1,
     }  # fmt: skip
-    assert {"n_blank_valid", "n_too_long_test", "n_duplicate_train"} < set(counts)
+    assert {"n_blank_valid", "n_too_long_test", "n_held_out_train"} < set(counts)
     assert [(t["name"], t["beam"]) for t in made["tests"]] == [("length", 5), ("greedy", 1)]
     assert made["beam"] == 5
 
@@ -240,7 +241,10 @@ def from_folder(folder: Path) -> Task:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translation, "compare", lambda task, args: made.append(task))
         made: list[Task] = []
-        translation.main(["--data", str(folder), "--size", "smoke", "--tokens", "1"])
+        with pytest.raises(SystemExit) as stopped:
+            translation.main(["--data", str(folder), "--size", "smoke", "--tokens", "1"])
+    if stopped.value.code:
+        raise stopped.value
     return made[0]
 
 
