@@ -6,12 +6,18 @@ None of them is part of this project.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import urlopen
 
-from seqmodels.corpus import Parallel, read_parallel
+from seqmodels import files
+from seqmodels.command import one_line
+from seqmodels.corpus import SHARES, Parallel, Running, cut, read_parallel, read_running, read_text
+from seqmodels.prepare import cache, digest_of
 
 
 class Preset(NamedTuple):
@@ -24,11 +30,15 @@ class Preset(NamedTuple):
     local: str
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
-    """`prepare.checksum` of what we saw by this name; None: not seen."""
+    """Of what we saw by this name: `prepare.checksum`, or that of the text file; None: not seen."""
     splits: Mapping[str, str] = {}
     """What the splits are called in that folder, where not by our names."""
     columns: tuple[str, str] | None = None
     """Of a local file without header."""
+    shares: Mapping[str, tuple[float, float]] = SHARES
+    """Of the splits, where a text has none."""
+    is_gutenberg: bool = False
+    """An edition of Project Gutenberg, which corrects it now and then, with its frame around."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -95,3 +105,101 @@ def parallel(
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:
         raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+
+
+# -------------------------------------------------------------------------------- Running text
+
+NANOGPT = {"train": (0.0, 0.9), "valid": (0.9, 1.0), "test": (0.9, 1.0)}
+TEXT = {
+    "shakespeare": Preset(
+        "plays, 1.1 M characters; the last tenth is valid and test, as in nanoGPT",
+        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+        "public domain", "shakespeare/tinyshakespeare.txt",
+        "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", shares=NANOGPT,
+    ),
+    "war-and-peace": Preset(
+        "a novel, 3.2 M characters", "https://www.gutenberg.org/ebooks/2600.txt.utf-8",
+        "public domain in the US", "gutenberg/war_and_peace.txt",
+        "6cbcc5ca5e590fb9ace161a5b93e4ecf280d7118104be0d63b686c004cfa70ae", is_gutenberg=True,
+    ),
+    "wikitext-2": Preset(
+        "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
+        "wikitext-2-raw-v1",
+    ),
+    "tinystories": Preset(
+        "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
+        "CDLA-Sharing-1.0", "TinyStories",
+    ),
+    "names": Preset(
+        "32,033 first names", "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt",
+        "MIT", "names/names.txt",
+        "0a30b5557f192f32ab962680889aac5f6fda0f4cecf40a6d0b5694f58ea8cc4d",
+    ),
+}  # fmt: skip
+TIMEOUT_S = 20.0
+"""How long to wait for an address."""
+MOST_BYTES = 2**26
+"""Of what is fetched."""
+FRAME = re.compile(
+    r".*?^\*\*\* ?START OF TH[^\n]*\n(.*?)(?:^End of (?:the )?Project Gutenberg[^\n]*\s*)?"
+    r"^\*\*\* ?END OF TH",
+    re.DOTALL | re.MULTILINE,
+)
+"""A book between Project Gutenberg's marks."""
+
+
+def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
+    """Open running text by its name here, or as `corpus.read_running` does."""
+    name = data[0]
+    preset = TEXT.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_running(data, column, limit)
+    path = local(preset)
+    if path is None and preset.is_on_hub:
+        try:
+            return read_running([preset.source], column, limit)._replace(name=name)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+    path = path or fetched(name, preset)
+    corpus = read_running([path], column, limit, preset.shares)._replace(name=name)
+    if preset.sha256 and digest_of(path) != preset.sha256:
+        note = f"{path} is not the text that is known by this name; scores will be others, too"
+        corpus = corpus._replace(notes=(note,))
+    if preset.is_gutenberg:
+        text, n_left_out = unframed(read_text(path), str(path))
+        splits = cut(lambda: iter([text]), preset.shares)
+        corpus = corpus._replace(splits=splits, n_left_out=n_left_out)
+    return corpus
+
+
+def fetched(name: str, preset: Preset) -> Path:
+    """Return the cache's copy of a text that has an address; it is fetched once.
+
+    Raises ValueError where it cannot be, or where something else comes.
+    """
+    path = cache() / f"{name}.txt"
+    if path.exists():
+        return path
+    try:
+        with urlopen(preset.source, timeout=TIMEOUT_S) as answer:
+            content = answer.read(MOST_BYTES)
+    except Exception as fault:  # of one of several network libraries
+        why = one_line(str(fault)) or type(fault).__name__
+        raise ValueError(
+            f"{preset.source} cannot be fetched: {why}; {offline(name, preset)}"
+        ) from fault
+    if preset.is_gutenberg:
+        unframed(content.decode(errors="replace"), preset.source)
+    elif hashlib.sha256(content).hexdigest() != preset.sha256:
+        raise ValueError(f"{preset.source} gave something else; {offline(name, preset)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return files.write(path, content)
+
+
+def unframed(text: str, where: str) -> tuple[str, int]:
+    """Return a text without Project Gutenberg's header and footer, and their characters."""
+    text = text.replace("\r\n", "\n")
+    found = FRAME.match(text)
+    if found is None:
+        raise ValueError(f"{where} has no *** START OF and *** END OF of Project Gutenberg")
+    return found[1], len(text) - len(found[1])
