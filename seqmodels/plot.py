@@ -34,7 +34,7 @@ THIN = 30
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
 METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
 LOSSES = {"nats": "nats per token", "bits_per_byte": "bits per byte"}
-NAMES = METRICS | LOSSES
+NAMES = METRICS | LOSSES | {"perplexity": "perplexity per word"}
 TEACHER_FORCED = (*LOSSES, "token_accuracy")
 
 
@@ -290,7 +290,8 @@ def _draw_metric(ax: Axes, records: Sequence[Record], test: dict[str, Any], metr
     is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
     forced = "teacher-forced" if is_forced else "free-running"
     ax.set_title(f"{NAMES.get(metric, metric)}, {forced}", loc="left", size=10.5, pad=19)
-    better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
+    is_loss = metric in LOSSES or metric == "perplexity"
+    better = "lower is better ↓" if is_loss else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
     is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < 50  # no text has a BLEU of 100
     ax.set_ylim(0, 100 if metric in METRICS and not is_low else None)
@@ -463,8 +464,9 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     """Return the rows of one test set: score overall and at three lengths, losses, cost."""
     name, headline, bins = test["name"], test["headline"], test["bins"]
     trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
-    at = {0: "shortest"} | dict.fromkeys(trained[-1:], "longest trained")
-    at |= {len(bins) - 1: "longest"}
+    ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
+    at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
+    at |= {len(bins) - 1: ends[1]}
     losses = [m for m in LOSSES if m != headline]
     heads = [NAMES.get(headline, headline), *(f"{_bin(bins[i])}, {at[i]}" for i in at)]
     heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]
