@@ -428,7 +428,7 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
         if split != "test" or not corpus.is_valid_tested:
             for piece in corpus.splits[split]():
                 digest.update(piece.encode())
-    data |= {"n_left_out_characters": corpus.n_left_out, "tokenizer": tokenizer.name}
+    data |= {"n_characters_left_out": corpus.n_left_out, "tokenizer": tokenizer.name}
     data |= {"tested": "valid"} if corpus.is_valid_tested else {}
     return {"data": {"sha256": digest.hexdigest(), **data}}
 
@@ -437,7 +437,7 @@ def text_summary(data: dict[str, Any], notes: Iterable[str]) -> str:
     """Return what was found in running text, in lines for a person."""
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
     told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
-    if n := data["n_left_out_characters"]:
+    if n := data["n_characters_left_out"]:
         told.append(f"  {n:,} characters of a header and a footer are left out")
     if "tested" in data:
         told.append("  there is no third part: tested is valid, by which weights are chosen, too")

@@ -365,7 +365,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--tokenizer", choices=KINDS, metavar="KIND",
         help=f"{', '.join(KINDS)} (default: bpe, or the text's own)")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
-    add("--parameters", type=positive, metavar="N", help="of every model (default: 1.5 million)")
+    add("--parameters", type=positive, metavar="N", help="of every model (default: 1.5 million, or 0.8)")
     args = p.parse_args(argv)
     if args.context is not None and args.context < 0:
         p.error(f"--context {args.context} is below zero")
