@@ -364,41 +364,16 @@ class Running(NamedTuple):
     """There is no third split: what is tested is valid."""
     n_left_out: int = 0
     """Characters of a header and a footer."""
-    notes: tuple[str, ...] = ()
-    """What a person should know of it, in sentences."""
 
 
-def read_running(
-    data: Sequence[str | Path],
-    column: str | None = None,
-    limit: int | None = None,
-    shares: Mapping[str, tuple[float, float]] = SHARES,
+def read_texts(
+    paths: Sequence[Path], shares: Mapping[str, tuple[float, float]] = SHARES
 ) -> Running:
-    """Open running text.
-
-    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
-             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub:
-             each row is a document
-    column   the one with the texts; None: `text` or `sentence`, or the only one there is
-    limit    rows of train to stream from a table, shuffled, instead of reading all of it
-    shares   of each split, in characters, where there are none
-
-    Raises ValueError.
-    """
-    first = Path(data[0])
-    is_table = first.suffix in TABLES or first.is_dir() or not first.exists()
-    if is_table and len(data) == 1:
-        from seqmodels import hub  # it takes seconds to import, and text files do without
-
-        return hub.read_running(str(data[0]), column, limit, shares)
-    for flag, given in (("limit", limit), ("column", column)):
-        if given:
-            raise ValueError(f"a {flag} goes with a table or the hub; text files are read whole")
-    paths = [Path(what) for what in data]
+    """Open text files, which are read one after the other, and cut them into splits."""
     if tables := [str(path) for path in paths if path.suffix in TABLES]:
         raise ValueError(f"{tables[0]} is one of several files; those are to be text files")
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
-    name = first.name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+    name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
     splits = cut(partial(_one_after_the_other, paths), shares)
     return Running(name, splits, key, shares["valid"] == shares["test"])
 

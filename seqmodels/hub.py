@@ -130,7 +130,7 @@ def read_running(
     limit: int | None,
     shares: Mapping[str, tuple[float, float]],
 ) -> Running:
-    """Open a file, a folder or a set on the hub; see `corpus.read_running`.
+    """Open a file, a folder or a set on the hub; see `presets.read_running`.
 
     `limit` streams as many rows of train, shuffled, instead of fetching all of them. Where valid or
     test is missing, the other one is both.

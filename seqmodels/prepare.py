@@ -433,7 +433,7 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
     return {"data": {"sha256": digest.hexdigest(), **data}}
 
 
-def text_summary(data: dict[str, Any], notes: Iterable[str]) -> str:
+def text_summary(data: dict[str, Any]) -> str:
     """Return what was found in running text, in lines for a person."""
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
     told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
@@ -445,4 +445,4 @@ def text_summary(data: dict[str, Any], notes: Iterable[str]) -> str:
         if n := data[f"n_unknown_{split}"]:
             share = n / data[f"n_tokens_{split}"]
             told.append(f"  {n:,} tokens of {split} are unknown: {share:.2%}, read as ⁇")
-    return "\n".join([*told, *(f"  {note}" for note in notes)])
+    return "\n".join(told)

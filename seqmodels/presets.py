@@ -16,8 +16,17 @@ from urllib.request import urlopen
 
 from seqmodels import files
 from seqmodels.command import one_line
-from seqmodels.corpus import SHARES, Parallel, Running, cut, read_parallel, read_running, read_text
-from seqmodels.prepare import cache, digest_of
+from seqmodels.corpus import (
+    SHARES,
+    TABLES,
+    Parallel,
+    Running,
+    cut,
+    read_parallel,
+    read_text,
+    read_texts,
+)
+from seqmodels.prepare import cache
 
 
 class Preset(NamedTuple):
@@ -30,7 +39,7 @@ class Preset(NamedTuple):
     local: str
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
-    """Of what we saw by this name: `prepare.checksum`, or that of the text file; None: not seen."""
+    """Of what we saw by this name, as a record has it; None: not seen."""
     splits: Mapping[str, str] = {}
     """What the splits are called in that folder, where not by our names."""
     columns: tuple[str, str] | None = None
@@ -38,7 +47,7 @@ class Preset(NamedTuple):
     shares: Mapping[str, tuple[float, float]] = SHARES
     """Of the splits, where a text has none."""
     is_gutenberg: bool = False
-    """An edition of Project Gutenberg, which corrects it now and then, with its frame around."""
+    """An edition of Project Gutenberg, which corrects it now and then, in its frame."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -78,6 +87,14 @@ def local(preset: Preset) -> Path | None:
     folder = os.environ.get("SEQMODELS_DATA")
     path = Path(folder).expanduser() / preset.local if folder else None
     return path if path and path.exists() else None
+
+
+def note(name: str, sha256: str) -> str:
+    """Return a line for a person if a corpus is not the one that is known by this name."""
+    known = (PARALLEL | TEXT).get(name)
+    if known is None or known.sha256 in (None, sha256):
+        return ""
+    return f"{name} is not the text that is known by this name; scores will be others, too"
 
 
 def offline(name: str, preset: Preset) -> str:
@@ -120,7 +137,7 @@ TEXT = {
     "war-and-peace": Preset(
         "a novel, 3.2 M characters", "https://www.gutenberg.org/ebooks/2600.txt.utf-8",
         "public domain in the US", "gutenberg/war_and_peace.txt",
-        "6cbcc5ca5e590fb9ace161a5b93e4ecf280d7118104be0d63b686c004cfa70ae", is_gutenberg=True,
+        "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9", is_gutenberg=True,
     ),
     "wikitext-2": Preset(
         "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
@@ -149,7 +166,7 @@ FRAME = re.compile(
 
 
 def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
-    """Open running text by its name here, or as `corpus.read_running` does."""
+    """Open running text by its name here, or as `read_running` does."""
     name = data[0]
     preset = TEXT.get(name) if len(data) == 1 else None
     if preset is None:
@@ -162,14 +179,39 @@ def running(data: Sequence[str], column: str | None = None, limit: int | None = 
             raise ValueError(f"{fault}; {offline(name, preset)}") from fault
     path = path or fetched(name, preset)
     corpus = read_running([path], column, limit, preset.shares)._replace(name=name)
-    if preset.sha256 and digest_of(path) != preset.sha256:
-        note = f"{path} is not the text that is known by this name; scores will be others, too"
-        corpus = corpus._replace(notes=(note,))
     if preset.is_gutenberg:
         text, n_left_out = unframed(read_text(path), str(path))
         splits = cut(lambda: iter([text]), preset.shares)
         corpus = corpus._replace(splits=splits, n_left_out=n_left_out)
     return corpus
+
+
+def read_running(
+    data: Sequence[str | Path],
+    column: str | None = None,
+    limit: int | None = None,
+    shares: Mapping[str, tuple[float, float]] = SHARES,
+) -> Running:
+    """Open running text.
+
+    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
+             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub:
+             each row is a document
+    column   the one with the texts; None: `text` or `sentence`, or the only one there is
+    limit    rows of train to stream from a table, shuffled, instead of reading all of it
+    shares   of each split, in characters, where there are none
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+        from seqmodels import hub  # it takes seconds to import, and text files do without
+
+        return hub.read_running(str(data[0]), column, limit, shares)
+    for flag, given in (("limit", limit), ("column", column)):
+        if given:
+            raise ValueError(f"a {flag} goes with a table or the hub; text files are read whole")
+    return read_texts([Path(what) for what in data], shares)
 
 
 def fetched(name: str, preset: Preset) -> Path:

@@ -328,7 +328,9 @@ def own(args: argparse.Namespace) -> Task:
     corpus = presets.running(args.data, args.column, args.limit)
     kind = args.tokenizer or tuned.tokenizer
     ready = prepare_text(corpus, kind, args.vocab or tuned.vocab_size)
-    print(text_summary(ready.data, corpus.notes))
+    print(text_summary(ready.data))
+    if note := presets.note(args.data[0], ready.data["sha256"]):
+        print(note)
     tokens = args.tokens or tuned.tokens[args.size]
     if context:
         cut = continuations(ready, context)
@@ -365,7 +367,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--tokenizer", choices=KINDS, metavar="KIND",
         help=f"{', '.join(KINDS)} (default: bpe, or the text's own)")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
-    add("--parameters", type=positive, metavar="N", help="of every model (default: 1.5 million, or 0.8)")
+    add(
+        "--parameters",
+        type=positive,
+        metavar="N",
+        help="of every model (default: 1.5 million, or 0.8)",
+    )
     args = p.parse_args(argv)
     if args.context is not None and args.context < 0:
         p.error(f"--context {args.context} is below zero")

@@ -21,9 +21,10 @@ import torch.nn.functional as F
 
 from seqmodels import BOS, batches, corpus, evaluate, hub, prepare, presets, text
 from seqmodels.batches import Example
-from seqmodels.corpus import SPLITS, Running, pieces, read_running, read_text
+from seqmodels.corpus import SPLITS, Running, pieces, read_text
 from seqmodels.interface import UNK
 from seqmodels.prepare import Ids, prepare_text, text_summary
+from seqmodels.presets import read_running
 from seqmodels.windows import Whole, Windows
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -199,7 +200,7 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert whole(opened, "train") == SAID["train"]
     ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
     assert ready.data["tested"] == "valid"
-    assert "tested is valid" in text_summary(ready.data, ())
+    assert "tested is valid" in text_summary(ready.data)
 
 
 def test_some_rows_are_streamed(tmp_path: Path) -> None:
@@ -298,13 +299,17 @@ def test_a_text_is_fetched_once(
     known = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
     monkeypatch.setitem(presets.TEXT, "names", known)
     opened = presets.running(["names"])
-    assert (opened.name, opened.notes) == ("names", ())
+    assert opened.name == "names"
     assert "".join(whole(opened, split) for split in SPLITS).encode() == names
     internet(URLError("no route"))
     assert presets.running(["names"]).key == opened.key
+    ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
+    assert presets.note("names", ready.data["sha256"]) == ""
     (cached / "names.txt").write_bytes(names[5:])
-    (note,) = presets.running(["names"]).notes
-    assert re.fullmatch(r".*names\.txt is not the text that is known by this name; scores.*", note)
+    ready = prepare_text(presets.running(["names"]), "bytes", 300, say=lambda line: None)
+    note = presets.note("names", ready.data["sha256"])
+    assert note == "names is not the text that is known by this name; scores will be others, too"
+    assert presets.note("mine.txt", "any") == presets.note("tinystories", "any") == ""
 
 
 BOOK = """\ufeffThe Project Gutenberg EBook\r
@@ -329,11 +334,10 @@ def test_a_frame_is_left_out(internet: Fetch) -> None:
     opened = presets.running(["war-and-peace"])
     assert "".join(whole(opened, split) for split in SPLITS) == "\nIt was.\nIt is.\n\n"
     assert opened.n_left_out == len(BOOK.replace("THIS", "THE").replace("\r", "")) - 1 - 17
-    assert "not the text that is known" in opened.notes[0]
     ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
-    told = text_summary(ready.data, opened.notes)
-    assert f"{opened.n_left_out} characters of a header and a footer are left out\n" in told
-    assert opened.notes[0] in told
+    told = text_summary(ready.data)
+    assert f"{opened.n_left_out} characters of a header and a footer are left out" in told
+    assert presets.note("war-and-peace", ready.data["sha256"])
 
 
 def test_shakespeare(data: Path) -> None:
@@ -344,7 +348,8 @@ def test_shakespeare(data: Path) -> None:
     assert len(set(train + valid)) == len(set(train)) == 65
     assert whole(opened, "test") == valid
     assert train.startswith("First Citizen:\nBefore we proceed any further, hear me speak.\n\n")
-    assert opened.notes == ()
+    digest = hashlib.sha256(f"{train}{valid}".encode()).hexdigest()
+    assert presets.note("shakespeare", digest) == ""
 
 
 def test_war_and_peace(data: Path) -> None:
@@ -356,7 +361,7 @@ def test_war_and_peace(data: Path) -> None:
     assert (len(raw), opened.n_left_out) == (len(book) + 19_277, 19_277)
     assert book.split()[:3] == ["An", "Anonymous", "Volunteer,"]
     assert book.split()[-6:] == ["of", "which", "we", "are", "not", "conscious."]
-    assert opened.notes == ()
+    assert presets.note("war-and-peace", hashlib.sha256(book.encode()).hexdigest()) == ""
 
 
 def test_other_real_texts(data: Path) -> None:
@@ -446,7 +451,7 @@ def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(text, "make", lambda kind, lines, size: text.Words.train(lines, 2))
     ready = prepare_text(read_running([tmp_path / "a.txt"]), "words", 99, say=lambda line: None)
     assert ready.data["n_unknown_test"] == ready.test.cut(0, 9_999).count(UNK) == 50
-    assert "  50 tokens of test are unknown: 25.13%, read as ⁇" in text_summary(ready.data, ())
+    assert "  50 tokens of test are unknown: 25.13%, read as ⁇" in text_summary(ready.data)
 
 
 def test_an_empty_split(tmp_path: Path) -> None:
