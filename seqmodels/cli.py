@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def open_run(run: Path) -> tuple[Any, Any]:
     """
     from seqmodels import checkpoint, record, text
 
-    path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
+    path = record_of(run)
     made, weights = record.load(path), path.with_suffix(".safetensors")
     try:
         with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
@@ -96,6 +97,11 @@ def open_run(run: Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
+def record_of(run: Path) -> Path:
+    """Return where a run's record is."""
+    return run if run.suffix == ".json" else run.with_name(run.name + ".json")
+
+
 def try_out(model: Any) -> None:
     """Read one token and write one: sizes that fit the weights need not fit each other."""
     import torch
@@ -112,23 +118,28 @@ def read(model: Any, tokenizer: Any, text: str) -> Any:
     from seqmodels.batches import Example, collate
     from seqmodels.interface import BOS
 
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # what the shell gave was no UTF-8
-        raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
-    tokens = tokenizer.encode(text) or [BOS]
+    tokens = encode(tokenizer, text) or [BOS]
     limit = min(LONGEST_TEXT, len(tokens) + model.max_target(len(tokens)) - 1)
     if len(tokens) > limit:
         raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
     return collate([Example(tokens, tokens)])
 
 
-def note_unknown(src: Any) -> None:
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Return the text's tokens."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # what the shell gave was no UTF-8
+        raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
+    return tokenizer.encode(text)
+
+
+def note_unknown(src: Sequence[int]) -> None:
     """Say how many words of a source the run does not know."""
     from seqmodels.interface import UNK
 
-    if n := int((src == UNK).sum()):
-        print(f"{n} of {src.numel()} words are unknown to this run: read as ⁇", file=sys.stderr)
+    if n := src.count(UNK):
+        print(f"{n} of {len(src)} words are unknown to this run: read as ⁇", file=sys.stderr)
 
 
 def translate(args: argparse.Namespace) -> None:
@@ -158,7 +169,7 @@ def translate(args: argparse.Namespace) -> None:
         src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
         drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
         draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
-    note_unknown(batch.src)
+    note_unknown(batch.src[0].tolist())
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -166,18 +177,52 @@ def generate(args: argparse.Namespace) -> None:
     import torch
 
     from seqmodels.decode import sample
+    from seqmodels.record import load
 
     if args.length > MOST_WRITTEN:
         raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
     if not 1e-3 <= args.temperature <= 1e3:
         raise ValueError(f"--temperature {args.temperature} is not within 0.001 and 1000")
     model, tokenizer = open_run(args.run)
-    batch = read(model, tokenizer, args.text)
-    n = min(args.length, model.max_target(batch.src.shape[1]))
+    data = load(record_of(args.run))["data"]
     draw = torch.Generator().manual_seed(args.seed)
-    written = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
-    print(tokenizer.decode([*batch.src[0].tolist(), *written[0]]))
-    note_unknown(batch.src)
+    if data.get("context") == 0:
+        tokens = encode(tokenizer, args.text)
+        if len(tokens) > LONGEST_TEXT:
+            raise ValueError(f"the text has {len(tokens)} tokens; at most {LONGEST_TEXT} are read")
+        block = data.get("block")
+        block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
+        written = go_on(model, tokens, args.length, max(1, block), draw, args.temperature)
+    else:
+        batch = read(model, tokenizer, args.text)
+        tokens = batch.src[0].tolist()
+        n = min(args.length, model.max_target(len(tokens)))
+        (written,) = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
+    print(tokenizer.decode([*tokens, *written]))
+    note_unknown(tokens)
+
+
+def go_on(
+    model: Any, text: list[int], n: int, block: int, draw: Any, temperature: float
+) -> list[int]:
+    """Return up to n tokens that follow a text, by a model that was trained on its blocks alone.
+
+    Where a block is full the next one begins with its second half.
+    """
+    import torch
+
+    from seqmodels.decode import sample_after
+
+    written = text
+    while (n_left := len(text) + n - len(written)) > 0:
+        begun = written if len(written) < block else written[len(written) - block // 2 :]
+        max_len = len(begun) + min(block - len(begun), n_left)
+        rows = torch.tensor([begun], dtype=torch.long)
+        (said,) = sample_after(model, rows, max_len, draw, temperature)
+        written = [*written, *said[len(begun) :]]
+        if len(said) < max_len:
+            break
+    return written[len(text) :]
 
 
 def build_parser() -> Parser:

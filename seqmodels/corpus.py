@@ -1,4 +1,4 @@
-"""Readers: parallel corpora, from files as people find them or from the hub, pair by pair.
+"""Readers: parallel corpora and running text, from files as people find them or from the hub.
 
 Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
 `str.splitlines`, which cuts there, shifts every later pair of a parallel corpus. What is no text is
@@ -13,15 +13,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqmodels import files
 
-MOST_BYTES = 2**30
-"""Largest file that is read as one text: its tokens take many times as much memory."""
+PIECE = 2**20
+"""Bytes of running text that are read at a time, with the rest of the last line."""
 MOST_LINE = 2**20
 """Bytes of the longest line."""
 SPLITS = ("train", "valid", "test")
@@ -133,24 +133,46 @@ def read_lines(path: str | Path) -> list[str]:
 
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file, with LF for CRLF and without a byte-order mark."""
+    return "".join(pieces(path))
+
+
+def pieces(path: str | Path) -> Iterator[str]:
+    """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+
+    It comes in pieces that end where lines do, unless a line is longer than PIECE. Raises
+    ValueError that names file and line for what is no text.
+    """
+    decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
-        raw = files.read(Path(path), MOST_BYTES).removeprefix(codecs.BOM_UTF8)
-        text = raw.decode()
+        with files.opened(Path(path)) as file:
+            while raw := file.read(PIECE) + file.readline(PIECE):
+                raw += file.read(1) if raw.endswith(b"\r") else b""
+                text = _piece(path, n, raw, decode)
+                is_empty, n = is_empty and not text, n + text.count("\n")
+                yield text.replace("\r\n", "\n")
+            _piece(path, n, b"", decode)
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
-    except UnicodeDecodeError as fault:
-        n = raw.count(b"\n", 0, fault.start) + 1
-        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{raw[fault.start]:02x})") from fault
-    if not text:
+    if is_empty:
         raise ValueError(f"{path} is empty")
+
+
+def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
+    """Return the text of a piece that begins in line n; no bytes are the end of the file."""
+    try:
+        text = decode(raw, not raw)
+    except UnicodeDecodeError as fault:
+        n += fault.object.count(b"\n", 0, fault.start)
+        byte = fault.object[fault.start]
+        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
     if (start := text.find("\0")) >= 0:
-        n = text.count("\n", 0, start) + 1
+        n += text.count("\n", 0, start)
         raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
-    if "\n" not in text and text.find("\r", 0, -1) >= 0:
+    if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
         raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
-    return text.replace("\r\n", "\n")
+    return text
 
 
 def scan(path: str | Path) -> tuple[str, int]:
@@ -397,3 +419,63 @@ def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
             "that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
     return _side_by_side(Path(src), Path(tgt))[0]
+
+
+# -------------------------------------------------------------------------------- Running text
+
+Texts = Callable[[], Iterator[str]]
+"""Read a split, piece by piece, from its beginning."""
+SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
+"""Where the splits of a text that has none begin and end."""
+
+
+class Running(NamedTuple):
+    """Running text: three splits, each of which can be read as often as one likes."""
+
+    name: str
+    splits: Mapping[str, Texts]
+    key: str
+    """Changes where the content does, and is known without reading it piece by piece."""
+    is_valid_tested: bool = False
+    """There is no third split: what is tested is valid."""
+    n_left_out: int = 0
+    """Characters of a header and a footer."""
+
+
+def read_texts(
+    paths: Sequence[Path], shares: Mapping[str, tuple[float, float]] = SHARES
+) -> Running:
+    """Open text files, which are read one after the other, and cut them into splits."""
+    if tables := [str(path) for path in paths if path.suffix in TABLES]:
+        raise ValueError(f"{tables[0]} is one of several files; those are to be text files")
+    key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
+    name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+    splits = cut(partial(_one_after_the_other, paths), shares)
+    return Running(name, splits, key, shares["valid"] == shares["test"])
+
+
+def _one_after_the_other(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the pieces of several files; each but the last ends in a line feed."""
+    last = "\n"
+    for path in paths:
+        if not last.endswith("\n"):
+            yield "\n"
+        for piece in pieces(path):
+            yield piece
+            last = piece
+
+
+def cut(texts: Texts, shares: Mapping[str, tuple[float, float]]) -> dict[str, Texts]:
+    """Cut a text into splits, each a share of its characters."""
+    size = cache(lambda: sum(map(len, texts())))
+    return {split: partial(_between, texts, size, *share) for split, share in shares.items()}
+
+
+def _between(texts: Texts, size: Callable[[], int], low: float, high: float) -> Iterator[str]:
+    start, end, at = int(low * size()), int(high * size()), 0
+    for piece in texts():
+        if part := piece[max(0, start - at) : max(0, end - at)]:
+            yield part
+        at += len(piece)
+        if at >= end:
+            return

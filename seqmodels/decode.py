@@ -26,6 +26,7 @@ from seqmodels.interface import (
 )
 
 M = TypeVar("M", bound=nn.Module)
+Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
 
 def packs(weight: Tensor) -> bool:
@@ -74,9 +75,13 @@ def write(
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
     max_len: int,
-    choose: Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]],
+    choose: Choose,
+    begun: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
-    """Write one token after the other, each picked from its logits by `choose`."""
+    """Write one token after the other, each picked from its logits by `choose`.
+
+    The first ones may have `begun` already.
+    """
     state = model.encode(src, src_mask)
     model = packed(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
@@ -84,7 +89,10 @@ def write(
     written = torch.full((len(src), max_len), EOS, device=src.device)
     for t in range(max_len):
         logits, state = model.step(y, state)
-        y = choose(logits).masked_fill(done, EOS)
+        if begun is not None and t < begun.shape[1]:
+            y = begun[:, t]
+        else:
+            y = choose(logits).masked_fill(done, EOS)
         written[texts, t] = y
         done = done | (y == EOS)
         if is_due(t, y.device) and (rows := unfinished(done)) is not None:
@@ -120,6 +128,26 @@ def sample(
     temperature: float = 1.0,
 ) -> list[list[int]]:
     """Draw every token from its distribution, sharpened (< 1) or flattened (> 1)."""
+    return write(model, src, src_mask, max_len, drawn(generator, temperature))
+
+
+def sample_after(
+    model: SequenceModel,
+    begun: Int[Tensor, "B P"],
+    max_len: int,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+) -> list[list[int]]:
+    """Go on with targets that have begun, after a source of BOS; return them from their beginning.
+
+    So does a plain language model: it has a text so far, and nothing else to read.
+    """
+    src = torch.full((len(begun), 1), BOS, device=begun.device)
+    return write(model, src, src == BOS, max_len, drawn(generator, temperature), begun)
+
+
+def drawn(generator: torch.Generator, temperature: float) -> Choose:
+    """Return how to draw a token."""
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
 
@@ -127,7 +155,7 @@ def sample(
         p = (forbid(logits) / temperature).softmax(-1)
         return torch.multinomial(p, 1, generator=generator).squeeze(1)
 
-    return write(model, src, src_mask, max_len, draw)
+    return draw
 
 
 @torch.inference_mode()

@@ -6,6 +6,7 @@ Rows lie in memory-mapped files. Of a set too large to fetch, some rows are stre
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -18,7 +19,18 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.command import one_line
-from seqmodels.corpus import ALSO, SPLITS, TABLES, Pair, Pairs, Parallel, directed
+from seqmodels.corpus import (
+    ALSO,
+    SPLITS,
+    TABLES,
+    Pair,
+    Pairs,
+    Parallel,
+    Running,
+    Texts,
+    cut,
+    directed,
+)
 
 BUFFER = 10_000
 """Rows that a stream shuffles together."""
@@ -27,8 +39,8 @@ BATCH = 1_000
 TIMEOUT_S = 10.0
 """How long to wait for the hub before what is on disk is taken."""
 OFFLINE = (
-    "without network give two text files, a folder of train|valid|test.{xx,yy}, or a .tsv, .csv, "
-    ".jsonl or .parquet file as --data"
+    "without network give text files, or a .tsv, .csv, .jsonl or .parquet file, as --data; --help "
+    "says more"
 )
 KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
@@ -100,6 +112,56 @@ def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
             yield Pair(src or "", tgt or "", next(line))
 
 
+# ------------------------------------------------------------------------------ Running text
+
+COLUMNS = ("text", "sentence")
+"""Names that the column with the texts has."""
+
+
+def read_running(
+    data: str,
+    column: str | None,
+    limit: int | None,
+    shares: Mapping[str, tuple[float, float]],
+) -> Running:
+    """Open a file, a folder or a set on the hub; see `presets.read_running`.
+
+    `limit` streams as many rows of train, shuffled, instead of fetching all of them. Where valid or
+    test is missing, the other one is both.
+    """
+    splits = load(data, limit)
+    column = column_of(next(iter(splits.values())), column, data)
+    texts: dict[str, Texts] = {
+        split: partial(_texts, rows, column) for split, rows in splits.items()
+    }
+    key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
+    name, key = Path(data.partition(":")[0]).stem, f"{key} {column}"
+    if len(texts) == 1:
+        is_valid_tested = shares["valid"] == shares["test"]
+        return Running(name, cut(texts["train"], shares), f"{key} {shares}", is_valid_tested)
+    both = next(texts[split] for split in ("valid", "test") if split in texts)
+    return Running(name, dict.fromkeys(SPLITS, both) | texts, key, len(texts) == 2)
+
+
+def column_of(rows: Dataset, column: str | None, data: str) -> str:
+    """Return the column with the texts; raises ValueError where it is not there, or not plain."""
+    found = [name for name, kind in rows.features.items() if is_text(kind)]
+    for name in (column,) if column else (*COLUMNS, *found[: len(found) == 1]):
+        if name in found:
+            return name
+    listed = ", ".join(map(repr, found)) or "none"
+    wanted = repr(column) if column else "'text' or 'sentence'"
+    raise ValueError(f"{data} has no column {wanted} of texts, but {listed}; --column names one")
+
+
+def _texts(rows: Dataset, column: str) -> Iterator[str]:
+    """Yield the documents of a table, each ended by a line feed."""
+    for batch in rows.select_columns(column).with_format("arrow").iter(BATCH):
+        for document in batch[column].to_pylist():
+            if document is not None:
+                yield document if document.endswith("\n") else f"{document}\n"
+
+
 # ------------------------------------------------------------------------------- Any table
 
 
@@ -128,7 +190,9 @@ def find(data: str) -> Where:
     if path.is_file():
         if path.suffix not in KINDS:
             raise ValueError(f"{path} is one file; both sides in one file: {', '.join(TABLES)}")
-        return Where(KINDS[path.suffix], data_files=str(path))
+        more = VERBATIM if KINDS[path.suffix] == "csv" else {}
+        more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
+        return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
         endings = {file.suffix for file in path.rglob("*")} & set(TABLES)
         more = VERBATIM if endings and endings <= {".csv", ".tsv"} else {}

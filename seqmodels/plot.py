@@ -34,7 +34,7 @@ THIN = 30
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
 METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
 LOSSES = {"nats": "nats per token", "bits_per_byte": "bits per byte"}
-NAMES = METRICS | LOSSES
+NAMES = METRICS | LOSSES | {"perplexity": "perplexity per word"}
 TEACHER_FORCED = (*LOSSES, "token_accuracy")
 
 
@@ -357,7 +357,8 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
         last = np.flatnonzero(np.isfinite(mean))[-1:]
         ends += [(x[k], mean[k], _brief(look.label), look.colour) for k in last]
     ax.set_title(NAMES.get(metric, metric) + _how(test, metric), loc="left", size=10.5, pad=19)
-    better = "lower is better ↓" if metric in LOSSES else "higher is better ↑"
+    is_loss = metric in LOSSES or metric == "perplexity"
+    better = "lower is better ↓" if is_loss else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
     full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
     is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
@@ -540,8 +541,9 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     """Return the rows of one test set: score overall and at three lengths, losses, cost."""
     name, headline, bins = test["name"], test["headline"], test["bins"]
     trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
-    at = {0: "shortest"} | dict.fromkeys(trained[-1:], "longest trained")
-    at |= {len(bins) - 1: "longest"}
+    ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
+    at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
+    at |= {len(bins) - 1: ends[1]}
     losses = [m for m in LOSSES if m != headline]
     heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
     heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]

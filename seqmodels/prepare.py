@@ -1,4 +1,4 @@
-"""From a corpus to examples, once: clean, train the tokenizer, encode; then memory maps.
+"""From a corpus to tokens, once: clean, train the tokenizer, encode; then memory maps.
 
 What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
 ~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
@@ -25,8 +25,8 @@ from tqdm import tqdm
 from seqmodels import files, text
 from seqmodels.batches import Example, Examples
 from seqmodels.command import printable
-from seqmodels.corpus import SPLITS, Pair, Parallel, lines
-from seqmodels.interface import EOS
+from seqmodels.corpus import SPLITS, Pair, Parallel, Running, Texts, lines
+from seqmodels.interface import EOS, UNK
 from seqmodels.text import Tokenizer
 
 FORMAT = 1
@@ -208,18 +208,8 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
     """
     known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
-    folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with alone(folder, say):
-            if not is_whole(folder):
-                say(f"{printable(corpus.name)}: cleaning and tokenizing; kept in {folder}")
-                make(folder, lambda part: build(part, corpus, how))
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
-            "another place"
-        ) from fault
+    doing = f"{printable(corpus.name)}: cleaning and tokenizing"
+    folder = kept(known, doing, lambda part: build(part, corpus, how), say)
     made = files.read_json(folder / "made.json")
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     tokenizer = text.load(folder / "tokenizer.json")
@@ -228,6 +218,28 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     data = {"name": f"{name}{lower}", **made["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
+
+
+def kept(
+    known: Sequence[Any],
+    doing: str,
+    build: Callable[[Path], dict[str, Any]],
+    say: Callable[[str], None],
+) -> Path:
+    """Return the folder of what depends on `known` alone; `build` fills it if it is not there."""
+    folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with alone(folder, say):
+            if not is_whole(folder):
+                say(f"{doing}; kept in {folder}")
+                make(folder, build)
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
+            "another place"
+        ) from fault
+    return folder
 
 
 def cache() -> Path:
@@ -320,4 +332,117 @@ def summary(data: dict[str, Any], is_cleaned: bool) -> str:
         kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
         told.append(f"  {split}: left out: {', '.join(out)}{''.join(kept)}")
     told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
+    return "\n".join(told)
+
+
+# -------------------------------------------------------------------------------- Running text
+
+EVERY = 32
+"""Tokens after which it is noted in which line of the text they stand."""
+
+
+class Ids:
+    """Running text on disk, token by token; none is in memory but those that are asked for."""
+
+    def __init__(self, path: Path, vocab_size: int):
+        self.path, self.vocab_size = path, vocab_size
+        self.ids = _mapped(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
+        self.lines = np.load(path.with_suffix(".lines.npy"), mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def cut(self, start: int, end: int) -> list[int]:
+        """Return the tokens from one place up to another."""
+        return self.ids[start:end].tolist()
+
+    def line(self, i: int) -> int:
+        """Return in which line a token stands, or one shortly before it; 0: unknown."""
+        return int(self.lines[i // EVERY])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process by name."""
+        return Ids, (self.path, self.vocab_size)
+
+
+def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]:
+    """Write a text piece by piece, for `Ids`; return how many tokens it has, how many unknown."""
+    dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
+    feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
+    lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0
+    with (
+        open(path.with_suffix(".ids"), "wb") as file,
+        tqdm(desc=path.name, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar,
+    ):
+        for piece in texts():
+            ids = np.array(tokenizer.encode(piece), dtype)
+            file.write(ids.tobytes())
+            passed = feeds[ids]
+            lines.extend((line + passed.cumsum() - passed)[-n % EVERY :: EVERY].tolist())
+            line, n = line + int(passed.sum()), n + len(ids)
+            n_unknown += int((ids == UNK).sum())
+            bar.update(len(ids))
+    np.save(path.with_suffix(".lines.npy"), np.asarray(lines))
+    return n, n_unknown
+
+
+class PreparedText(NamedTuple):
+    """Running text that is ready for models."""
+
+    tokenizer: Tokenizer
+    train: Ids
+    valid: Ids
+    test: Ids
+    data: dict[str, Any]
+    """Name, checksum and counts, as a record shows them."""
+
+
+def prepare_text(
+    corpus: Running, kind: str, vocab_size: int, say: Callable[[str], None] = print
+) -> PreparedText:
+    """Return running text ready for models; the work is done once, as in `prepare`.
+
+    Raises ValueError for a text of which a split is empty, WriteError.
+    """
+    known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
+    doing = f"{corpus.name}: tokenizing"
+    folder = kept(known, doing, lambda part: build_text(part, corpus, kind, vocab_size), say)
+    made = files.read_json(folder / "made.json")["data"]
+    tokenizer = text.load(folder / "tokenizer.json")
+    train, valid, test = (Ids(folder / split, tokenizer.vocab_size) for split in SPLITS)
+    name = printable(corpus.name)[:200]
+    return PreparedText(tokenizer, train, valid, test, {"name": name, **made})
+
+
+def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dict[str, Any]:
+    """Write tokenizer and tokens; return what else is to be known."""
+    tokenizer = text.make(kind, corpus.splits["train"](), vocab_size)
+    tokenizer.save(folder / "tokenizer.json")
+    digest = hashlib.sha256()
+    data: dict[str, int | str] = {}
+    for split in SPLITS:
+        n, n_unknown = write_ids(folder / split, corpus.splits[split], tokenizer)
+        if not n:
+            raise ValueError(f"{corpus.name} has no text in {split}")
+        data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
+        if split != "test" or not corpus.is_valid_tested:
+            for piece in corpus.splits[split]():
+                digest.update(piece.encode())
+    data |= {"n_characters_left_out": corpus.n_left_out, "tokenizer": tokenizer.name}
+    data |= {"tested": "valid"} if corpus.is_valid_tested else {}
+    return {"data": {"sha256": digest.hexdigest(), **data}}
+
+
+def text_summary(data: dict[str, Any]) -> str:
+    """Return what was found in running text, in lines for a person."""
+    counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
+    told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
+    if n := data["n_characters_left_out"]:
+        told.append(f"  {n:,} characters of a header and a footer are left out")
+    if "tested" in data:
+        told.append("  there is no third part: tested is valid, by which weights are chosen, too")
+    for split in SPLITS:
+        if n := data[f"n_unknown_{split}"]:
+            share = n / data[f"n_tokens_{split}"]
+            told.append(f"  {n:,} tokens of {split} are unknown: {share:.2%}, read as ⁇")
     return "\n".join(told)

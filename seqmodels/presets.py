@@ -6,13 +6,18 @@ None of them is part of this project.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import urlopen
 
-from seqmodels import corpus
-from seqmodels.corpus import Parallel
+from seqmodels import corpus, files
+from seqmodels.command import one_line
+from seqmodels.corpus import SHARES, TABLES, Parallel, Running, cut, read_text, read_texts
+from seqmodels.prepare import cache
 
 
 class Preset(NamedTuple):
@@ -25,11 +30,15 @@ class Preset(NamedTuple):
     local: str
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
-    """`prepare.checksum` of what we saw by this name; None: not seen."""
+    """Of what we saw by this name, as a record has it; None: not seen."""
     splits: Mapping[str, str] = {}
     """What the splits are called in that folder, where not by our names."""
     columns: Mapping[str, str] = {}
     """Which column of a local file without header holds which language."""
+    shares: Mapping[str, tuple[float, float]] = SHARES
+    """Of the splits, where a text has none."""
+    is_gutenberg: bool = False
+    """An edition of Project Gutenberg, which corrects it now and then, in its frame."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -77,8 +86,8 @@ def local(preset: Preset) -> Path | None:
 
 def note(name: str, sha256: str) -> str:
     """Return a line for a person if a corpus is not the one that is known by this name."""
-    known = PARALLEL[name].sha256 if name in PARALLEL else None
-    if known in (None, sha256):
+    known = (PARALLEL | TEXT).get(name)
+    if known is None or known.sha256 in (None, sha256):
         return ""
     return f"{name} is not the text that is known by this name; scores will be others, too"
 
@@ -156,3 +165,126 @@ def has_tables(folder: Path) -> bool:
     """Return whether a folder, or one in it, has train as a table, as sets of the hub do."""
     found = (path for depth in ("*train*", "*/*train*") for path in folder.glob(depth))
     return any(path.suffix in corpus.TABLES for path in found)
+
+
+# -------------------------------------------------------------------------------- Running text
+
+NANOGPT = {"train": (0.0, 0.9), "valid": (0.9, 1.0), "test": (0.9, 1.0)}
+TEXT = {
+    "shakespeare": Preset(
+        "plays, 1.1 M characters; the last tenth is valid and test, as in nanoGPT",
+        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+        "public domain", "shakespeare/tinyshakespeare.txt",
+        "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", shares=NANOGPT,
+    ),
+    "war-and-peace": Preset(
+        "a novel, 3.2 M characters", "https://www.gutenberg.org/ebooks/2600.txt.utf-8",
+        "public domain in the US", "gutenberg/war_and_peace.txt",
+        "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9", is_gutenberg=True,
+    ),
+    "wikitext-2": Preset(
+        "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
+        "wikitext-2-raw-v1",
+    ),
+    "tinystories": Preset(
+        "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
+        "CDLA-Sharing-1.0", "TinyStories",
+    ),
+    "names": Preset(
+        "32,033 first names", "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt",
+        "MIT", "names/names.txt",
+        "0a30b5557f192f32ab962680889aac5f6fda0f4cecf40a6d0b5694f58ea8cc4d",
+    ),
+}  # fmt: skip
+TIMEOUT_S = 20.0
+"""How long to wait for an address."""
+MOST_BYTES = 2**26
+"""Of what is fetched."""
+FRAME = re.compile(
+    r".*?^\*\*\* ?START OF TH[^\n]*\n(.*?)(?:^End of (?:the )?Project Gutenberg[^\n]*\s*)?"
+    r"^\*\*\* ?END OF TH",
+    re.DOTALL | re.MULTILINE,
+)
+"""A book between Project Gutenberg's marks."""
+
+
+def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
+    """Open running text by its name here, or as `read_running` does."""
+    name = data[0]
+    preset = TEXT.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_running(data, column, limit)
+    path = local(preset)
+    if path is None and preset.is_on_hub:
+        try:
+            return read_running([preset.source], column, limit)._replace(name=name)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+    path = path or fetched(name, preset)
+    opened = read_running([path], column, limit, preset.shares)._replace(name=name)
+    if preset.is_gutenberg:
+        text, n_left_out = unframed(read_text(path), str(path))
+        splits = cut(lambda: iter([text]), preset.shares)
+        opened = opened._replace(splits=splits, n_left_out=n_left_out)
+    return opened
+
+
+def read_running(
+    data: Sequence[str | Path],
+    column: str | None = None,
+    limit: int | None = None,
+    shares: Mapping[str, tuple[float, float]] = SHARES,
+) -> Running:
+    """Open running text.
+
+    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
+             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub:
+             each row is a document
+    column   the one with the texts; None: `text` or `sentence`, or the only one there is
+    limit    rows of train to stream from a table, shuffled, instead of reading all of it
+    shares   of each split, in characters, where there are none
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+        from seqmodels import hub  # it takes seconds to import, and text files do without
+
+        return hub.read_running(str(data[0]), column, limit, shares)
+    for flag, given in (("limit", limit), ("column", column)):
+        if given:
+            raise ValueError(f"a {flag} goes with a table or the hub; text files are read whole")
+    return read_texts([Path(what) for what in data], shares)
+
+
+def fetched(name: str, preset: Preset) -> Path:
+    """Return the cache's copy of a text that has an address; it is fetched once.
+
+    Raises ValueError where it cannot be, or where something else comes.
+    """
+    path = cache() / f"{name}.txt"
+    if path.exists():
+        return path
+    try:
+        with urlopen(preset.source, timeout=TIMEOUT_S) as answer:
+            content = answer.read(MOST_BYTES)
+    except Exception as fault:  # of one of several network libraries
+        why = one_line(str(fault)) or type(fault).__name__
+        raise ValueError(
+            f"{preset.source} cannot be fetched: {why}; {offline(name, preset)}"
+        ) from fault
+    if preset.is_gutenberg:
+        unframed(content.decode(errors="replace"), preset.source)
+    elif hashlib.sha256(content).hexdigest() != preset.sha256:
+        raise ValueError(f"{preset.source} gave something else; {offline(name, preset)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return files.write(path, content)
+
+
+def unframed(text: str, where: str) -> tuple[str, int]:
+    """Return a text without Project Gutenberg's header and footer, and their characters."""
+    text = text.replace("\r\n", "\n")
+    found = FRAME.match(text)
+    if found is None:
+        raise ValueError(f"{where} has no *** START OF and *** END OF of Project Gutenberg")
+    return found[1], len(text) - len(found[1])

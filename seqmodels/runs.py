@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -290,14 +291,18 @@ def evaluate(
             row["exact"] = row["n_right"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    overall, bins = scores(rows), by_bin(rows, test.bins)
+    if test.headline == "perplexity":
+        for part in (overall, *bins):
+            part["perplexity"] = {k: math.exp(min(nats, 99)) for k, nats in part["nats"].items()}
     entry = {
         "name": test.name,
         "axis": test.axis,
         "headline": test.headline,
         **({"beam": beam} if test.is_generated else {}),
         "trained_to": test.trained_to,
-        "overall": scores(rows),
-        "bins": by_bin(rows, test.bins),
+        "overall": overall,
+        "bins": bins,
     }
     return rows, entry
 

@@ -4,30 +4,47 @@ Question
     A text so far is the source, what follows is the target. Does more context make the same
     continuation likelier, and can a word that was said once be said again much later?
 
-    python -m tasks.next_token                 short stories, made for this question
-    python -m tasks.next_token --data FILE     any UTF-8 text, by BPE
-    python -m tasks.next_token --context 0     plain language modelling: the source is BOS alone
+    python -m tasks.next_token                        short stories, made for this question
+    python -m tasks.next_token --data FILE            any UTF-8 text, by BPE
+    python -m tasks.next_token --data war-and-peace   a novel, after contexts of 0 to 512 tokens
+    python -m tasks.next_token --data shakespeare     plain language modelling by characters
 
-    9 minutes on two cores. Expect that a word said 64 words before is found by Bahdanau's model
-    always, by the Transformer and GPT four times in five, by models with one vector hardly ever.
+    9 minutes on two cores for the stories. Expect that a word said 64 words before is found by
+    Bahdanau's model always, by the Transformer and GPT four times in five, by models with one
+    vector hardly ever.
+
+    With --context 0 the source is BOS alone and the target a block of text: plain language
+    modelling. Then the whole test split is scored, every token once, in blocks of --block tokens
+    that know nothing of what stands before them; with --stride S, less than the block, each scores
+    S tokens after the others, which are given.
+
+    `shakespeare` is nanoGPT's protocol for CPUs: characters, the first nine tenths to train on, the
+    last one as valid; four layers, four heads, width 128, blocks of 64 characters, batches of 12,
+    2,000 steps, no dropout, AdamW. The other models have as many parameters, the same batches and
+    as many steps. What is tested is valid, by which weights are chosen, too: there is no third
+    part. Other than there, all of it is scored instead of 20 random batches; the rate falls along a
+    line, not along a cosine; and the first character of a block is to be said from nothing, not
+    from the one before it. nanoGPT reports 1.88 nats per character.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from seqmodels.batches import Example
-from seqmodels.command import guard, printable
+from seqmodels import presets
+from seqmodels.batches import Example, lengths
+from seqmodels.command import guard, positive
 from seqmodels.compare import compare, parser
-from seqmodels.corpus import read_text, sha256
+from seqmodels.corpus import SPLITS, sha256
 from seqmodels.interface import BOS
+from seqmodels.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.runs import Recipe, Task, TestSet
-from seqmodels.text import BPE, Tokenizer, Words
+from seqmodels.text import KINDS, Tokenizer, Words
+from seqmodels.windows import Whole, Windows
 from tasks import stories
 from tasks.translation import RECIPES
 
@@ -45,12 +62,22 @@ SIZES = {
 TOKENS = {"smoke": 15_000, "laptop": 600_000}
 DISTANCE = 64
 """Longest distance of a needed word in training, in words."""
+CONTEXT = 128
+"""Longest context, where no other is asked for."""
 LONGEST = 2_048
-"""Tokens of context, at most, in a text of your own: attention takes the square of it."""
+"""Tokens of context, or of a block, at most, in a text of your own: attention takes the square."""
 MOST = 300
 """Windows of a text of your own, at most, on which it is validated, and tested in every context."""
-MOST_HELD = 500_000_000
-"""Tokens in all windows of a text of your own, at most: eight bytes of memory for each."""
+MOST_BLOCKS = 2**20
+"""Blocks of a text to train on begin at every token, or so seldom that there are no more of them
+than this, but not farther apart than they are long."""
+WHAT = (
+    f"a text by name ({', '.join(presets.TEXT)}); text files, one after the other; a .tsv, .csv, "
+    ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
+)
+HEADLINES = {"characters": "nats", "words": "perplexity"}
+"""Score of a whole text by its tokens; bits per byte of others."""
+OWN_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
 
 
 def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
@@ -59,10 +86,8 @@ def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) ->
     return Example(list(tokens[:-n][-context:] if context else []) or [BOS], list(tokens[-n:]))
 
 
-def windows(
-    texts: Iterable[Sequence[int]], context: int, seed: int, shortest: int = 1
-) -> list[Example]:
-    """Cut each text once, so that `shortest` to CONTINUATION tokens follow: any word may be first.
+def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Example]:
+    """Cut each text once, so that 1 to CONTINUATION tokens follow: any word may be first.
 
     Half of the texts keep all the context, the others less, at random.
     """
@@ -71,7 +96,7 @@ def windows(
         window(
             text,
             context if rng.random() < 0.5 else int((context + 1) * rng.random()),
-            shortest + int((CONTINUATION + 1 - shortest) * rng.random()),
+            1 + int(CONTINUATION * rng.random()),
         )
         for text in texts
     ]
@@ -80,13 +105,6 @@ def windows(
 def at(lines: Iterable[int], examples: Iterable[Example]) -> list[Example]:
     """Name the line of each example."""
     return [e._replace(line=line) for e, line in zip(examples, lines, strict=False)]
-
-
-def begins(tokens: Sequence[int], tokenizer: Tokenizer, line: int) -> Iterator[int]:
-    """Yield the line of every CONTINUATIONth token; the first stands in `line`."""
-    for start in range(0, len(tokens), CONTINUATION):
-        yield line
-        line += tokenizer.decode(tokens[start : start + CONTINUATION]).count("\n")
 
 
 def contexts(longest: int) -> list[int]:
@@ -112,7 +130,7 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
         examples=[Example(e.src[-k:] if k else [BOS], e.tgt) for k in points for e in examples],
         x=[k for k in points for _ in examples],
         bins=[(k, k) for k in points],
-        trained_to=max(len(e.src) for e in train),
+        trained_to=int(lengths(train)[:, 0].max()),
         is_generated=False,
     )
 
@@ -133,18 +151,63 @@ def distance_test(
     )
 
 
+def whole_test(name: str, examples: Whole, headline: str) -> TestSet:
+    """Return a whole split, each of its tokens scored once, by the place of a block in it."""
+    n = len(examples)
+    return TestSet(
+        name=name,
+        axis="place in the text (tenths)",
+        headline=headline,
+        examples=examples,
+        x=[1 + 10 * i // n for i in range(n)],
+        bins=[(tenth, tenth) for tenth in range(1, 11)],
+        is_generated=False,
+    )
+
+
 # ------------------------------------------------------------------------------------- Recipes
 
 
-def recipes(n_positions: int) -> dict[str, Recipe]:
-    """Return the recipes of translation, their rates too, with positions enough for GPT."""
+def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[str, Recipe]:
+    """Return the recipes (those of translation, their rates too) with positions enough for GPT."""
     more: dict[str, dict[str, Any]] = {
         "transformer": {"dropout": 0.0}, "gpt": {"dropout": 0.0, "n_positions": n_positions},
     }  # fmt: skip
     return {
         name: Recipe({**recipe.sizes, **more.get(name, {})}, recipe.rate)
-        for name, recipe in RECIPES.items()
+        for name, recipe in chosen.items()
     }
+
+
+class Tuned(NamedTuple):
+    """How to train on a text."""
+
+    recipes: Mapping[str, Recipe]
+    tokens: Mapping[str, int]
+    batch_tokens: int
+    n_parameters: int
+    tokenizer: str = "bpe"
+    vocab_size: int = 2_000
+    context: int = CONTEXT
+    block: int = 64
+    """Tokens of a target, where the context is 0."""
+
+
+# GPT as nanoGPT has it. The rates are first guesses: none was tried against another yet.
+PLAYS = {
+    **{name: Recipe(RECIPES[name].sizes, rate=4e-3) for name in RECIPES},
+    "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, rate=1e-3),
+    "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=2e-3),
+}
+
+OWN = Tuned(RECIPES, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
+TUNED = {
+    "shakespeare": Tuned(
+        PLAYS, {"smoke": 15_000, "laptop": 2_000 * 12 * 64}, batch_tokens=12 * 64,
+        n_parameters=810_000, tokenizer="characters", context=0, block=64,
+    ),
+    "war-and-peace": Tuned(RECIPES, TOKENS, 6_000, 1_500_000, context=512),
+}  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -157,15 +220,16 @@ def embedded(args: argparse.Namespace) -> Task:
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
     asked = [asking(story, tokenizer) for story in corpus.test]
-    if args.context > (longest := max(len(example.src) for example in asked)):
-        raise ValueError(f"--context {args.context}: the longest test story allows {longest}")
-    train_windows = at(count(1), windows(train, args.context, seed=1))
+    context = CONTEXT if args.context is None else args.context
+    if context > (longest := max(len(example.src) for example in asked)):
+        raise ValueError(f"--context {context}: the longest test story allows {longest}")
+    train_windows = at(count(1), windows(train, context, seed=1))
     return Task(
         name="next_token",
         data={
             "name": "stories",
             "sha256": sha256(texts),
-            "context": args.context,
+            "context": context,
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
@@ -173,9 +237,9 @@ def embedded(args: argparse.Namespace) -> Task:
         },
         tokenizer=tokenizer,
         train=train_windows,
-        valid=at(count(1), windows(valid, args.context, seed=2)),
+        valid=at(count(1), windows(valid, context, seed=2)),
         tests=[
-            context_test(asked, args.context, train_windows),
+            context_test(asked, context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
@@ -184,73 +248,138 @@ def embedded(args: argparse.Namespace) -> Task:
     )
 
 
-def from_file(args: argparse.Namespace) -> Task:
-    """Return the task on a text of your own: its last twentieth is the test."""
-    if args.context > LONGEST:
-        raise ValueError(f"--context {args.context}: at most {LONGEST:,} with a text of your own")
-    (path,) = args.data
-    text = read_text(path)
-    ends = [int(0.9 * len(text)), int(0.95 * len(text)), len(text)]
-    parts = [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
-    tokenizer = BPE.train([parts[0]], 2_000)
-    n = max(args.context, CONTINUATION) + CONTINUATION  # half a window is no continuation
-    train, valid, test = map(tokenizer.encode, parts)
-    # where the windows begin
-    in_train, in_valid, in_test = (
-        range(0, len(part) - n + 1, CONTINUATION) for part in (train, valid, test)
-    )
-    if not (in_train and in_valid and in_test):
+class Cut(NamedTuple):
+    """A text in windows."""
+
+    train: Windows
+    valid: Sequence[Example]
+    tests: list[TestSet]
+    n_positions: int
+    """Of source and target together, at most, for GPT."""
+    data: dict[str, int]
+    """What a record says of them."""
+
+
+def continuations(ready: PreparedText, context: int) -> Cut:
+    """Cut a text into targets of CONTINUATION tokens, each after a context."""
+    before = max(context, CONTINUATION)  # half a window is no continuation
+    starts = {}
+    for split in SPLITS:
+        check_size(ready, split, before + CONTINUATION, "--context")
+        end = ready.data[f"n_tokens_{split}"] - CONTINUATION + 1
+        starts[split] = range(before, end, CONTINUATION)
+    train = Windows(ready.train, starts["train"], CONTINUATION, context, seed=1)
+    valid = Windows(ready.valid, starts["valid"][:MOST], CONTINUATION, context, seed=2)
+    shown = [
+        Example(ready.test.cut(i - context, i), ready.test.cut(i, i + CONTINUATION))
+        for i in starts["test"][:: -(-len(starts["test"]) // MOST)]
+    ]
+    left_out = {
+        "valid": len(starts["valid"]) - len(valid),
+        "test": len(starts["test"]) - len(shown),
+    }
+    data = {f"n_{split}": len(places) for split, places in starts.items()}
+    data |= {f"n_left_out_{split}": k for split, k in left_out.items() if k}
+    tests = [context_test(shown, context, train)]
+    return Cut(train, valid, tests, before + CONTINUATION + 1, data)
+
+
+def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, headline: str) -> Cut:
+    """Cut a text into blocks without a context; all of test is scored, and of valid at the end.
+
+    The curve shows the first `n_valid` tokens of valid, so that it takes no longer than to train.
+    """
+    check_size(ready, "train", block, "--block")
+    every = min(block, -(-len(ready.train) // MOST_BLOCKS))
+    train = Windows(ready.train, range(0, len(ready.train) - block + 1, every), block)
+    valid = Whole(ready.valid, block, block, max(block, n_valid))
+    whole = Whole(ready.test, block, stride)
+    tests = [whole_test("whole", whole, headline)]
+    if "tested" not in ready.data:
+        tests.append(whole_test("valid", Whole(ready.valid, block, stride), headline))
+    data = {"block": block, "stride": stride, "n_train": len(train), "n_valid": len(valid)}
+    if left_out := len(ready.valid) - valid.n:
+        data["n_left_out_tokens_valid"] = left_out
+    return Cut(train, valid, tests, block + 1, {**data, "n_test": len(whole)})
+
+
+def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
+    """Raise ValueError if a split has not even one window of n tokens."""
+    if (n_tokens := ready.data[f"n_tokens_{split}"]) < n:
         raise ValueError(
-            f"{path} is too short: a twentieth of it must hold {n} tokens; "
-            "give more text or less --context"
+            f"{ready.data['name']} is too short: {split} has {n_tokens:,} tokens, a window takes "
+            f"{n}; give more text or less {flag}"
         )
-    if (n_held := n * len(in_train)) > MOST_HELD:
-        raise ValueError(
-            f"{path} makes windows of {n_held:,} tokens in all, more than the {MOST_HELD:,} "
-            "that are held; give less text or less --context"
-        )
-    train_windows = at(
-        begins(train, tokenizer, 1),
-        windows((train[i : i + n] for i in in_train), args.context, 1, CONTINUATION),
-    )
-    valid_windows = at(
-        begins(valid, tokenizer, 1 + parts[0].count("\n")),
-        windows((valid[i : i + n] for i in in_valid[:MOST]), args.context, 2, CONTINUATION),
-    )
-    every = -(-len(in_test) // MOST)
-    shown = [window(test[i : i + n], args.context) for i in in_test[::every]]
-    left_out = {"valid": len(in_valid) - len(valid_windows), "test": len(in_test) - len(shown)}
+
+
+def own(args: argparse.Namespace) -> Task:
+    """Return the task on a text of yours, or on one that is known by name."""
+    tuned = TUNED.get(args.data[0], OWN)
+    context = tuned.context if args.context is None else args.context
+    block = args.block or (CONTINUATION if context else tuned.block)
+    stride = args.stride or block
+    if max(context, block) > LONGEST:
+        flag = "--context" if context > LONGEST else "--block"
+        raise ValueError(f"{flag} {max(context, block)}: at most {LONGEST:,} with --data")
+    if context and (args.block or args.stride):
+        raise ValueError(f"--block and --stride go with --context 0; the context is {context}")
+    if stride > block:
+        raise ValueError(f"--stride {stride} is more than the block of {block} and would skip text")
+    corpus = presets.running(args.data, args.column, args.limit)
+    kind = args.tokenizer or tuned.tokenizer
+    ready = prepare_text(corpus, kind, args.vocab or tuned.vocab_size)
+    print(text_summary(ready.data))
+    if note := presets.note(args.data[0], ready.data["sha256"]):
+        print(note)
+    tokens = args.tokens or tuned.tokens[args.size]
+    if context:
+        cut = continuations(ready, context)
+    else:
+        cut = blocks(ready, block, stride, tokens // 10, HEADLINES.get(kind, "bits_per_byte"))
     return Task(
         name="next_token",
-        data={
-            "name": printable(path.name)[:200],
-            "sha256": sha256([text]),
-            "context": args.context,
-            "n_train": len(in_train),
-            "n_valid": len(in_valid),
-            "n_test": len(in_test),
-            **{f"n_left_out_{split}": k for split, k in left_out.items() if k},
-            "tokenizer": tokenizer.name,
-        },
-        tokenizer=tokenizer,
-        train=train_windows,
-        valid=valid_windows,
-        tests=[context_test(shown, args.context, train_windows)],
-        recipes=recipes(n + 1),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 3_000},
-        n_parameters=1_500_000,
+        data={**ready.data, "context": context, **cut.data},
+        tokenizer=ready.tokenizer,
+        train=cut.train,
+        valid=cut.valid,
+        tests=cut.tests,
+        recipes=recipes(cut.n_positions, tuned.recipes),
+        training={"tokens": tokens, "batch_tokens": tuned.batch_tokens},
+        n_parameters=args.parameters or tuned.n_parameters,
     )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("next_token", __doc__)
-    p.add_argument("--data", type=Path, nargs=1, metavar="FILE", help="any UTF-8 text")
-    p.add_argument("--context", type=int, default=128, metavar="N", help="tokens (default: 128)")
+    p.add_argument("--context", type=int, metavar="N",
+                   help="longest, in tokens; 0: none (default: 128; or the text's)")  # fmt: skip
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=WHAT)
+    own_data = p.add_argument_group("with --data")
+    add = own_data.add_argument
+    add("--column", metavar="NAME", help="column with the texts (default: text or sentence)")
+    add("--limit", type=positive, metavar="N",
+        help="stream N rows of a table or of the hub, instead of reading all")  # fmt: skip
+    add("--block", type=positive, metavar="N",
+        help="tokens of a target at --context 0 (default: 64)")  # fmt: skip
+    add("--stride", type=positive, metavar="S",
+        help="score S tokens of a block, the others are given (default: all)")  # fmt: skip
+    add("--tokenizer", choices=KINDS, metavar="KIND",
+        help=f"{', '.join(KINDS)} (default: bpe, or the text's own)")  # fmt: skip
+    add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
+    add(
+        "--parameters",
+        type=positive,
+        metavar="N",
+        help="of every model (default: 1.5 million, or 0.8)",
+    )
     args = p.parse_args(argv)
-    if args.context < 0:
+    if args.context is not None and args.context < 0:
         p.error(f"--context {args.context} is below zero")
-    guard("next_token", lambda: compare(from_file(args) if args.data else embedded(args), args))
+    given = [f"--{name}" for name in OWN_FLAGS if getattr(args, name) is not None]
+    if given and not args.data:
+        p.error(f"{given[0]} goes with --data; the stories are made here")
+    guard("next_token", lambda: compare(own(args) if args.data else embedded(args), args))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,11 @@ def _same_numbers_every_time() -> None:
     torch.manual_seed(20140603)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["SEQMODELS_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(params=MODELS)
 def name(request: pytest.FixtureRequest) -> str:
     """Name each model in turn."""

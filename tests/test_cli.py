@@ -17,12 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.error import URLError
 from xml.etree import ElementTree
 
+import datasets
 import pytest
 import torch
 
-from seqmodels import MODELS, cli, command, compare, plot, record, scores
+from seqmodels import MODELS, cli, command, compare, plot, presets, record, scores
 from seqmodels.runs import Run
 from tasks import next_token, recall, translation
 
@@ -67,6 +69,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
             translation.main()
+    assert stopped.value.code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train two toy runs that go on with a text, in blocks of 12 tokens."""
+    out = tmp_path_factory.mktemp("plain")
+    (out / "said.txt").write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
+    given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
+    given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "N_BOOTSTRAP", 20)
+        patch.setattr(plot, "plot_folder", lambda folder: [])
+        patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
+        with pytest.raises(SystemExit) as stopped:
+            next_token.main()
     assert stopped.value.code == 0
     return out
 
@@ -178,6 +197,37 @@ def test_a_text_goes_on(trained: Path, call: Call) -> None:
     assert len(out.split()) <= 12
 
 
+@pytest.mark.parametrize("name", ["gpt", "lstm_seq2seq"])
+def test_a_language_model_goes_on(
+    name: str, language_model: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a text as source where none was trained on, and an end where a block is full."""
+    from seqmodels import decode, text
+
+    asked = []
+    sample_after = decode.sample_after
+
+    def listen(model: Any, begun: torch.Tensor, max_len: int, *how: Any) -> list[list[int]]:
+        asked.append((begun[0].tolist(), max_len))
+        return sample_after(model, begun, max_len, *how)
+
+    monkeypatch.setattr(decode, "sample_after", listen)
+    tokenizer = text.load(language_model / "tokenizer.json")
+    given = cli, "generate", language_model / f"{name}-seed1"
+    for said in ("so he said", "so he said 5 and went\n" * 9, ""):
+        asked.clear()
+        begun, length = tokenizer.encode(said), 20
+        code, out, err = call(*given, said, "--length", length)
+        assert (code, err) == (0, "")
+        assert out.startswith(said)
+        assert len(out) > len(said) + 1
+        assert asked[0][0] == (begun if len(begun) < 12 else begun[-6:])
+        assert all(len(known) == 6 for known, _ in asked[1:])
+        assert sum(n - len(known) for known, n in asked) == length
+        assert max(n for _, n in asked) <= 12
+    check_one_line(call(*given, "so he said " * 900), "tokens; at most 2000 are read")
+
+
 def test_unknown_words_are_named(trained: Path, call: Call) -> None:
     """Keeps out a translation of another sentence than was given, without a word."""
     for name in ("translate", "generate"):
@@ -271,7 +321,22 @@ def test_a_text_that_is_too_short(tmp_path: Path, call: Call) -> None:
     """Keeps out a test of no window; the line says how many tokens are needed."""
     (tmp_path / "short.txt").write_text("Once upon a time. " * 20)
     result = call(next_token, "--data", tmp_path / "short.txt", "--context", 8)
-    check_one_line(result, "short.txt is too short", "64 tokens", "less --context")
+    check_one_line(result, "short.txt is too short", "a window takes 64", "less --context")
+    result = call(next_token, "--data", tmp_path / "short.txt", *PLAIN, "--block", 400)
+    check_one_line(result, "short.txt is too short: train has", "takes 400", "less --block")
+
+
+def test_a_column_that_is_not_there(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a bare KeyError, and rows that are no rows; the line says what there is."""
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": "x", "b": "y", "n": 1}\n' * 3)
+    result = call(next_token, "--data", path, "--column", "c")
+    check_one_line(result, "a.jsonl has no column 'c' of texts, but 'a', 'b'; --column names one")
+    path.write_text('{"a": "x"\n')
+    check_one_line(call(next_token, "--data", path, "--limit", 3), "a.jsonl cannot be read: ")
 
 
 def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,6 +345,14 @@ def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(next_token.SIZES, "smoke", toy)
     result = call(next_token, "--size", "smoke", "--context", 5000)
     check_one_line(result, "--context 5000: the longest test story allows ")
+
+
+PLAIN = ["--context", "0"]
+
+
+def no_network(address: str, timeout: float) -> None:
+    """Fail as a machine without network does."""
+    raise URLError("no route")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +374,18 @@ def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch
         (translation, ["--data", "x", "--tokenizer", "bert"], ["'bert'", "bpe"]),
         (translation, ["--data", "x", "--limit", "0"], ["--limit"]),
         (next_token, ["--data", "nowhere"], ["nowhere does not exist"]),
-        (next_token, ["--data", "/"], ["/ cannot be read: Is a directory"]),
+        (next_token, ["--data", "nobody/nothing"], ["nobody/nothing cannot", "without network"]),
+        (next_token, ["--data", "names"], ["names.txt cannot be fetched", "to have names without"]),
+        (next_token, ["--data", __file__, "/"], ["/ cannot be read: Is a directory"]),
+        (next_token, ["--data", __file__, "a.csv"], ["a.csv is one of several files"]),
+        (next_token, ["--data", __file__, "--limit", "9"], ["a limit goes with a table"]),
+        (next_token, ["--data", __file__, "--column", "a"], ["a column goes with a table"]),
+        (next_token, ["--data", __file__, "--tokenizer", "x"], ["--tokenizer", "'x'", "bytes"]),
+        (next_token, ["--data", __file__, "--block", "9"], ["--context 0; the context is 128"]),
+        (next_token, ["--data", __file__, *PLAIN, "--block", "4000"], ["--block 4000: at most"]),
+        (next_token, ["--data", __file__, *PLAIN, "--stride", "65"], ["the block of 64"]),
+        (next_token, ["--block", "9"], ["--block goes with --data; the stories are made here"]),
+        *((next_token, [flag, "0"], [flag, "above zero"]) for flag in ("--block", "--stride")),
         (next_token, ["--context", "-1"], ["--context -1 is below zero"]),
         (next_token, ["--context", "nan"], ["--context", "nan"]),
         (next_token, ["--data", "/dev/zero"], ["/dev/zero is no plain file"]),
@@ -324,9 +408,15 @@ def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch
     ],
 )  # fmt: skip
 def test_a_mistake_gets_one_line(
-    program: ModuleType, argv: list[str], words: list[str], call: Call
+    program: ModuleType,
+    argv: list[str],
+    words: list[str],
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps out tracebacks, and values that are silently replaced by a default."""
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    monkeypatch.setattr(presets, "urlopen", no_network)
     result = call(program, *argv)
     check_one_line(result, *words)
     assert result[1] == ""

@@ -286,6 +286,21 @@ def test_samples_follow_the_model() -> None:
         assert drawn.count([4]) / n == pytest.approx(p, abs=0.03)
 
 
+@pytest.mark.parametrize("n_begun", [0, 1, 4])
+def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
+    """Keeps out a beginning that is read as source, or that is said again, or forgotten."""
+    model, begun = tiny(name), torch.randint(4, 11, (1, n_begun))
+    (said,) = decode.sample_after(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
+    generator, text, src = torch.Generator().manual_seed(3), begun, torch.tensor([[BOS]])
+    while text.shape[1] < 9:  # naive: everything again for every token
+        logits = model(src, src > 0, torch.cat([src, text], 1))[:, -1] / 0.7
+        logits[:, [PAD, BOS]] = -torch.inf
+        text = torch.cat([text, torch.multinomial(logits.softmax(-1), 1, generator=generator)], 1)
+    naive = text[0].tolist()
+    assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
+    assert said == decode.strip(naive)
+
+
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_a_temperature_is_above_zero(temperature: float) -> None:
     """Keeps out a division by zero, and likelihoods that are no numbers."""
@@ -828,6 +843,7 @@ RECIPES = {
     "grammar": translation.GRAMMAR,
     "recall": recall.RECIPES,
     "next_token": next_token.RECIPES,
+    "plays": next_token.PLAYS,
 }
 
 
@@ -839,6 +855,7 @@ RECIPES = {
         ("translation", 900, 1_000_000),
         ("next_token", 350, 1_000_000),
         ("next_token", 2_000, 1_500_000),
+        ("plays", 69, 810_000),
         ("translation", 4_000, 3_000_000),
     ],
 )

@@ -235,8 +235,12 @@ def test_the_library_has_no_cycles() -> None:
 
 @each_program
 def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
-    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`."""
-    assert not tops(imports(path)) & NETWORK
+    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`.
+
+    One module alone fetches texts that no hub has, from addresses that stand there.
+    """
+    allowed = {"urllib"} if at(path) == "seqmodels/presets.py" else set()
+    assert tops(imports(path)) & NETWORK == allowed
 
 
 @pytest.mark.parametrize("path", [*LIBRARY, *TASKS], ids=at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import sys
@@ -15,8 +16,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, files, plot, record, scores, text
-from seqmodels.batches import Example, collate
+from seqmodels import BOS, EOS, MODELS, build, files, plot, presets, record, scores, text
+from seqmodels.batches import Example, collate, shuffled
 from seqmodels.corpus import SPLITS
 from seqmodels.runs import Task, count_parameters, model_sizes
 from tasks import __main__ as everything
@@ -275,7 +276,7 @@ def test_a_test_that_is_too_long_is_counted(
     assert "spoken has no pair in test with text on both sides and at" in capsys.readouterr().err
 
 
-def test_every_example_has_its_line(folder: Path, tmp_path: Path) -> None:
+def test_every_example_has_its_line(folder: Path) -> None:
     """Keeps out a message about a sentence that no one can find in the file."""
     for code in ("qaa", "qab"):
         path = folder / f"train.{code}"
@@ -286,18 +287,6 @@ def test_every_example_has_its_line(folder: Path, tmp_path: Path) -> None:
     assert [made.tokenizer.decode(e.src) for e in made.train] == [lines[e.line] for e in made.train]
     assert [e.line for e in made.valid] == list(range(1, 9))
 
-    path = tmp_path / "counted.txt"
-    path.write_text("".join(f"line {i} of many\n\n" for i in range(1, 3000)), "utf-8")
-    given = argparse.Namespace(data=path, context=8, tokens=1, size="smoke")
-    made = next_token.from_file(given)
-    lines = ["", *path.read_text("utf-8").split("\n"), *[""] * 50]
-    for example in [*made.train, *made.valid]:
-        read = [] if example.src == [BOS] else example.src
-        said = made.tokenizer.decode([*read, *example.tgt])
-        assert said in "\n".join(lines[example.line : example.line + 50])
-        assert said.split("\n")[1] in lines[example.line : example.line + 25]
-    assert made.valid[0].line > 5_000
-
     for task in (recall, translation, next_token):
         with pytest.MonkeyPatch.context() as patch:
             few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
@@ -305,6 +294,27 @@ def test_every_example_has_its_line(folder: Path, tmp_path: Path) -> None:
             made = task.embedded(argparse.Namespace(size="smoke", tokens=None, context=8))
         assert [e.line for e in made.train] == list(range(1, 10))
         assert [e.line for e in made.valid] == [1, 2, 3, 4]
+
+
+def from_text(*paths: Path, **flags: Any) -> Task:
+    """Return the task on a text of your own."""
+    given = dict.fromkeys(next_token.OWN_FLAGS) | {"context": None, "tokens": 1, "size": "smoke"}
+    return next_token.own(argparse.Namespace(data=[*map(str, paths)], **given | flags))
+
+
+def test_every_window_has_its_line(tmp_path: Path) -> None:
+    """Keeps out a message about a line of a text that is far from it, and a name of odd letters."""
+    path = tmp_path / "counted.txt"
+    path.write_text("".join(f"line {i} of many\n\n" for i in range(1, 3000)), "utf-8")
+    made = from_text(path, context=8)
+    lines = ["", *path.read_text("utf-8").split("\n"), *[""] * 50]
+    for example in made.train:
+        read = [] if example.src == [BOS] else example.src
+        said = made.tokenizer.decode([*read, *example.tgt])
+        assert said in "\n".join(lines[example.line : example.line + 50])
+        assert said.split("\n")[1] in lines[example.line : example.line + 25]
+    odd = path.rename(path.with_name("spo\udcffken.txt"))
+    assert from_text(odd, context=8).data["name"] == r"spo\udcffken.txt"
 
 
 def test_a_name_of_odd_letters_is_recorded(folder: Path) -> None:
@@ -478,13 +488,13 @@ def test_half_of_the_windows_have_all_context() -> None:
     assert all(e.src == [BOS] for e in next_token.windows(texts, 0, seed=1))
 
 
-@pytest.mark.parametrize("context", [0, 8, 40])
+@pytest.mark.parametrize("context", [8, 40])
 def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
     """Keeps out tokens that are never a target, and a test that training has seen."""
     words = [f"{i:05d}" for i in range(6000)]
     path = tmp_path / "counted.txt"
     path.write_text(" ".join(words), encoding="utf-8")
-    made = next_token.from_file(argparse.Namespace(data=path, context=context, tokens=1, size=""))
+    made = from_text(path, context=context)
     said = [made.tokenizer.decode(e.tgt) for e in made.train]
     whole = "".join(said)
     assert all(len(e.tgt) == next_token.CONTINUATION for e in [*made.train, *made.valid])
@@ -500,30 +510,21 @@ def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("context", [2_049, 10**400])
 def test_an_absurd_context_is_refused(context: int, tmp_path: Path) -> None:
     """Keeps out windows that take all memory, and a number too large to be one."""
-    given = argparse.Namespace(data=tmp_path / "none", context=context, tokens=1, size="smoke")
-    with pytest.raises(ValueError, match=r"^--context \d+: at most 2,048 with a text of your own$"):
-        next_token.from_file(given)
+    with pytest.raises(ValueError, match=r"^--context \d+: at most 2,048 with --data$"):
+        from_text(tmp_path / "none", context=context)
+    given = argparse.Namespace(context=context, tokens=1, size="smoke")
     with pytest.raises(ValueError, match=r"^--context \d+: the longest test story allows \d+$"):
         next_token.embedded(given)
 
 
-def test_windows_that_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a text that is read, and cut into windows until the memory is full."""
-    monkeypatch.setattr(next_token, "MOST_HELD", 10_000)
-    (tmp_path / "long.txt").write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
-    given = argparse.Namespace(data=tmp_path / "long.txt", context=64, tokens=1, size="smoke")
-    with pytest.raises(ValueError, match=r"long\.txt makes windows of [\d,]+ tokens in all, more"):
-        next_token.from_file(given)
-
-
 def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a record that names windows as tested which never were."""
-    (tmp_path / "long.txt").write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
-    given = argparse.Namespace(data=tmp_path / "long.txt", context=0, tokens=1, size="smoke")
-    whole = next_token.from_file(given)
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
+    whole = from_text(path, context=8)
     assert not [key for key in whole.data if key.startswith("n_left_out")]
     monkeypatch.setattr(next_token, "MOST", 10)
-    made = next_token.from_file(given)
+    made = from_text(path, context=8)
     assert (
         made.data["n_valid"]
         == whole.data["n_valid"]
@@ -531,6 +532,76 @@ def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     tested = len(made.tests[0].examples) / len(made.tests[0].bins)
     assert made.data["n_test"] == whole.data["n_test"] == tested + made.data["n_left_out_test"]
+
+
+def test_a_language_model_has_no_context(tmp_path: Path) -> None:
+    """Keeps out a source in plain language modelling, and a split that is not scored whole."""
+    path = tmp_path / "long.txt"
+    path.write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
+    made = from_text(path, context=0, block=20, stride=6, tokens=500)
+    n_tokens = {split: made.data[f"n_tokens_{split}"] for split in SPLITS}
+    assert [len(made.train), made.train[7].src, len(made.train[7].tgt)] == [
+        n_tokens["train"] - 19, [BOS], 20,
+    ]  # fmt: skip
+    assert made.train[8].tgt[:-1] == made.train[7].tgt[1:]  # any token may be first
+    assert [(test.name, test.headline) for test in made.tests] == [
+        ("whole", "bits_per_byte"), ("valid", "bits_per_byte"),
+    ]  # fmt: skip
+    for test, split in zip(made.tests, ("test", "valid"), strict=True):
+        assert sum(len(example.scored()) for example in test.examples) == n_tokens[split]
+        assert {*test.x} == {*range(1, 11)}
+        assert list(test.x) == sorted(test.x)
+    assert sum(len(example.scored()) for example in made.valid) == 50  # a tenth of what is trained
+    assert made.data["n_left_out_tokens_valid"] == n_tokens["valid"] - 50
+    assert (made.data["context"], made.data["block"], made.data["stride"]) == (0, 20, 6)
+    assert made.recipes["gpt"].sizes["n_positions"] == 21
+    for name in ("gpt", "transformer"):
+        assert made.recipes[name].sizes["dropout"] == 0.0
+
+
+def test_a_whole_text_is_scored(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a perplexity that is not exp of the nats per word, and a record without it."""
+    said = "".join(f"so he said {i % 7} and went\n" for i in range(900))
+    (tmp_path / "said.txt").write_text(said)
+    monkeypatch.setattr(text, "make", lambda kind, lines, size: text.Words.train(lines))
+    flags = "--context", 0, "--block", 12, "--tokenizer", "words", "--models", "gpt", "--parameters"
+    flags = *flags, 100_000, "--out", tmp_path / "out"
+    assert run(next_token, "--data", tmp_path / "said.txt", *flags) == 0
+    (made,) = check_folder(tmp_path / "out", ["gpt"])
+    whole, valid = made["tests"]
+    assert (whole["headline"], whole["axis"]) == ("perplexity", "place in the text (tenths)")
+    for part in (whole["overall"], *whole["bins"], valid["overall"]):
+        assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
+        assert (
+            part["perplexity"]["low"] <= part["perplexity"]["value"] <= part["perplexity"]["high"]
+        )
+    table = (tmp_path / "out" / "tables.md").read_text()
+    assert "| perplexity per word |" in table
+    assert "1, first" in table
+
+
+def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another protocol than the one whose figure stands beside ours."""
+    plays = tmp_path / presets.TEXT["shakespeare"].local
+    plays.parent.mkdir()
+    plays.write_text("ROMEO:\nAy me!\n\n" * 2_000)
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    monkeypatch.setattr(
+        text, "make", lambda kind, lines, size: made_of.append(kind) or text.Bytes()
+    )
+    made_of: list[str] = []
+    given = dict.fromkeys(next_token.OWN_FLAGS) | {"context": None, "tokens": None}
+    made = next_token.own(argparse.Namespace(data=["shakespeare"], size="laptop", **given))
+    assert made_of == ["characters"]
+    assert made.training == {"tokens": 2_000 * 12 * 64, "batch_tokens": 12 * 64}
+    assert len(next(shuffled(made.train, 12 * 64, seed=1, epoch=0))) == 12
+    assert [len(test.examples) for test in made.tests] == [-(-3_000 // 64)]
+    assert made.tests[0].headline == "nats"
+    gpt = model_sizes("gpt", made)
+    assert (gpt["d_model"], gpt["n_heads"], gpt["n_layers"], gpt["n_positions"]) == (128, 4, 4, 65)
+    assert gpt["dropout"] == 0.0
+    assert model_sizes("transformer", made)["is_prenorm"]
+    assert {name: model_sizes(name, made)["vocab_size"] for name in MODELS}  # a width for each
 
 
 def test_stories_need_their_word() -> None:

@@ -18,6 +18,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import datasets
 import tiktoken
 import torch
 from matplotlib.figure import Figure
@@ -298,9 +299,10 @@ WORDS = [
     "cpu", "cuda", "auto", "--precision", "float32", "--out", "made", "--context", "8", "--beam",
     "--alignment", "a.svg", "a.doc", "--length", "--temperature", "--seed", "--help", "--", "",
     "runs/gpt-seed1", "runs", "runs/gpt-seed1.json", "ka lo", "\x1b[2J\n", "\udcff", "--fresh",
-    "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor",
+    "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor", "--block", "--stride",
     "score", "--ref", "--src", "spoken/test.xx", "spoken/test.yy", "spoken/train.xx",
     "spoken/train.yy", "--tokenize", "13a", "none", "--lowercase", "--bins", "1,2,4", "scored",
+    "--column", "--limit", "--tokenizer", "--vocab", "300", "--parameters",
 ]  # fmt: skip
 """What a byte stands for where it is an argument of its own."""
 TOY: dict[Any, dict[str, int]] = {
@@ -359,6 +361,9 @@ def command_line(folder: Path) -> Target:
                 "".join(f"{code} {s}\n" for s in LINES)
             )
     (folder / "text.txt").write_text("".join(f"{i} {line}\n" for i in range(300) for line in LINES))
+    (folder / "cache").mkdir()
+    os.environ["SEQMODELS_CACHE"] = str(folder / "cache")
+    datasets.config.HF_DATASETS_CACHE = folder / "cache"
     before = set(os.listdir(folder))
 
     def run(data: bytes) -> bool:
@@ -393,6 +398,7 @@ def command_line(folder: Path) -> Target:
         "recall --models gpt --size smoke --out made --device cpu",
         "translation --data spoken --source yy --tokens 1 --rate 0.1 --precision float32",
         "next_token --data text.txt --context 8 --seeds 1 2", "next_token --context 8 --fresh",
+        "next_token --data text.txt --context 0 --block 8 --stride 2 --vocab 300 --models gpt",
     ]  # fmt: skip
     return Target([b"\n".join(word.get(w, b"??") for w in line.split()) for line in lines], run)
 

@@ -1,0 +1,545 @@
+"""Running text: read from files, tables and the hub, tokenized once, cut into windows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import re
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from urllib.error import URLError
+
+import datasets
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from seqmodels import BOS, batches, corpus, evaluate, hub, prepare, presets, text
+from seqmodels.batches import Example
+from seqmodels.corpus import SPLITS, Running, pieces, read_text
+from seqmodels.interface import UNK
+from seqmodels.prepare import Ids, prepare_text, text_summary
+from seqmodels.presets import read_running
+from seqmodels.windows import Whole, Windows
+
+DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
+Fetch = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep all that is made in a folder of the test's own, and look for texts nowhere."""
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of real text."""
+    if not DATA.is_dir():
+        pytest.skip(f"no real text at {DATA}")
+    monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
+    return DATA
+
+
+def whole(opened: Running, split: str) -> str:
+    """Return a split."""
+    return "".join(opened.splits[split]())
+
+
+# ------------------------------------------------------------------------------------- Text files
+
+
+def test_pieces_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a character or a line end that falls between two pieces."""
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffä\r\n\r\nöß\r\n€€€€€€€€€€\r\nlast\r".encode())
+    for n in range(1, 12):
+        monkeypatch.setattr(corpus, "PIECE", n)
+        found = list(pieces(path))
+        assert "".join(found) == "ä\n\nöß\n€€€€€€€€€€\nlast\r"
+        assert len(found) > 1
+    monkeypatch.setattr(corpus, "PIECE", 9)
+    path.write_bytes(b"a\nb\nc\n" * 9)
+    assert all(piece.endswith("\n") for piece in pieces(path))
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"a\n" * 30 + b"b\xffc\n", r"line 31: not UTF-8 \(byte 0xff\)$"),
+        (b"a\n" * 30 + b"b\0", r"line 31: a zero byte, "),
+        (b"a\n" * 30 + "ä".encode()[:1], r"line 31: not UTF-8 \(byte 0xc3\)$"),
+        ("€".encode() * 9 + b"\x80", r"line 1: not UTF-8 \(byte 0x80\)$"),
+        (b"a\rb\rc", "line 1: no line feed, only carriage returns"),
+        (b"", "a.txt is empty$"),
+        (b"\xef\xbb\xbf", "a.txt is empty$"),
+    ],
+)
+def test_what_is_no_text_has_its_line(
+    raw: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a line that is counted from the beginning of a piece."""
+    (tmp_path / "a.txt").write_bytes(raw)
+    for n in (2**20, 4):
+        monkeypatch.setattr(corpus, "PIECE", n)
+        with pytest.raises(ValueError, match=why):
+            read_text(tmp_path / "a.txt")
+
+
+def test_files_are_read_in_their_order(tmp_path: Path) -> None:
+    """Keeps out an order by name, words of two files that grow together, and a lost last one."""
+    (tmp_path / "b").write_text("one")
+    (tmp_path / "a").write_text("two\n")
+    (tmp_path / "c").write_text("three")
+    opened = read_running([tmp_path / name for name in "bac"])
+    assert "".join(whole(opened, split) for split in SPLITS) == "one\ntwo\nthree"
+    assert opened.name == "b and 2 more"
+    keys = [read_running([tmp_path / n for n in names]).key for names in ("bac", "abc", "ba")]
+    assert opened.key == keys[0]
+    assert len(set(keys)) == 3
+    (tmp_path / "c").write_text("four!")
+    assert read_running([tmp_path / name for name in "bac"]).key not in keys
+
+
+def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out characters that are in two splits or in none, and a cut by bytes."""
+    said = "".join(f"{i} €\n" for i in range(999))
+    (tmp_path / "a.txt").write_text(said, "utf-8")
+    for n in (7, 2**20):
+        monkeypatch.setattr(corpus, "PIECE", n)
+        opened = read_running([tmp_path / "a.txt"])
+        parts = [whole(opened, split) for split in SPLITS]
+        assert "".join(parts) == said
+        assert len(parts[0]) == int(0.9 * len(said))
+        assert abs(len(parts[1]) - len(parts[2])) <= 1
+        opened = read_running([tmp_path / "a.txt"], shares=presets.NANOGPT)
+        assert whole(opened, "train") + whole(opened, "test") == said
+        assert whole(opened, "test") == whole(opened, "valid")
+        assert opened.is_valid_tested
+
+
+# ----------------------------------------------------------------------------------------- Tables
+
+ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
+SAID = {"train": "one\ntwo\n\nthrée\n", "valid": "four\n", "test": "five\nsix\n"}
+
+
+def write_rows(folder: Path, kind: str, splits: dict[str, list[str]], column: str = "text") -> Path:
+    """Write a folder as a set on the hub has it: a file for each split."""
+    folder.mkdir()
+    for split, rows in splits.items():
+        table = datasets.Dataset.from_dict({column: rows, "n": [*range(len(rows))]})
+        path = folder / f"{split}-00000-of-00001{kind}"
+        path.parent.mkdir(exist_ok=True)
+        if kind == ".parquet":
+            table.to_parquet(path)
+        elif kind == ".csv":
+            table.to_csv(path, index=False)
+        else:
+            lines = (json.dumps({column: row, "n": i}) for i, row in enumerate(rows))
+            path.write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".jsonl", ".csv"])
+@pytest.mark.parametrize("column", ["text", "sentence", "body"])
+def test_a_folder_of_tables(kind: str, column: str, tmp_path: Path) -> None:
+    """Keeps out splits that are cut anew, rows that are lost, and columns that are not texts."""
+    folder = write_rows(tmp_path / "made", kind, ROWS, column)
+    opened = read_running([folder], column if column == "body" else None)
+    assert {split: whole(opened, split) for split in SPLITS} == SAID
+    assert whole(opened, "train") == SAID["train"]  # as often as one likes
+    assert not opened.is_valid_tested
+
+
+def test_the_hub_is_read_as_a_folder_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a path through the hub that no test takes: its id, its configuration, its rows."""
+    folder = write_rows(tmp_path / "made", ".parquet", ROWS)
+    asked = []
+
+    def load_dataset(path: str, name: str | None, **told: object) -> object:
+        asked.append((path, name, told["revision"]))
+        return datasets.DatasetDict.from_parquet(
+            {split: str(*folder.glob(f"{split}-*")) for split in ROWS}, cache_dir=str(tmp_path)
+        )
+
+    monkeypatch.setattr(hub.datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(hub, "revision_of", lambda name: "abc")
+    opened = presets.running(["wikitext-2"])
+    assert asked == [("Salesforce/wikitext", "wikitext-2-raw-v1", "abc")]
+    assert opened.name == "wikitext-2"
+    assert {split: whole(opened, split) for split in SPLITS} == SAID
+
+
+def test_a_table_without_splits_is_cut(tmp_path: Path) -> None:
+    """Keeps out a set with train alone being refused, or tested on what it was trained on."""
+    rows = [f"{i} said" for i in range(100)]
+    said = "".join(f"{row}\n" for row in rows)
+    folder = write_rows(tmp_path / "made", ".jsonl", {"train": rows})
+    for data in (folder, *folder.iterdir()):
+        opened = read_running([data])
+        assert "".join(whole(opened, split) for split in SPLITS) == said
+        assert len(whole(opened, "train")) == int(0.9 * len(said))
+
+
+@pytest.mark.parametrize("missing", ["validation", "test"])
+def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
+    """Keeps out a set without test, as many are, being refused, and silence about it."""
+    rows = {split: said for split, said in ROWS.items() if split != missing}
+    opened = read_running([write_rows(tmp_path / "made", ".jsonl", rows)])
+    held = SAID["test"] if missing == "validation" else SAID["valid"]
+    assert whole(opened, "valid") == whole(opened, "test") == held
+    assert whole(opened, "train") == SAID["train"]
+    ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
+    assert ready.data["tested"] == "valid"
+    assert "tested is valid" in text_summary(ready.data)
+
+
+def test_some_rows_are_streamed(tmp_path: Path) -> None:
+    """Keeps out a limit that is not kept, or that cuts the test."""
+    rows = {"train": [f"{i}" for i in range(500)], "test": ["five", "six"]}
+    folder = write_rows(tmp_path / "made", ".jsonl", rows)
+    opened = read_running([folder], limit=20)
+    drawn = whole(opened, "train").split()
+    assert len(drawn) == len(set(drawn)) == 20
+    assert whole(opened, "test") == SAID["test"]
+
+
+def test_lines_of_a_folder_of_text(tmp_path: Path) -> None:
+    """Keeps out blank lines that are lost where each split is a file of text."""
+    (tmp_path / "made").mkdir()
+    for split in ("train", "valid", "test"):
+        (tmp_path / "made" / f"{split}.txt").write_text(f"{split}\n\nis here\n")
+    opened = read_running([tmp_path / "made"])
+    assert whole(opened, "valid") == "valid\n\nis here\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"column": "words"}, "has no column 'words' of texts, but 'a', 'b'; --column names one$"),
+        ({"column": "n"}, "has no column 'n' of texts, but 'a', 'b'; --column names one$"),
+        ({}, "has no column 'text' or 'sentence' of texts, but 'a', 'b'; --column names one$"),
+    ],
+)
+def test_a_column_that_is_not_there(given: dict[str, str], why: str, tmp_path: Path) -> None:
+    """Keeps out a column by chance, a bare KeyError, and a column of numbers."""
+    (tmp_path / "a.jsonl").write_text('{"a": "x", "b": "y", "n": 1}\n' * 3)
+    with pytest.raises(ValueError, match=why):
+        read_running([tmp_path / "a.jsonl"], **given)
+
+
+def test_mistakes_with_files(tmp_path: Path) -> None:
+    """Keeps out flags that are silently not used, and a table that is read as a text."""
+    (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    both = [tmp_path / "a.txt", tmp_path / "a.jsonl"]
+    with pytest.raises(ValueError, match=r"a\.jsonl is one of several files; those are to be text"):
+        read_running(both)
+    with pytest.raises(ValueError, match=r"^a limit goes with a table or the hub; text files are"):
+        read_running(both[:1], limit=3)
+    with pytest.raises(ValueError, match=r"^a column goes with a table or the hub; text files are"):
+        read_running(both[:1], column="text")
+    with pytest.raises(ValueError, match=r"b\.txt does not exist; give the path of a UTF-8 text"):
+        read_running([tmp_path / "a.txt", tmp_path / "b.txt"])
+    with pytest.raises(ValueError, match=r"b\.txt does not exist; it is no preset and no OWNER/NA"):
+        read_running([tmp_path / "b.txt"])
+    with pytest.raises(
+        ValueError, match=r"^nobody/nothing cannot be read: .* without network give"
+    ):
+        read_running(["nobody/nothing"])
+    with pytest.raises(
+        ValueError, match=r"to have tinystories without network, put it into a fold"
+    ):
+        presets.running(["tinystories"])
+
+
+# ---------------------------------------------------------------------------------------- Presets
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Fetch:
+    """Return a function that says what every address gives, or with what it fails."""
+
+    def give(content: bytes | Exception) -> None:
+        def urlopen(address: str, timeout: float) -> io.BytesIO:
+            if isinstance(content, Exception):
+                raise content
+            return io.BytesIO(content)
+
+        monkeypatch.setattr(presets, "urlopen", urlopen)
+
+    return give
+
+
+def test_a_text_is_fetched_once(
+    internet: Fetch, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a download for every run, one that is not the text, and one without network."""
+    names = b"emma\nolivia\nava\n" * 50
+    internet(URLError("no route"))
+    with pytest.raises(
+        ValueError,
+        match=r"^https://raw.*names\.txt cannot be fetched: .*no route.*"
+        r"; to have names without network, put it into a folder ",
+    ):
+        presets.running(["names"])
+    internet(b"<html>Please log in.</html>")
+    with pytest.raises(ValueError, match=r"names\.txt gave something else; to have names without"):
+        presets.running(["names"])
+    internet(names)
+    known = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
+    monkeypatch.setitem(presets.TEXT, "names", known)
+    opened = presets.running(["names"])
+    assert opened.name == "names"
+    assert "".join(whole(opened, split) for split in SPLITS).encode() == names
+    internet(URLError("no route"))
+    assert presets.running(["names"]).key == opened.key
+    ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
+    assert presets.note("names", ready.data["sha256"]) == ""
+    (cached / "names.txt").write_bytes(names[5:])
+    ready = prepare_text(presets.running(["names"]), "bytes", 300, say=lambda line: None)
+    note = presets.note("names", ready.data["sha256"])
+    assert note == "names is not the text that is known by this name; scores will be others, too"
+    assert presets.note("mine.txt", "any") == presets.note("tinystories", "any") == ""
+
+
+BOOK = """\ufeffThe Project Gutenberg EBook\r
+*** START OF THIS PROJECT GUTENBERG EBOOK A BOOK ***\r
+\r
+It was.\r
+It is.\r
+\r
+End of the Project Gutenberg EBook of A Book\r
+\r
+*** END OF THIS PROJECT GUTENBERG EBOOK A BOOK ***\r
+*** START: FULL LICENSE ***\r
+"""
+
+
+def test_a_frame_is_left_out(internet: Fetch) -> None:
+    """Keeps out licences that are learned by heart, and a page that is no book."""
+    internet(b"<html>Try later.</html>")
+    with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 has no \*\*\* START OF and \*\*\* END"):
+        presets.running(["war-and-peace"])
+    internet(BOOK.replace("THIS", "THE").encode())  # of today: other marks, another checksum
+    opened = presets.running(["war-and-peace"])
+    assert "".join(whole(opened, split) for split in SPLITS) == "\nIt was.\nIt is.\n\n"
+    assert opened.n_left_out == len(BOOK.replace("THIS", "THE").replace("\r", "")) - 1 - 17
+    ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
+    told = text_summary(ready.data)
+    assert f"{opened.n_left_out} characters of a header and a footer are left out" in told
+    assert presets.note("war-and-peace", ready.data["sha256"])
+
+
+def test_shakespeare(data: Path) -> None:
+    """Keeps out another split than nanoGPT's, by a single character."""
+    opened = presets.running(["shakespeare"])
+    train, valid = whole(opened, "train"), whole(opened, "valid")
+    assert (len(train), len(valid), len(train + valid)) == (1_003_854, 111_540, 1_115_394)
+    assert len(set(train + valid)) == len(set(train)) == 65
+    assert whole(opened, "test") == valid
+    assert train.startswith("First Citizen:\nBefore we proceed any further, hear me speak.\n\n")
+    digest = hashlib.sha256(f"{train}{valid}".encode()).hexdigest()
+    assert presets.note("shakespeare", digest) == ""
+
+
+def test_war_and_peace(data: Path) -> None:
+    """Keeps out carriage returns, a byte-order mark, the header and the footer."""
+    opened = presets.running(["war-and-peace"])
+    book = "".join(whole(opened, split) for split in SPLITS)
+    assert not re.search("[\r\ufeff]|Gutenberg|\\*\\*\\*", book)
+    raw = read_text(data / presets.TEXT["war-and-peace"].local)
+    assert (len(raw), opened.n_left_out) == (len(book) + 19_277, 19_277)
+    assert book.split()[:3] == ["An", "Anonymous", "Volunteer,"]
+    assert book.split()[-6:] == ["of", "which", "we", "are", "not", "conscious."]
+    assert presets.note("war-and-peace", hashlib.sha256(book.encode()).hexdigest()) == ""
+
+
+def test_other_real_texts(data: Path) -> None:
+    """Keeps out titles, blank lines and stories that do not come back from their tokens."""
+    wiki = data / "wikitext2" / "wiki.valid.tokens"
+    stories = data / "tinystories" / "smallgpt.tiny_stories.txt"
+    assert len(re.findall(r"^ = [^=].* = $", read_text(wiki), re.MULTILINE)) == 60
+    assert whole(presets.running(["names"]), "train").count("\n") > 28_000
+    for path in (wiki, stories):
+        ready = prepare_text(read_running([path]), "bpe", 500, say=lambda line: None)
+        split_ids = [ids.cut(0, len(ids)) for ids in (ready.train, ready.valid, ready.test)]
+        assert "".join(map(ready.tokenizer.decode, split_ids)) == read_text(path)
+        assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ----------------------------------------------------------------------------------------- Tokens
+
+
+def write(path: Path, tokens: list[int], vocab_size: int = 300) -> Ids:
+    """Put tokens on disk, as they are."""
+
+    class Numbers(text.Bytes):
+        vocab_size = 300
+
+        def encode(self, text: str) -> list[int]:
+            return [*map(int, text.split())]
+
+        def decode(self, ids: object) -> str:
+            return ""
+
+    prepare.write_ids(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
+    return Ids(path, vocab_size)
+
+
+def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out work that is done again, and tokens of a text that has changed since."""
+    path, said = tmp_path / "a.txt", []
+    path.write_text("".join(f"{i} said, and went.\n" for i in range(400)))
+    first = prepare_text(read_running([path]), "bpe", 300, say=said.append)
+    assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; kept "]
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare, "write_ids", None)
+        again = prepare_text(read_running([path]), "bpe", 300, say=said.append)
+    assert again.data == first.data
+    assert again.train.cut(0, 99) == first.train.cut(0, 99)
+    assert len(said) == 1
+    (folder,) = (tmp_path / "cache").glob("*/")
+    (folder / "train.ids").write_bytes(b"broken")
+    prepare_text(read_running([path]), "bpe", 300, say=said.append)
+    prepare_text(read_running([path]), "bpe", 310, say=said.append)
+    path.write_text("another text, which is as short as can be\n" * 30)
+    prepare_text(read_running([path]), "bpe", 300, say=said.append)
+    assert len(said) == 4
+
+
+def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
+    """Keeps out tokens that are lost between pieces, or that overflow their bytes on disk."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{i} said, and went.\n" for i in range(400)))
+    opened = read_running([path])
+    for size in (260, 300, 600):
+        ready = prepare_text(opened, "bpe", size, say=lambda line: None)
+        for split in SPLITS:
+            ids: Ids = getattr(ready, split)
+            assert ready.tokenizer.decode(ids.cut(0, len(ids))) == whole(opened, split)
+            assert len(ids) == ready.data[f"n_tokens_{split}"]
+    assert ready.train.ids.dtype == np.uint16
+
+
+def test_every_token_has_its_line(tmp_path: Path) -> None:
+    """Keeps out a message about a line that no one finds, across pieces of any size."""
+    said = "".join(f"{i} said,\n\nand went.\n" for i in range(400))
+    tokenizer = text.Bytes()
+    for size in (1, 7, 31, 32, 33, 5_000_000):
+        parts = [said[i : i + size] for i in range(0, len(said), size)]
+        prepare.write_ids(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
+        ids = Ids(tmp_path / "ids", tokenizer.vocab_size)
+        assert ids.cut(0, len(ids)) == tokenizer.encode(said)
+        for i in (0, 32, 320, 6_400, len(ids) // 32 * 32):
+            assert ids.line(i) == 1 + said[:i].count("\n")
+
+
+def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a perplexity that is low because half of the words are ⁇, in silence."""
+    said = "".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000))
+    (tmp_path / "a.txt").write_text(said)
+    monkeypatch.setattr(text, "make", lambda kind, lines, size: text.Words.train(lines, 2))
+    ready = prepare_text(read_running([tmp_path / "a.txt"]), "words", 99, say=lambda line: None)
+    assert ready.data["n_unknown_test"] == ready.test.cut(0, 9_999).count(UNK) == 50
+    assert "  50 tokens of test are unknown: 25.13%, read as ⁇" in text_summary(ready.data)
+
+
+def test_an_empty_split(tmp_path: Path) -> None:
+    """Keeps out a division by zero where a split holds nothing."""
+    (tmp_path / "a.txt").write_text("abc")
+    with pytest.raises(ValueError, match=r"^a\.txt has no text in valid$"):
+        prepare_text(read_running([tmp_path / "a.txt"]), "bytes", 300, say=lambda line: None)
+
+
+# ---------------------------------------------------------------------------------------- Windows
+
+
+def test_windows_are_consecutive(tmp_path: Path) -> None:
+    """Keeps out a gap between context and target, contexts of one length, seeds without effect."""
+    ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
+    windows = Windows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
+    sizes = [len(e.src) if e.src != [BOS] else 0 for e in windows]
+    for start, example, size in zip(windows.starts, windows, sizes, strict=True):
+        read = example.src if size else []
+        assert [*read, *example.tgt] == ids.cut(start - size, start + 8)
+        assert not example.given
+    assert 0.4 < sizes.count(40) / len(sizes) < 0.6
+    assert set(sizes) == set(range(41))
+    assert windows.lengths.tolist() == [[max(size, 1), 8] for size in sizes]
+    other = Windows(ids, windows.starts, 8, context=40, seed=2)
+    assert [len(e.src) for e in other] != [len(e.src) for e in windows]
+    for kept in (windows, Windows(ids, range(0, 4_000), 8), Whole(ids, 9, 4)):
+        assert [*pickle.loads(pickle.dumps(kept))][::99] == [*kept][::99]  # as workers get them
+
+
+def test_blocks_have_no_context(tmp_path: Path) -> None:
+    """Keeps out a source in plain language modelling."""
+    ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
+    windows = Windows(ids, range(0, 4_937, 3), 64)
+    assert windows.lengths.tolist() == [[1, 64]] * len(windows)
+    for i, example in enumerate(windows):
+        assert example == Example([BOS], ids.cut(3 * i, 3 * i + 64))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 40, 41])
+@pytest.mark.parametrize(("block", "stride"), [(8, 8), (8, 1), (8, 3), (8, 7), (1, 1), (40, 40)])
+def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: Path) -> None:
+    """Keeps out tokens that are counted twice, or never: at the beginning and the end above all."""
+    ids = write(tmp_path / "ids", [*range(4, 4 + n)])
+    whole = Whole(ids, block, stride)
+    assert [token for example in whole for token in example.scored()] == [*range(4, 4 + n)]
+    assert all(example.scored() and example.src == [BOS] for example in whole)
+    for i, example in enumerate(whole):
+        last = example.tgt[-1]
+        assert example.tgt == [*range(last - len(example.tgt) + 1, last + 1)]  # consecutive
+        assert len(example.scored()) <= (stride if i else block)
+        assert len(example.tgt) == min(block, n)  # the last one, too, has all that is before it
+    assert batches.lengths(whole).tolist() == [[len(e.src), len(e.tgt)] for e in whole]
+
+
+def test_strides_are_as_good_as_a_naive_loop(tiny, name: str, tmp_path: Path) -> None:
+    """Keeps out a sum that is not the text's: each token after the block - 1 before it."""
+    tokens = torch.randint(4, 11, (30,)).tolist()
+    ids, model, block = write(tmp_path / "ids", tokens), tiny(name), 6
+    expected = 0.0
+    for i, token in enumerate(tokens):
+        before = tokens[max(0, i - block + 1) : i]
+        logits = model(
+            torch.tensor([[BOS]]), torch.tensor([[True]]), torch.tensor([[BOS, *before]])
+        )
+        expected -= F.log_softmax(logits[0, -1], -1)[token].item()
+    rows = evaluate.teacher_forced(model, Whole(ids, block, 1))
+    assert sum(row["nats"] for row in rows) == pytest.approx(expected)
+    assert sum(row["n_tokens"] for row in rows) == len(tokens)
+    once = evaluate.teacher_forced(model, Whole(ids, 30, 30))
+    src = torch.tensor([[BOS]])
+    logits = model(src, src > 0, torch.tensor([[BOS, *tokens[:-1]]]))
+    nats = F.cross_entropy(logits[0], torch.tensor(tokens), reduction="sum").item()
+    assert once[0]["nats"] == pytest.approx(nats)
+
+
+def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
+    """Keeps out windows that are all made, or a text that is all read, before the first batch."""
+    n = 2**28
+    with open(tmp_path / "ids.ids", "wb") as file:
+        file.truncate(2 * n)
+    np.lib.format.open_memmap(tmp_path / "ids.lines.npy", "w+", np.int64, (n // 32,))
+    tracemalloc.start()
+    try:
+        ids = Ids(tmp_path / "ids", 2_000)
+        windows = Windows(ids, range(0, n - 63, 64), 64)
+        rows = next(batches.shuffled(windows, 768, seed=1, epoch=0))
+        assert len(rows) == 12
+        assert tracemalloc.get_traced_memory()[1] < n
+    finally:
+        tracemalloc.stop()
