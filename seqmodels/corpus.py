@@ -22,7 +22,7 @@ from seqmodels import files
 
 PIECE = 2**20
 """Bytes of running text that are read at a time, with the rest of the last line."""
-MOST_LINE = 2**20
+MOST_LINE = 2**24
 """Bytes of the longest line."""
 SPLITS = ("train", "valid", "test")
 ALSO = {"valid": ("valid", "validation", "val", "dev")}

@@ -430,7 +430,7 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
                 digest.update(piece.encode())
     data |= {"n_characters_left_out": corpus.n_left_out, "tokenizer": tokenizer.name}
     data |= {"tested": "valid"} if corpus.is_valid_tested else {}
-    return {"data": {"sha256": digest.hexdigest(), **data}}
+    return {"sha256": digest.hexdigest(), **data}
 
 
 def text_summary(data: dict[str, Any]) -> str:
