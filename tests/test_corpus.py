@@ -126,10 +126,8 @@ def test_no_plain_file(read, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"is no plain file; it is not read$"):
             read(path)
     with open(tmp_path / "large", "wb") as large:
-        large.truncate(corpus.MOST_BYTES + 1)
-    with pytest.raises(
-        ValueError, match=r"large(, line 1: more| has 1,073,741,825 bytes, more) th"
-    ):
+        large.truncate(2**40)
+    with pytest.raises(ValueError, match=r"large, line 1: (more than 16,777,216|a zero byte)"):
         read(tmp_path / "large")
 
 
