@@ -194,7 +194,8 @@ def find(data: str) -> Where:
         more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
         return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
-        endings = {file.suffix for file in path.rglob("*")} & set(TABLES)
+        found = (file for depth in ("*", "*/*") for file in path.glob(depth))
+        endings = {file.suffix for file in found} & set(TABLES)
         more = VERBATIM if endings and endings <= {".csv", ".tsv"} else {}
         return Where(str(path), more=more)
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:

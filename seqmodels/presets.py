@@ -162,8 +162,10 @@ def read_parallel(
 
 
 def has_tables(folder: Path) -> bool:
-    """Return whether a folder, or one in it, has train as a table, as sets of the hub do."""
-    found = (path for depth in ("*train*", "*/*train*") for path in folder.glob(depth))
+    """Return whether a folder, or one in it, has tables, as the hub has, and no `train.xx`."""
+    if any(path.suffix not in corpus.TABLES for path in folder.glob("train.*")):
+        return False
+    found = (path for depth in ("*", "*/*") for path in folder.glob(depth))
     return any(path.suffix in corpus.TABLES for path in found)
 
 

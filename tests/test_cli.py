@@ -368,7 +368,7 @@ def no_network(address: str, timeout: float) -> None:
         (translation, ["--vocab", "300"], ["--vocab goes with --data"]),
         (translation, ["--data", "nowhere"], ["nowhere does not exist; it is no preset"]),
         (translation, ["--data", __file__], ["test_cli.py is one file; both sides in one"]),
-        (translation, ["--data", "/"], ["/ has no train.xx"]),
+        (translation, ["--data", str(ROOT / "tasks")], ["tasks has no train.xx"]),
         (translation, ["--data", "a", "b", "c"], ["3 files are given"]),
         (translation, ["--data", "x", "y"], ["x does not exist; give the path of a UTF-8"]),
         (translation, ["--data", "x", "--tokenizer", "bert"], ["'bert'", "bpe"]),
