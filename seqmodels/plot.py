@@ -688,7 +688,7 @@ def plot_results(root: Path) -> list[Path]:
         "# Results",
         "Made from the records in these folders by `seqmodels plot`. A record holds what trains it "
         "again (task, seed, settings, commit); hypotheses and weights are not kept here. "
-        "`python -m tasks --out FOLDER` trains all but the Bible again; `--bible FOLDER` adds it.",
+        "`python -m tasks --out FOLDER` trains them again, with `--corpora` those on real text.",
     ]
     for folder in folders:
         drawn = plot_folder(folder)

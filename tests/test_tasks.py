@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import random
@@ -133,14 +134,32 @@ def test_all_results_are_made_again(
     """Keeps out a comparison that is left out or made twice, and drawing what has failed."""
     monkeypatch.setitem(next_token.SIZES["smoke"], "tested_to", 128)
     monkeypatch.setattr(plot, "plot_folder", lambda folder: [files.write(folder / "tables.md", "")])
-    bible, out = tmp_path / "bible", tmp_path / "results"
-    bible.mkdir()
-    for name in (f"{split}.{code}" for split in SPLITS for code in ("de", "en")):
-        (bible / name).write_text(f"{name}\n{name}\n")
-    given = everything, "--models", "lstm_seq2seq", "--bible", bible, "--out", out
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    for folder, called in (("bible", {}), ("multi30k", presets.MULTI30K)):
+        (tmp_path / folder).mkdir()
+        for split, code in itertools.product(SPLITS, ("de", "en")):
+            path = tmp_path / folder / f"{called.get(split, split)}.{code}"
+            path.write_text(f"{split} {code}\n" * 2)
+    said = "so he said and went\n" * 2_000
+    for name in ("shakespeare", "war-and-peace"):
+        path = tmp_path / presets.TEXT[name].local
+        path.parent.mkdir()
+        path.write_text(f"*** START OF THIS ***\n{said}*** END OF THIS ***\n")
+    tiny = {"n_parameters": 300_000}
+    for task, name in ((translation, "FROM_ENGLISH"), (translation, "MULTI30K")):
+        monkeypatch.setitem(
+            task.TUNED,
+            ("multi30k", "en" if "ENGLISH" in name else "de"),
+            getattr(task, name)._replace(**tiny),
+        )
+    out = tmp_path / "results"
+    given = everything, "--models", "lstm_seq2seq", "--seeds", 1, "--corpora", "--out", out
     assert run(*given) == 0
     (records,) = zip(*(plot.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
-    sources = ["stories", "random symbols", "bible de→en", "English–German grammar"]
+    sources = [
+        "stories", "shakespeare", "war-and-peace", "random symbols", "bible de→en",
+        "English–German grammar", "multi30k de→en, lower-cased", "multi30k en→de, lower-cased",
+    ]  # fmt: skip
     assert [made["data"]["name"] for made in records] == sources
     drawn = (out / "README.md").read_text()
     assert re.findall("## (.*)", drawn) == sorted(path.name for path in out.glob("*/"))
