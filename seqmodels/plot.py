@@ -373,7 +373,13 @@ def _how(test: dict[str, Any], metric: str) -> str:
     if "nats" not in test["overall"]:
         return ""
     is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
-    return ", teacher-forced" if is_forced else ", free-running"
+    return ", teacher-forced" if is_forced else f", free-running{_search(test)}"
+
+
+def _search(test: dict[str, Any]) -> str:
+    """Tell how targets were searched for, where the test set says it."""
+    beam = test.get("beam")
+    return "" if beam is None else ", greedy" if beam == 1 else f", beam {beam}"
 
 
 def _is_crowded(test: dict[str, Any]) -> bool:
@@ -563,7 +569,8 @@ def table(records: Sequence[Record]) -> str:
     """Return one Markdown table per test set, with what its cells mean and the signatures."""
     parts = [_subtitle(records)]
     for name, test in _tests(records).items():
-        parts += [f"### {name}: by {test['axis']}", markdown(_overall(records, test))]
+        title = f"### {name}: by {test['axis']}{_search(test)}"
+        parts += [title, markdown(_overall(records, test))]
         signed = {
             (k, s) for r in records for k, s in r["signatures"].items() if k in test["overall"]
         }

@@ -295,6 +295,21 @@ def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_pa
     assert words in [ax.get_title("left") for ax in axes]
 
 
+@pytest.mark.parametrize(("beam", "words"), [(1, "greedy"), (5, "beam 5")])
+def test_a_score_says_how_targets_were_searched_for(beam: int, words: str, tmp_path: Path) -> None:
+    """Keeps out a beam's BLEU beside a greedy one as if they were the same."""
+    made = several(1)
+    for test in (test for r in made for test in r["tests"]):
+        test["beam"] = beam
+    folder = write(tmp_path, made)
+    records = plot.load_records(folder)
+    titles = [
+        ax.get_title("left") for ax in plot._draw_scores(records, records[0]["tests"][0]).axes
+    ]
+    assert f"BLEU, free-running, {words}" in titles
+    assert f"### length: by source length (words), {words}\n" in plot.table(records)
+
+
 @pytest.mark.parametrize(("share", "top"), [(1.0, 100), (0.3, 35)])
 def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Path) -> None:
     """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
