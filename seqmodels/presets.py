@@ -84,6 +84,13 @@ def local(preset: Preset) -> Path | None:
     return path if path and path.exists() else None
 
 
+def about(name: str) -> str:
+    """Return what a corpus is, whose it is and where it comes from, for a person."""
+    if (known := (PARALLEL | TEXT).get(name)) is None:
+        return ""
+    return f"{name}: {known.about}. Source: {known.source}. Licence: {known.licence}.\n"
+
+
 def note(name: str, sha256: str) -> str:
     """Return a line for a person if a corpus is not the one that is known by this name."""
     known = (PARALLEL | TEXT).get(name)

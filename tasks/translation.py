@@ -244,6 +244,7 @@ def embedded(args: argparse.Namespace) -> Task:
 
 def own(args: argparse.Namespace) -> Task:
     """Return the task on a corpus of yours, or on one that is known by name."""
+    print(presets.about(args.data[0]), end="")
     corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
     if args.test:
         test = official(args.test, corpus.src_lang, corpus.tgt_lang)

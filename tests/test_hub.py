@@ -185,8 +185,9 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a name that is not found on disk, and one without a way to have it offline."""
     monkeypatch.setattr(hub, "revision_of", lambda name: None)
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    assert presets.about("my/own") == ""
     for name, preset in presets.PARALLEL.items():
-        assert preset.licence
+        assert f"Source: {preset.source}. Licence: {preset.licence}.\n" in presets.about(name)
         with pytest.raises(
             ValueError, match=rf"put it into a folder as {preset.local}, and name th"
         ):
