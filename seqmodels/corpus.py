@@ -1,4 +1,4 @@
-"""Readers: parallel corpora and running text, from files as people find them or from the hub.
+"""Readers: parallel corpora and running text, from files as people find them.
 
 Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
 `str.splitlines`, which cuts there, shifts every later pair of a parallel corpus. What is no text is
@@ -13,10 +13,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from seqmodels import files
 
@@ -87,25 +88,32 @@ def draw(sentence: str) -> float:
 # ----------------------------------------------------------------------------------- Text files
 
 
+@contextmanager
+def _opened(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a text file; raise ValueError that names it where it cannot be read."""
+    try:
+        with files.opened(Path(path)) as file:
+            yield file
+    except FileNotFoundError as fault:
+        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
+    except OSError as fault:
+        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+
+
 def lines(path: str | Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
 
     Raises ValueError that names file and line for what is no text.
     """
     n = 0
-    try:
-        with files.opened(Path(path)) as file:
-            for n in count(1):
-                raw = file.readline(MOST_LINE + 1)
-                if n == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                if not raw:
-                    break
-                yield _line(path, n, raw)
-    except FileNotFoundError as fault:
-        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    with _opened(path) as file:
+        for n in count(1):
+            raw = file.readline(MOST_LINE + 1)
+            if n == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                break
+            yield _line(path, n, raw)
     if n == 1:
         raise ValueError(f"{path} is empty")
 
@@ -143,18 +151,13 @@ def pieces(path: str | Path) -> Iterator[str]:
     ValueError that names file and line for what is no text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
-    try:
-        with files.opened(Path(path)) as file:
-            while raw := file.read(PIECE) + file.readline(PIECE):
-                raw += file.read(1) if raw.endswith(b"\r") else b""
-                text = _piece(path, n, raw, decode)
-                is_empty, n = is_empty and not text, n + text.count("\n")
-                yield text.replace("\r\n", "\n")
-            _piece(path, n, b"", decode)
-    except FileNotFoundError as fault:
-        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    with _opened(path) as file:
+        while raw := file.read(PIECE) + file.readline(PIECE):
+            raw += file.read(1) if raw.endswith(b"\r") else b""
+            text = _piece(path, n, raw, decode)
+            is_empty, n = is_empty and not text, n + text.count("\n")
+            yield text.replace("\r\n", "\n")
+        _piece(path, n, b"", decode)
     if is_empty:
         raise ValueError(f"{path} is empty")
 
@@ -178,15 +181,10 @@ def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool],
 def scan(path: str | Path) -> tuple[str, int]:
     """Return a file's checksum and how many lines it has, from its bytes alone."""
     digest, n, last = hashlib.sha256(), 0, b"\n"
-    try:
-        with files.opened(Path(path)) as file:
-            while chunk := file.read(2**20):
-                digest.update(chunk)
-                n, last = n + chunk.count(b"\n"), chunk[-1:]
-    except FileNotFoundError as fault:
-        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    with _opened(path) as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+            n, last = n + chunk.count(b"\n"), chunk[-1:]
     if not n and last == b"\n":
         raise ValueError(f"{path} is empty")
     return digest.hexdigest(), n + (last != b"\n")
@@ -205,9 +203,8 @@ def sha256(chunks: Iterable[str]) -> str:
 
 # --------------------------------------------------------------------------------- Parallel text
 
-
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
-"""Endings of files that hold both sides."""
+"""Endings of files with a row for a pair, or for a text."""
 
 
 def read_folder(

@@ -71,7 +71,7 @@ class Where(NamedTuple):
 
 
 def read_parallel(data: str, languages: Sequence[str | None], limit: int | None) -> Parallel:
-    """Open a file, a folder or a set on the hub; see `corpus.read_parallel`.
+    """Open a file, a folder or a set on the hub; see `presets.read_parallel`.
 
     `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
     """

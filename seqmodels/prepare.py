@@ -50,7 +50,7 @@ class How(NamedTuple):
 FAULTS = ("duplicate", "unequal", "held_out")
 WORDS = {
     "blank": "blank", "too_long": "too long", "duplicate": "that came before",
-    "unequal": f"one side {MOST_RATIO:.0f} times as long as the other",
+    "unequal": f"with one side {MOST_RATIO:.0f} times as long as the other",
     "held_out": "with a source that valid or test has",
 }  # fmt: skip
 COUNTS = [f"n_{split}" for split in SPLITS]
@@ -214,8 +214,9 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     tokenizer = text.load(folder / "tokenizer.json")
     train, valid, test = (Tokens(folder / split) for split in SPLITS)
-    lower = ", lower-cased" if how.is_lowercase else ""
-    data = {"name": f"{name}{lower}", **made["data"], "tokenizer": tokenizer.name}
+    name += ", lower-cased" if how.is_lowercase else ""
+    name += ", cleaned" if how.is_cleaned else ""
+    data = {"name": name, **made["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
 
@@ -405,7 +406,7 @@ def prepare_text(
     Raises ValueError for a text of which a split is empty, WriteError.
     """
     known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
-    doing = f"{corpus.name}: tokenizing"
+    doing = f"{printable(corpus.name)}: tokenizing"
     folder = kept(known, doing, lambda part: build_text(part, corpus, kind, vocab_size), say)
     made = files.read_json(folder / "made.json")["data"]
     tokenizer = text.load(folder / "tokenizer.json")
@@ -423,7 +424,7 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
     for split in SPLITS:
         n, n_unknown = write_ids(folder / split, corpus.splits[split], tokenizer)
         if not n:
-            raise ValueError(f"{corpus.name} has no text in {split}")
+            raise ValueError(f"{printable(corpus.name)} has no text in {split}")
         data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
         if split != "test" or not corpus.is_valid_tested:
             for piece in corpus.splits[split]():

@@ -55,7 +55,7 @@ PARALLEL = {
     ),
     "bible": Preset(
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
-        "https://ebible.org", "public domain", "bible",
+        "both texts are at https://ebible.org", "public domain", "bible",
         "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
     ),
     "anki-en-fr": Preset(
@@ -125,7 +125,7 @@ def parallel(
     if path:
         return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
     if not preset.is_on_hub:
-        raise ValueError(f"{name} is at {preset.source}; {offline(name, preset)}")
+        raise ValueError(f"{name} is not fetched ({preset.source}); {offline(name, preset)}")
     try:
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:

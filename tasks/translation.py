@@ -167,7 +167,7 @@ OWN = Tuned(
 
 # Multi30k is small: 15 epochs, more dropout, wider embeddings. The Transformer normalises before
 # its sublayers, because as published it hardly learned in the time (33 % of the next tokens after
-# 0.9 M tokens at 2e-3, 49 % so). Two or three trials for each model, 1.5 to 4 M tokens, of rate,
+# 0.9 M tokens at 2e-3, 49 % so). One or two trials for each model, 1.5 to 4 M tokens, of rate,
 # dropout and width; nats per token on valid:
 #                  rnn_encdec   4e-3, 0.3   2.09 (3 M)      8e-3, 0.2   2.18 (1.5 M)
 #                    bahdanau   4e-3, 0.3   1.85 (2 M)

@@ -1,6 +1,5 @@
 """From a corpus to examples: what is left out, counted, kept on disk and found again."""
 
-import json
 import multiprocessing
 import os
 import pickle
@@ -68,7 +67,7 @@ def test_counts() -> None:
     assert summary(ready.data, False).split("\n") == [
         "tiny de→en: 7 train, 2 valid, 2 test pairs",
         "  train: left out: 2 blank, 1 too long; kept: 1 that came before, "
-        "1 one side 9 times as long as the other, 1 with a source that valid or test has",
+        "1 with one side 9 times as long as the other, 1 with a source that valid or test has",
         "  valid: left out: 0 blank, 0 too long; kept: 1 that came before",
         "  test: left out: 1 blank, 0 too long",
         "  1 test sources are in train, too",
@@ -79,6 +78,7 @@ def test_cleaned() -> None:
     """Keep out a flag that cleans valid and test, too, or does not clean at all."""
     ready = prepared(corpus_of(), How("bytes", is_cleaned=True))
     assert [example.line for example in ready.train] == [1, 3, 5, 6]
+    assert ready.data["name"] == "tiny de→en, cleaned"
     assert (len(ready.valid), len(ready.test)) == (2, 2)
     assert "left out, too: 1 that came before" in summary(ready.data, True)
 
@@ -274,4 +274,5 @@ def test_multi30k() -> None:
     cleaner = Cleaner(corpus, How("bytes", is_lowercase=True))
     sizes = {split: sum(1 for _ in cleaner.pairs(split)) for split in ("train", "valid", "test")}
     assert sizes == {"train": 29_000, "valid": 1_014, "test": 1_000}
-    assert json.dumps(cleaner.counts) != "{}"
+    counts = {key: n for key, n in cleaner.counts.items() if n}
+    assert counts == {"n_duplicate_train": 3, "n_held_out_train": 1}
