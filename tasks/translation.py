@@ -135,9 +135,9 @@ GRAMMAR = RECIPES | {
 
 
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:
-    """Return the recipes with one dropout for all."""
+    """Return the recipes with this dropout, where a recipe has none of its own."""
     return {
-        name: Recipe({**recipe.sizes, "dropout": dropout}, recipe.rate)
+        name: Recipe({"dropout": dropout, **recipe.sizes}, recipe.rate)
         for name, recipe in chosen.items()
     }
 
@@ -186,7 +186,7 @@ MULTI30K = Tuned(
         "transformer": Recipe(
             {"d_ff": 768, "n_heads": 4, "n_layers": 3, "is_prenorm": True}, rate=1.5e-3
         ),
-        "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.05}, rate=2e-3),
+        "gpt": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.05, "dropout": 0.1}, rate=3e-3),
     }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000,
 )  # fmt: skip
 
