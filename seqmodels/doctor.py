@@ -232,7 +232,7 @@ def line(label: str, check: Callable[[], str], wrong: list[str] | None = None) -
         found, is_well = textwrap.shorten(f"WRONG: {kind}{error}", 400), False
         if wrong is not None:
             wrong.append(label)
-    print(textwrap.fill(f"{label:14}{found}", 79, subsequent_indent=" " * 14), flush=True)
+    print(textwrap.fill(f"{label:16}{found}", 79, subsequent_indent=" " * 16), flush=True)
     return is_well
 
 

@@ -325,8 +325,8 @@ def own(args: argparse.Namespace) -> Task:
         raise ValueError(f"--block and --stride go with --context 0; the context is {context}")
     if stride > block:
         raise ValueError(f"--stride {stride} is more than the block of {block} and would skip text")
-    print(presets.about(args.data[0]), end="")
     corpus = presets.running(args.data, args.column, args.limit)
+    print(presets.about(args.data[0]), end="")
     kind = args.tokenizer or tuned.tokenizer
     ready = prepare_text(corpus, kind, args.vocab or tuned.vocab_size)
     print(text_summary(ready.data))

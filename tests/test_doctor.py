@@ -34,8 +34,8 @@ def examine(
         out, err = capsys.readouterr()
         assert err == ""
         assert max(map(len, out.splitlines())) < 80
-        lines, _, last = out.replace("\n" + " " * 14, " ").rstrip().rpartition("\n\n")
-        found = {text[:14].strip(): text[14:] for text in lines.split("\n")}
+        lines, _, last = out.replace("\n" + " " * 16, " ").rstrip().rpartition("\n\n")
+        found = {text[:16].strip(): text[16:] for text in lines.split("\n")}
         assert [path.name for path in tmp_path.iterdir() if path.name != "runs"] == []
         return stopped.value.code or 0, found, last
 
@@ -86,7 +86,7 @@ def test_without_torch_there_is_a_report(tmp_path: Path) -> None:
     run = [sys.executable, "-c", program]
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)
     assert (done.returncode, done.stderr) == (1, "")
-    assert "\nimports       WRONG: ModuleNotFoundError: " in done.stdout
+    assert "\nimports         WRONG: ModuleNotFoundError: " in done.stdout
     assert "\nnumpy         " in done.stdout
     assert done.stdout.endswith("\nWrong, and needed by the default commands: imports.\n")
 
