@@ -101,7 +101,8 @@ def cut(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[in
 
 def by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
     """Return batches of indices, shortest first: for evaluation, where order does not matter."""
-    n_src, sizes = lengths(examples)[:, 0], lengths(examples).max(1)
+    n_tokens = lengths(examples)
+    n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
     return cut(np.lexsort((n_src, sizes)), sizes, batch_tokens)
 
 
@@ -115,7 +116,8 @@ def shuffled(
     no two epochs hold the same batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
-    n_src, sizes = lengths(examples)[:, 0], lengths(examples).max(1)
+    n_tokens = lengths(examples)
+    n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
     order = shuffle(len(examples), rng)
     pool = max(1, POOL * batch_tokens * len(sizes) // int(sizes.sum()))
     for shard in np.split(order, range(SHARD, len(order), SHARD)):

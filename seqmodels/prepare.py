@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 from tqdm import tqdm
@@ -142,7 +143,8 @@ class Tokens(Examples):
 
     def __init__(self, path: Path):
         self.path = path
-        self.ids = _mapped(path.with_suffix(".ids"), np.uint32)
+        self.ids = os.open(path.with_suffix(".ids"), os.O_RDONLY)  # read: a map's pages would stay
+        finalize(self, os.close, self.ids)
         self.ends, self.line, self.n_words = (
             np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
             for kind in ("ends", "line", "n_words")
@@ -151,7 +153,7 @@ class Tokens(Examples):
     @property
     def lengths(self) -> np.ndarray:
         """Return the tokens of each source and of each target: (n, 2)."""
-        return np.diff(self.ends, prepend=0).reshape(-1, 2)
+        return np.diff(self.ends, prepend=0).astype(np.int32).reshape(-1, 2)
 
     def __len__(self) -> int:
         return len(self.line)
@@ -159,9 +161,9 @@ class Tokens(Examples):
     def at(self, i: int) -> Example:
         """Return an example."""
         start = int(self.ends[2 * i - 1]) if i else 0
-        middle, end = self.ends[2 * i : 2 * i + 2]
-        src, tgt = self.ids[start:middle].tolist(), self.ids[middle:end].tolist()
-        return Example(src, tgt, line=int(self.line[i]))
+        middle, end = self.ends[2 * i : 2 * i + 2].tolist()
+        ids = np.frombuffer(os.pread(self.ids, 4 * (end - start), 4 * start), np.uint32).tolist()
+        return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Go to another process by name."""

@@ -19,8 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from seqmodels import presets
 from seqmodels.batches import Example, lengths
 from seqmodels.command import guard, positive
@@ -261,8 +259,9 @@ def own(args: argparse.Namespace) -> Task:
     shown = min(  # a figure has a cell for each token and each
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
-    counts = np.concatenate([n_test, lengths(ready.train), lengths(ready.valid)])
-    longest = int(max(counts[:, 0].max(), counts[:, 1].max() // 2))
+    longest = 0
+    for n_tokens in (n_test, lengths(ready.train), lengths(ready.valid)):
+        longest = max(longest, int(n_tokens[:, 0].max()), int(n_tokens[:, 1].max()) // 2)
     by_length = length_test(ready.test, words, int(ready.train.n_words.max()), ready.test_texts)
     return Task(
         name="translation",
