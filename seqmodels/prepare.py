@@ -1,4 +1,4 @@
-"""From a corpus to tokens, once: clean, train the tokenizer, encode; then memory maps.
+"""From a corpus to tokens, once: clean, train the tokenizer, encode; they stay on disk.
 
 What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
 ~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
@@ -135,7 +135,7 @@ class Cleaner:
         return found
 
 
-# ------------------------------------------------------------------------------ Memory maps
+# ------------------------------------------------------------------------------------ On disk
 
 
 class Tokens(Examples):
