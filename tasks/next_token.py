@@ -193,8 +193,8 @@ class Tuned(NamedTuple):
     """Tokens of a target, where the context is 0."""
 
 
-# GPT as nanoGPT has it. Three rates were tried for every model (--rate R --tokens 500_000); nats per
-# character:
+# GPT as nanoGPT has it. Three rates were tried for every model (--rate R --tokens 500_000);
+# nats per character:
 #                                2e-3    4e-3    8e-3
 #                  rnn_encdec   1.934   1.817   1.726
 #                    bahdanau   1.942   1.840   1.752
