@@ -297,6 +297,17 @@ def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> fl
             [("length", "bleu", n) for n in (1, 11, 21, 31, 41, 51, None)],
         ),
         (
+            "all, beam 5",
+            "translation-multi30k",
+            [("length", "bleu", None), ("greedy", "bleu", None)]
+            + [("length", "bleu", n) for n in (1, 11, 21)],
+        ),
+        (
+            "nats per character",
+            "next_token-shakespeare",
+            [("whole", "nats", None), ("whole", "token_accuracy", None)],
+        ),
+        (
             "copy",
             "recall",
             [
@@ -319,5 +330,5 @@ def test_the_readme_says_what_the_records_say(
     for name, *cells in rows:
         assert len(cells) == len(columns)
         for cell, column in zip(cells, columns, strict=True):
-            digits = 0 if cell.endswith("%") else 1
+            digits = len(cell.removesuffix(" %").partition(".")[2])
             assert cell.removesuffix(" %") == f"{recorded(folder, ROWS[name], column):.{digits}f}"
