@@ -28,6 +28,7 @@ from seqmodels.batches import Example, Examples
 from seqmodels.command import printable
 from seqmodels.corpus import SPLITS, Pair, Parallel, Running, Texts, lines
 from seqmodels.interface import EOS, UNK
+from seqmodels.lock import NO_LOCKS
 from seqmodels.text import Tokenizer
 
 FORMAT = 1
@@ -253,13 +254,16 @@ def cache() -> Path:
 
 @contextmanager
 def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Wait until no other process prepares the same."""
+    """Wait until no other process prepares the same; on a disk without locks, do not wait."""
     with open(folder.with_suffix(".lock"), "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             say(f"another process is preparing {folder}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
         yield
 
 

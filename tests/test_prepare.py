@@ -1,8 +1,11 @@
 """From a corpus to examples: what is left out, counted, kept on disk and found again."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +231,24 @@ def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     other.join()
     assert len(ready_made.train) == 7
     assert [line.partition(" is")[0] for line in said] == ["another process"]
+
+
+@pytest.mark.parametrize(("code", "is_tolerated"), [(errno.ENOLCK, True), (errno.EIO, False)])
+def test_a_disk_without_locks(
+    code: int, is_tolerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a network disk being refused for what it cannot do, and faults that are hidden."""
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with (
+        nullcontext()
+        if is_tolerated
+        else pytest.raises(files.WriteError, match="could not be written")
+    ):
+        assert len(prepared(corpus_of()).train) == 7
 
 
 def test_leftovers_of_a_killed_process() -> None:
