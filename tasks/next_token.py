@@ -213,7 +213,7 @@ TUNED = {
         PLAYS, {"smoke": 15_000, "laptop": 2_000 * 12 * 64}, batch_tokens=12 * 64,
         n_parameters=810_000, tokenizer="characters", context=0, block=64,
     ),
-    "war-and-peace": Tuned(RECIPES, TOKENS, 6_000, 1_500_000, context=512),
+    "war-and-peace": Tuned(RECIPES, {**TOKENS, "laptop": 300_000}, 6_000, 1_500_000, context=512),
 }  # fmt: skip
 
 
