@@ -172,8 +172,8 @@ OWN = Tuned(
 #                lstm_seq2seq   4e-3, 0.3   2.50 (3 M)      1e-2, 0.2   2.10 (3 M)
 #                 transformer   2e-3, 0.3   2.09 (3 M)    1.5e-3, 0.15  1.67 (4 M)
 #                         gpt   2e-3, 0.2   2.30 (2 M)
-# GPT with its whole budget: 4 heads, 2e-3, 0.2: 1.783; 8 heads, 3e-3, 0.1: 1.840, over-fitted; 8
-# heads, 3e-3, 0.2 was behind both at a fifth of it.
+# GPT with its whole budget: 4 heads, 2e-3, 0.2: 1.783 and 35.9 BLEU on test; with 0.15, 1.762 and
+# 36.7; 8 heads, 3e-3, 0.1: 1.840, over-fitted; the same with 0.2 was behind at a fifth of it.
 
 WIDE = {"d_embed": 256, "d_maxout": 256}
 MULTI30K = Tuned(
