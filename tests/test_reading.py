@@ -308,6 +308,11 @@ def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> fl
             [("whole", "nats", None), ("whole", "token_accuracy", None)],
         ),
         (
+            "no context",
+            "next_token-war-and-peace",
+            [("context", "bits_per_byte", n) for n in (0, 8, 32, 128, 512)],
+        ),
+        (
             "copy",
             "recall",
             [
