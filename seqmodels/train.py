@@ -52,7 +52,7 @@ def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> 
 def trim() -> None:
     """Hand free memory back to the system: batches of ever other sizes leave glibc's heap in holes.
 
-    Other C libraries do so by themselves.
+    With another C library nothing is done.
     """
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

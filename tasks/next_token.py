@@ -193,6 +193,8 @@ class Tuned(NamedTuple):
     """Tokens of a target, where the context is 0."""
 
 
+PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
+
 # GPT as nanoGPT has it. Three rates were tried for every model (--rate R --tokens 500_000);
 # nats per character:
 #                                2e-3    4e-3    8e-3
@@ -203,15 +205,12 @@ class Tuned(NamedTuple):
 #                         gpt   2.164   2.072   2.056
 PLAYS = {
     **{name: Recipe(recipe.sizes, rate=8e-3) for name, recipe in RECIPES.items()},
-    "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, rate=4e-3),
+    "transformer": Recipe(PRENORM, rate=4e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=8e-3),
 }
 
 # After 300,000 tokens of a novel the Transformer is at 2.49 bits per byte so, at 2.58 as published.
-NOVEL = {
-    **RECIPES,
-    "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, rate=2e-3),
-}
+NOVEL = {**RECIPES, "transformer": Recipe(PRENORM, rate=2e-3)}
 
 OWN = Tuned(RECIPES, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
 TUNED = {
