@@ -122,15 +122,7 @@ def _line(path: str | Path, n: int, raw: bytes) -> str:
     """Return a line's text."""
     if len(raw) > MOST_LINE:
         raise ValueError(f"{path}, line {n}: more than {MOST_LINE:,} bytes")
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as fault:
-        byte = raw[fault.start]
-        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
-    if "\0" in text:
-        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
-    if n == 1 and "\n" not in text and "\r" in text[:-1]:
-        raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
+    text = _piece(path, n, raw, lambda raw, _: raw.decode())
     return text.removesuffix("\n").removesuffix("\r")
 
 

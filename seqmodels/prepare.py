@@ -31,7 +31,7 @@ from seqmodels.interface import EOS, UNK
 from seqmodels.lock import NO_LOCKS
 from seqmodels.text import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 """Of the folder; another one is made where this changes."""
 MOST_RATIO = 9.0
 """Words on one side for each on the other, above which a pair is no translation (as in Moses)."""
@@ -59,6 +59,7 @@ COUNTS = [f"n_{split}" for split in SPLITS]
 COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
 COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
 COUNTS += ["n_test_sources_in_train"]
+COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unknown")]
 
 
 class Prepared(NamedTuple):
@@ -315,6 +316,8 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
                 counts[f"n_too_long_{split}"] += 1
                 continue
             counts[f"n_{split}"] += 1
+            counts[f"n_tokens_{split}"] += len(src) + len(tgt)
+            counts[f"n_unknown_{split}"] += src.count(UNK) + tgt.count(UNK)
             writers[split].add(src, tgt, pair.line, len(pair.src.split()))
             if split == "test":
                 texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
@@ -339,7 +342,16 @@ def summary(data: dict[str, Any], is_cleaned: bool) -> str:
         kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
         told.append(f"  {split}: left out: {', '.join(out)}{''.join(kept)}")
     told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
-    return "\n".join(told)
+    return "\n".join(told + unknown(data))
+
+
+def unknown(data: dict[str, Any]) -> list[str]:
+    """Return in which splits there are tokens that the tokenizer does not know, in lines."""
+    return [
+        f"  {n:,} tokens of {split} are unknown: {n / data[f'n_tokens_{split}']:.2%}, read as ⁇"
+        for split in SPLITS
+        if (n := data[f"n_unknown_{split}"])
+    ]
 
 
 # -------------------------------------------------------------------------------- Running text
@@ -448,8 +460,4 @@ def text_summary(data: dict[str, Any]) -> str:
         told.append(f"  {n:,} characters of a header and a footer are left out")
     if "tested" in data:
         told.append("  there is no third part: tested is valid, by which weights are chosen, too")
-    for split in SPLITS:
-        if n := data[f"n_unknown_{split}"]:
-            share = n / data[f"n_tokens_{split}"]
-            told.append(f"  {n:,} tokens of {split} are unknown: {share:.2%}, read as ⁇")
-    return "\n".join(told)
+    return "\n".join(told + unknown(data))

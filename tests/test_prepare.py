@@ -61,6 +61,8 @@ def test_counts() -> None:
     kept = [1, 3, 4, 5, 6, 7, 9]
     assert [example.line for example in ready.train] == kept
     n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
+    assert n.pop("n_tokens_train") == sum(map(sum, ready.train.lengths))
+    assert (n.pop("n_tokens_valid"), n.pop("n_tokens_test")) == (2 * (4 + 5), 4 + 6 + 5 + 7)
     assert n == {
         "n_train": 7, "n_valid": 2, "n_test": 2, "n_blank_train": 2, "n_blank_test": 1,
         "n_duplicate_train": 1, "n_duplicate_valid": 1, "n_unequal_train": 1,
@@ -84,6 +86,16 @@ def test_cleaned() -> None:
     assert ready.data["name"] == "tiny de→en, cleaned"
     assert (len(ready.valid), len(ready.test)) == (2, 2)
     assert "left out, too: 1 that came before" in summary(ready.data, True)
+
+
+def test_unknown_words() -> None:
+    """Keep out words that no model can know, and nobody is told of."""
+    told = summary(prepared(corpus_of(), How("words")).data, False).split("\n")
+    assert told[-3:] == [
+        "  10 tokens of train are unknown: 18.87%, read as ⁇",
+        "  4 tokens of valid are unknown: 40.00%, read as ⁇",
+        "  4 tokens of test are unknown: 40.00%, read as ⁇",
+    ]
 
 
 def test_lower_case() -> None:

@@ -247,6 +247,7 @@ def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path) -> None:
     made, _ = check_folder(tmp_path / "out", ["gpt", "lstm_seq2seq"])
     assert made["data"]["name"] == "spoken qaa→qab"
     counts = {k: n for k, n in made["data"].items() if k.startswith("n_")}
+    assert all(counts.pop(f"n_tokens_{split}") > 40 for split in ("train", "valid", "test"))
     assert {key: n for key, n in counts.items() if n} == {
         "n_train": 80, "n_valid": 8, "n_test": 9, "n_too_long_train": 1, "n_blank_train": 1,
         "n_duplicate_train": 4, "n_unequal_train": 1,
