@@ -201,7 +201,7 @@ FROM_ENGLISH = MULTI30K._replace(
     n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 8_000_000},
 )  # fmt: skip
 
-BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 4_000_000})
+BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000})
 
 TUNED = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
