@@ -193,12 +193,12 @@ MULTI30K = Tuned(
 # English to German the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
 # arXiv:2105.14462): 4 layers, width 128, 2.6 M parameters, and its rate. With less of it, nats per
 # token on valid: 2.92 (2e-3) and 2.69 (4e-3) after 1.3 M of 1.4 M tokens; with a dropout of 0.2 at
-# 2e-3, 1.92 after 7 M, and still falling.
+# 2e-3, 1.92 after 7 M, and still falling; of 0.1 at 5e-3, 1.82 after 8 M.
 
-TINY = {"d_ff": 256, "n_heads": 4, "n_layers": 4, "is_prenorm": True, "dropout": 0.1}
+TINY = {"d_ff": 256, "n_heads": 4, "n_layers": 4, "is_prenorm": True, "dropout": 0.15}
 FROM_ENGLISH = MULTI30K._replace(
     recipes={**MULTI30K.recipes, "transformer": Recipe(TINY, rate=5e-3)},
-    n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 8_000_000},
+    n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 9_500_000},
 )  # fmt: skip
 
 BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000})
