@@ -53,10 +53,13 @@ OWN_FLAGS = (
 )  # fmt: skip
 
 
-def examples(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Turn pairs into ids; a target ends with EOS."""
+def examples(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, has_source_eos: bool = True
+) -> list[Example]:
+    """Turn pairs into ids; a target ends with EOS, and so does a source if it is to."""
+    end = [EOS] if has_source_eos else []
     return [
-        Example(tokenizer.encode(src), [*tokenizer.encode(tgt), EOS], line=line)
+        Example([*tokenizer.encode(src), *end], [*tokenizer.encode(tgt), EOS], line=line)
         for src, tgt, line in pairs
     ]
 
@@ -222,7 +225,10 @@ def embedded(args: argparse.Namespace) -> Task:
     tokenizer = Words.train(texts)  # the grammar's own words: none is unknown in a test
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     pair = Pair(shown.en_text, shown.de_text)
-    tested, words = examples(test, tokenizer), [n_words(pair.src) for pair in test]
+    train_ids, valid_ids, tested, (asked,) = (
+        examples(pairs, tokenizer, not args.no_source_eos) for pairs in (train, valid, test, [pair])
+    )
+    words = [n_words(pair.src) for pair in test]
     return Task(
         name="translation",
         data={
@@ -231,16 +237,17 @@ def embedded(args: argparse.Namespace) -> Task:
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
+            "source_end": "none" if args.no_source_eos else "EOS",
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
-        train=examples(train, tokenizer),
-        valid=examples(valid, tokenizer),
+        train=train_ids,
+        valid=valid_ids,
         tests=[length_test(tested, words, max(n_words(pair.src) for pair in train))],
         recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 800},
         n_parameters=1_000_000,
-        shown=Shown(examples([pair], tokenizer)[0], shown.links),
+        shown=Shown(asked, shown.links),
     )
 
 
@@ -289,6 +296,8 @@ def own(args: argparse.Namespace) -> Task:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     p = parser("translation", __doc__)
+    p.add_argument("--no-source-eos", action="store_true",
+                   help="leave out the end-of-sequence token that ends each source")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=WHAT)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
