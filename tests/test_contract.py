@@ -13,11 +13,22 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, build, select_rows, unroll
+from seqmodels.catalog import CATALOG
 from seqmodels.decode import packed
 from seqmodels.interface import attention_weights, fused_attention, select_beams, tanh
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 ATTENDING = ["bahdanau", "transformer", "gpt"]
+
+
+def test_the_catalog_lists_the_models_as_they_are() -> None:
+    """Keeps out a list whose order, year, paper or module is no longer that of the classes."""
+    assert list(CATALOG) == list(MODELS)
+    for name, entry in CATALOG.items():
+        model_type = MODELS[name]
+        assert (entry.year, entry.paper) == (model_type.year, model_type.paper)
+        assert entry.module == model_type.__module__
+        assert entry.attends == (model_type.align is not SequenceModel.align)
 
 
 class Snapshot(NamedTuple):

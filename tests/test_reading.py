@@ -17,6 +17,8 @@ from statistics import mean
 import pytest
 from packaging.requirements import Requirement
 
+from seqmodels.catalog import CATALOG
+
 ROOT = Path(__file__).parents[1]
 MODEL_NAMES = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
 MODEL_FILES = [ROOT / "seqmodels" / "models" / f"{name}.py" for name in MODEL_NAMES]
@@ -270,13 +272,7 @@ def test_the_lock_holds_what_is_declared() -> None:
 
 # ------------------------------------------------------------------------- README and the records
 
-ROWS = {
-    "RNN encoder–decoder": "rnn_encdec",
-    "Bahdanau": "bahdanau",
-    "LSTM seq2seq": "lstm_seq2seq",
-    "Transformer": "transformer",
-    "GPT": "gpt",
-}
+ROWS = {entry.label: model for model, entry in CATALOG.items()}
 
 
 def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> float:
