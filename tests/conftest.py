@@ -42,6 +42,11 @@ Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Share the suite among the cores; run named files here, where a debugger and print work."""
+    return 0 if any(".py" in arg for arg in config.args) else None
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Leave the user's caches as they are."""
