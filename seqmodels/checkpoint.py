@@ -77,7 +77,7 @@ class Checkpoints:
             {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata
         )
         number = self.number(self.last) + 1 if self.last else 1
-        name = f"{self.run}.checkpoint-{number:06d}-{digest(content)}.safetensors"
+        name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
         path = files.write(self.folder / name, content)
         for old in self.paths():
             if old not in (path, self.last):
@@ -105,9 +105,9 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def digest(content: bytes) -> str:
-    """Return 64 bits of the SHA-256, as `sha256sum` begins."""
-    return hashlib.sha256(content).hexdigest()[:16]
+def sha256(content: bytes) -> str:
+    """Return the SHA-256, as `sha256sum` prints it."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
@@ -116,7 +116,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
     Raises ValueError, which names the file, if its content is not what its name says.
     """
     content = files.read(path, most_bytes)
-    if digest(content) != path.stem.rpartition("-")[2]:
+    if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:
         n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' own format
@@ -132,25 +132,33 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
 # ------------------------------------------------------------------------------- Weights alone
 
 
-def save(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write weights to PATH.
+def save(path: Path, weights: Mapping[str, Tensor]) -> str:
+    """Write weights to PATH; return the SHA-256 of the file, for the record.
 
     Raises WriteError.
     """
     weights = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-    files.write(path, safetensors.torch.save(weights))
+    content = safetensors.torch.save(weights)
+    files.write(path, content)
+    return sha256(content)
 
 
 def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
     """Build the record's model and give it the weights at PATH; return it ready to be used.
 
-    Raises ValueError if the weights are not there (results are kept without them), or are others.
+    Raises ValueError if the weights are not there (results are kept without them), or not those
+    that the record was made with: a record that holds their checksum must match it.
     Nothing is built before names and shapes are known to be the same, so that a model takes no more
     memory than its file has bytes.
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are not here; train it again")
     content = files.read(path, MOST_BYTES)
+    if (wanted := record.get("weights_sha256")) not in (None, sha256(content)):
+        raise ValueError(
+            f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
+            "which its record holds; restore the file or train the run again"
+        )
     try:
         weights = safetensors.torch.load(content)
         if record["model_config"].get("n_layers", 1) > len(weights):

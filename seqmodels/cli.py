@@ -88,6 +88,8 @@ def open_run(run: Path) -> tuple[Any, Any]:
         raise ValueError(f"{path} describes no model that works: {error}") from error
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
         raise ValueError(f"{weights} holds numbers that are not finite; train it again")
+    if made["weights_sha256"] is None:
+        print(f"{path}: no checksum of the weights recorded; they are not checked", file=sys.stderr)
     tokenizer = text.load(path.with_name("tokenizer.json"))
     if (n := model.config.vocab_size) != tokenizer.vocab_size:
         raise ValueError(

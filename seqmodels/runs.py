@@ -132,8 +132,7 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's settings, as `Run.settings` does."""
     data = {f"data.{key}": value for key, value in old["data"].items()}
     sizes = {"model": old["model"], **old["model_config"]}
-    how = {"precision": "float32", **old["train_config"]}  # before there was a choice
-    return data | {"beam": old["beam"]} | sizes | how
+    return data | {"beam": old["beam"]} | sizes | old["train_config"]
 
 
 def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
@@ -183,8 +182,11 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | asdict(self.cfg)
 
 
-def train_run(run: Run, model: SequenceModel) -> Progress:
-    """Train a run's model, from its newest checkpoint on if there is one; write its weights."""
+def train_run(run: Run, model: SequenceModel) -> tuple[Progress, str]:
+    """Train a run's model, from its newest checkpoint on if there is one; write its weights.
+
+    Return how it went and the SHA-256 of the weights' file.
+    """
     learner, checkpoints, settings = Learner(model, run.cfg), run.checkpoints, run.settings()
     learner.say = lambda line: say(f"{run.title}: {line}")
     where = record.provenance(run.device)
@@ -208,8 +210,7 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
         done = f"{learner.progress.tokens:,} of {run.cfg.tokens:,} tokens"
         learner.tell("resumed", f"goes on after {done}{moved(there.state, where)}")
     train(learner, run.task.train, run.task.valid, save, checkpoints.is_due)
-    checkpoint.save(run.path.with_suffix(".safetensors"), learner.best)
-    return learner.progress
+    return learner.progress, checkpoint.save(run.path.with_suffix(".safetensors"), learner.best)
 
 
 def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -231,7 +232,7 @@ def run_one(run: Run) -> dict[str, Any]:
     sizes = model_sizes(name, task)
     model = build(name, **sizes).to(device)
     BAR["desc"] = run.title
-    progress = train_run(run, model)
+    progress, weights_sha256 = train_run(run, model)
     curve, since = progress.curve, time.perf_counter()
     rows, tests = [], []
     for test in task.tests:
@@ -264,6 +265,9 @@ def run_one(run: Run) -> dict[str, Any]:
         "train_s": curve[-1]["seconds"],
         "evaluate_s": evaluate_s,
         "hypotheses": path.with_suffix(".jsonl").name,
+        "weights_sha256": weights_sha256,
+        "intervals": None,
+        "continued": None,
     }
     with whole():
         record.save(path, result, rows)

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seqmodels.files import read_json
 
-SCHEMA = "seqmodels.record/1"
+SCHEMA = "seqmodels.record/2"
+VERSIONS = ("seqmodels.record/1", SCHEMA)
+"""The versions that are read."""
 
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """May become part of a file's name."""
@@ -21,6 +23,8 @@ Text = Annotated[str, Field(max_length=2_000)]
 Count = Annotated[int, Field(ge=0, le=2**62)]
 Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
 """A number in a model's Config."""
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A SHA-256, as `sha256sum` prints it."""
 Row = Annotated[list[float], Field(max_length=500)]
 Words = Annotated[list[Text], Field(max_length=500)]
 TwoNumbers = Annotated[list[Count], Field(min_length=2, max_length=2)]
@@ -134,7 +138,7 @@ class Speed(Strict):
 class Record(Strict):
     """One run."""
 
-    version: Annotated[Literal["seqmodels.record/1"], Field(alias="schema")]
+    version: Annotated[Literal["seqmodels.record/2"], Field(alias="schema")]
     task: Name
     model: Name
     seed: Count
@@ -155,6 +159,12 @@ class Record(Strict):
     train_s: float
     evaluate_s: float
     hypotheses: Name
+    weights_sha256: Checksum | None
+    """Of RUN.safetensors as it was written; None: not recorded."""
+    intervals: dict[Name, Text] | None
+    """How the interval of each score was computed; None: not recorded."""
+    continued: dict[Name, Count | float | Text] | None
+    """What a run that was trained further began from; None: a run that began by itself."""
 
 
 def one_line(error: ValidationError) -> str:
@@ -176,12 +186,39 @@ def check(kind: Any, value: Any) -> Any:
 
 
 def is_record(value: Any) -> bool:
-    """Return whether JSON calls itself a record of this version."""
-    return isinstance(value, dict) and value.get("schema") == SCHEMA
+    """Return whether JSON calls itself a record, of whatever version."""
+    return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
+
+
+def unknown_version(path: Path, value: dict[str, Any]) -> str | None:
+    """Return a sentence that names a record's version if it is not read here; else None."""
+    if (version := value["schema"]) in VERSIONS:
+        return None
+    return f"{path} has the schema {version[:60]!r}; this version reads {' and '.join(VERSIONS)}"
+
+
+def upgrade(old: dict[str, Any]) -> dict[str, Any]:
+    """Turn a record of version 1 into one of this version.
+
+    What version 1 did not record becomes None. A setting that had one value alone at the time gets
+    that value, so that runs can be compared by their settings. The overall interval of a `context`
+    test counted the same continuation once for every context, as if these were independent: it is
+    dropped, the value stays. Raises ValueError, one line, for what is not a record.
+    """
+    record: dict[str, Any] = dict.fromkeys(("weights_sha256", "intervals", "continued"))
+    record |= old | {"schema": SCHEMA}
+    check(Record, record)
+    record["data"] = {"source_end": "none"} | record["data"]
+    record["train_config"] = {"precision": "float32"} | record["train_config"]
+    for test in record["tests"]:
+        if test["name"] == "context":
+            for interval in test["overall"].values():
+                interval |= {"low": None, "high": None}
+    return record
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read one record.
+    """Read one record; one of version 1 is upgraded.
 
     Raises ValueError if there is none at the path, or something else is.
     """
@@ -190,9 +227,13 @@ def load(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
     if not is_record(record):
-        raise ValueError(f"{path} is no record of this version ({SCHEMA})")
+        raise ValueError(f"{path} is not a record ({SCHEMA})")
+    if unknown := unknown_version(path, record):
+        raise ValueError(unknown)
     try:
+        if record["schema"] != SCHEMA:
+            return upgrade(record)
         check(Record, record)
     except ValueError as error:
-        raise ValueError(f"{path} is no record: {error}") from None
+        raise ValueError(f"{path} is not a record: {error}") from None
     return record

@@ -510,11 +510,19 @@ def test_runs_that_lack_a_part(trained: Path, call: Call, tmp_path: Path) -> Non
     check_one_line(call(cli, "translate", run, "a"), "tokenizer.json cannot be read")
     shutil.copy(trained / "tokenizer.json", tmp_path)
     shutil.copy(trained / "bahdanau-seed1.safetensors", tmp_path / "gpt-seed1.safetensors")
-    check_one_line(call(cli, "translate", run, "a"), "does not fit its record")
+    check_one_line(call(cli, "translate", run, "a"), "is damaged or belongs to another run")
     made = json.loads((tmp_path / "gpt-seed1.json").read_text())
     made["model_config"]["n_wings"] = 2
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made))
+    check_one_line(call(cli, "translate", run, "a"), "is damaged or belongs to another run")
+    (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))
     check_one_line(call(cli, "translate", run, "a"), "does not fit its record", "n_wings")
+    shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
+    del made["model_config"]["n_wings"]
+    (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))
+    code, _, err = call(cli, "translate", run, "a")
+    assert code == 0
+    assert "no checksum of the weights recorded" in err
 
 
 def test_a_rate_that_is_too_high(

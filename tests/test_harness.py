@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import math
@@ -764,6 +765,19 @@ def test_weights_must_be_there_and_fit(fresh: Tiny, tmp_path: Path) -> None:
         checkpoint.load(entry("gpt"), path)
 
 
+def test_weights_have_the_checksum_of_their_record(fresh: Tiny, tmp_path: Path) -> None:
+    """Keeps out one flipped bit that is translated with; a record without a checksum is taken."""
+    path = tmp_path / "run.safetensors"
+    signed = entry("gpt") | {"weights_sha256": checkpoint.save(path, fresh("gpt").state_dict())}
+    checkpoint.load(signed, path)
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"is damaged or belongs to another run: its SHA-256"):
+        checkpoint.load(signed, path)
+    checkpoint.load(entry("gpt") | {"weights_sha256": None}, path)
+
+
 def test_a_record_comes_back(tmp_path: Path) -> None:
     """Keeps out a record before its hypotheses are there, and letters written as escapes."""
     path = tmp_path / "gpt-seed1.json"
@@ -789,9 +803,10 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
         (b"{", "is not JSON: "),
         (b"\xff\xfe", "is not JSON: "),
         ("{}".encode("utf-16"), "is not JSON: "),
-        (b"[1]", "no record of this version"),
-        (b'{"schema": "seqmodels.record/0"}', "no record of this version"),
-        (b'{"kind": "bytes"}', "no record of this version"),
+        (b"[1]", "is not a record"),
+        (b'{"schema": "seqmodels.record/0"}', "'seqmodels.record/0'; this version reads seqm"),
+        (b'{"schema": "seqmodels.record/1"}', "is not a record: it lacks the field task"),
+        (b'{"kind": "bytes"}', "is not a record"),
     ],
 )
 def test_what_is_no_record_is_said(content: bytes | None, fault: str, tmp_path: Path) -> None:
@@ -801,6 +816,50 @@ def test_what_is_no_record_is_said(content: bytes | None, fault: str, tmp_path: 
         path.write_bytes(content)
     with pytest.raises(ValueError, match=fault):
         record.load(path)
+
+
+VERSION_1 = sorted((ROOT / "results").glob("*/*-seed1.json"))
+
+
+@pytest.mark.parametrize("path", VERSION_1[::5], ids=lambda path: path.parent.name)
+def test_version_1_is_upgraded(path: Path) -> None:
+    """Keeps out committed records that can no longer be read, or that claim what they never held.
+
+    The one interval that was wrong goes: all contexts of a continuation as if independent.
+    """
+    old, new = json.loads(path.read_text(encoding="utf-8")), record.load(path)
+    if old["schema"] != "seqmodels.record/1":
+        pytest.skip("made by this version")
+    assert new["schema"] == "seqmodels.record/2"
+    assert new["weights_sha256"] is new["intervals"] is new["continued"] is None
+    settings = runs.settings_of(new)
+    assert settings["data.source_end"] == "none"
+    assert settings["precision"] == old["train_config"].get("precision", "float32")
+    for was, now in zip(old["tests"], new["tests"], strict=True):
+        assert now["bins"] == was["bins"]
+        for score, interval in was["overall"].items():
+            gone = {"low": None, "high": None} if was["name"] == "context" else {}
+            assert now["overall"][score] == interval | gone
+
+
+def test_a_run_of_version_1_is_not_refused_for_what_it_lacks(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a folder that cannot be completed because its runs lack a field of today."""
+    for path in copied.glob("*-seed1.json"):
+        if path.name != "gpt-seed1.json":
+            path.unlink()
+    path = copied / "gpt-seed1.json"
+    old = json.loads(path.read_text()) | {"schema": "seqmodels.record/1"}
+    for field in ("weights_sha256", "intervals", "continued"):
+        del old[field]
+    path.write_text(json.dumps(old))
+    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained again"))
+    without = toy(data={**toy().data, "source_end": "none"})
+    compare.compare(without, flags(copied, models=["gpt"]))
+    ended = toy(data={**toy().data, "source_end": "EOS"})
+    with pytest.raises(ValueError, match=r"data\.source_end was none, is EOS"):
+        compare.compare(ended, flags(copied, models=["gpt"]))
 
 
 def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -969,6 +1028,8 @@ def test_a_record_says_all(name: str, compared: Path) -> None:
     assert made["train_s"] > 0 < made["evaluate_s"]
     assert made["signatures"].keys() == {"bleu", "chrf"}
     assert [n for n, _ in made["state_bytes"]][:3] == [8, 16, 32]
+    weights = (compared / f"{name}-seed1.safetensors").read_bytes()
+    assert made["weights_sha256"] == hashlib.sha256(weights).hexdigest()
 
 
 def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> None:
@@ -1096,7 +1157,7 @@ def test_records_of_another_version_are_left_alone(copied: Path) -> None:
     path = copied / "gpt-seed1.json"
     old = json.dumps(json.loads(path.read_text()) | {"schema": "seqmodels.record/0"})
     path.write_text(old)
-    with pytest.raises(ValueError, match="no record of this version"):
+    with pytest.raises(ValueError, match=r"has the schema 'seqmodels\.record/0'"):
         compare.compare(toy(), flags(copied))
     assert path.read_text() == old
 
