@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -80,22 +81,34 @@ RC: dict[str, Any] = {
 # Records
 
 
+def _find(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return where a folder's records are, and a sentence for each whose version is not read here.
+
+    Other JSON files are passed over. Raises ValueError for a file that is not JSON.
+    """
+    read = {path: files.read_json(path) for path in sorted(Path(folder).glob("*.json"))}
+    whys = {
+        path: schema.unknown_version(path, v) for path, v in read.items() if schema.is_record(v)
+    }
+    return [path for path, why in whys.items() if not why], [why for why in whys.values() if why]
+
+
 def load_records(folder: Path) -> list[Record]:
     """Read all records of a folder, in order of history, then of seed.
 
-    JSON files of another schema are passed over. Raises ValueError for a file that is no JSON, a
-    record that `schema.load` refuses, the same (model, seed) twice, two tasks, or no record at all.
+    Raises ValueError for a file that is not JSON, a record that `schema.load` refuses, the same
+    (model, seed) twice, two tasks, or no record at all.
     """
     found: dict[tuple[str, int], Record] = {}
-    for path in sorted(Path(folder).glob("*.json")):
-        if not schema.is_record(files.read_json(path)):
-            continue
+    paths, unknown = _find(folder)
+    for path in paths:
         record = schema.load(path)
         if (key := (record["model"], record["seed"])) in found:
             raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
         found[key] = record
     if not found:
-        raise ValueError(f"{folder} holds no record (*.json with schema {schema.SCHEMA!r})")
+        why = "; ".join(unknown) or f"*.json with schema {schema.SCHEMA!r}"
+        raise ValueError(f"{folder} holds no record that can be drawn ({why})")
     if len(tasks := sorted({r["task"] for r in found.values()})) > 1:
         raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
     return [r for group in _by_model(found.values()).values() for r in group]
@@ -540,7 +553,8 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     digits = 3 if metric in LOSSES else 1
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
-    return "–" if value == "nan" else f"{value}{spread} [{low}, {high}]{'*' if n < THIN else ''}"
+    interval = "[–]" if low == "nan" else f"[{low}, {high}]"
+    return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
 
 
 def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
@@ -577,7 +591,8 @@ def table(records: Sequence[Record]) -> str:
         parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
     noun = _noun(records)
     note = "Mean over the seeds ± half their range [bootstrap 95 % interval, mean over the seeds]"
-    parts += [f"{note}; * fewer than {THIN} {noun}. {', '.join(LOSSES.values())}: teacher-forced."]
+    note += f"; – not recorded; * fewer than {THIN} {noun}"
+    parts += [f"{note}. {', '.join(LOSSES.values())}: teacher-forced."]
     return "\n\n".join(parts) + "\n"
 
 
@@ -665,6 +680,8 @@ def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Re
 def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths."""
     records, out = load_records(folder), Path(out or folder)
+    for unknown in _find(folder)[1]:
+        print(f"not drawn: {unknown}", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     attending = _by_model(r for r in records if r["alignment"])
     first = [group[0] for group in attending.values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -105,7 +106,7 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     )
     fixed = model in ("rnn_encdec", "lstm_seq2seq")
     return {
-        "schema": "seqmodels.record/1", "task": task, "model": model, "seed": seed,
+        "schema": "seqmodels.record/2", "task": task, "model": model, "seed": seed,
         "model_config": {}, "train_config": {"tokens": 2000000, "rate": 0.002}, "beam": 1,
         "n_parameters": 985_000 + 9_000 * k,
         "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
@@ -123,6 +124,7 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
         "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 80.0},
         "peak_memory_bytes": 1, "train_s": 100.0 + 10 * k + seed, "evaluate_s": 9.0,
         "hypotheses": f"{model}-seed{seed}.jsonl",
+        "weights_sha256": "00" * 32, "intervals": None, "continued": None,
     }  # fmt: skip
 
 
@@ -362,6 +364,37 @@ def test_only_records_are_read_and_an_empty_folder_is_told(tmp_path: Path) -> No
     (tmp_path / "torn.json").write_text('{"schema": "seqmod')
     with pytest.raises(ValueError, match=r"torn\.json is not JSON"):
         plot.load_records(tmp_path)
+
+
+def test_a_record_of_another_version_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a record that is dropped in silence: which file, and why; alone it is an error."""
+    newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
+    folder = write(tmp_path / "made", [newer])
+    why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
+    for draw in (plot.plot_folder, plot.load_records):
+        with pytest.raises(ValueError, match=rf"holds no record that can be drawn \(.*{why}"):
+            draw(folder)
+    with pytest.raises(ValueError, match=why):
+        plot.plot_results(tmp_path)
+    write(folder, [fake_record("bahdanau", 1)])
+    (folder / "made.json").write_text('{"n": 3}')
+    plot.plot_folder(folder)
+    told = capsys.readouterr().err
+    assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/1 and seqmodels\.record/2\n", told)
+
+
+def test_version_1_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out committed records that can no longer be drawn, and [nan, nan] in their tables."""
+    records = [fake_record("gpt", 1, "next_token") | {"schema": "seqmodels.record/1"}]
+    for field in ("weights_sha256", "intervals", "continued"):
+        del records[0][field]
+    plot.plot_folder(write(tmp_path, records))
+    tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert "nan" not in tables
+    assert " [–] |" in tables
+    assert capsys.readouterr().err == ""
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
