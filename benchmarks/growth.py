@@ -5,14 +5,13 @@ So a point's peak memory is its own, and one that needs too much ends alone, wit
 
 from __future__ import annotations
 
-import resource
 import signal
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -113,7 +112,10 @@ def rebase() -> int:
 def child(pipe: Connection, point: Callable[..., Point], args: tuple[Any, ...]) -> None:
     """Measure one point within the memory limit; send it, or why there is none."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     torch.manual_seed(1)
     try:
         pipe.send(point(*args))
@@ -128,7 +130,12 @@ def child(pipe: Connection, point: Callable[..., Point], args: tuple[Any, ...]) 
 
 @cache
 def context() -> Any:
-    """Return the context that forks each point from a server which has imported torch, no more."""
+    """Return the context that forks each point from a server which has imported torch, no more.
+
+    Windows cannot fork.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
     found = get_context("forkserver")
     found.set_forkserver_preload(["benchmarks.growth"])
     return found

@@ -120,12 +120,11 @@ def products() -> str:
 
 
 def memory() -> str:
-    """Return the memory that programs may still take, where the system says it."""
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        gib = {line.partition(":")[0]: int(line.split()[1]) / 2**20 for line in lines}
-        return f"{gib['MemAvailable']:.1f} of {gib['MemTotal']:.1f} GiB free"
-    return "not told by this system"
+    """Return the memory that programs may still take."""
+    import psutil
+
+    found = psutil.virtual_memory()
+    return f"{found.available / 2**30:.1f} of {found.total / 2**30:.1f} GiB free"
 
 
 def encoding() -> str:

@@ -23,6 +23,8 @@ PART = ".part"
 MOST_BYTES = 16 * 2**20
 """Largest JSON that is read."""
 
+BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would change line ends."""
 PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
 ZIP = b"PK\x03\x04"
 
@@ -40,7 +42,7 @@ def write(path: Path, content: bytes | str) -> Path:
     try:
         try:
             # never through a link: O_EXCL makes a file or fails
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
             with open(handle, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
@@ -58,8 +60,14 @@ def write(path: Path, content: bytes | str) -> Path:
 
 
 def sync(folder: Path) -> None:
-    """Have the disk hold what the folder lists: without this a new name may be lost."""
-    handle = os.open(folder, os.O_RDONLY)
+    """Have the disk hold what the folder lists: without this a new name may be lost.
+
+    Nothing is done where a folder cannot be opened: on Windows, and without the right to read it.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(handle)
     finally:
@@ -80,14 +88,16 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
     Raises ValueError for a pipe or device, for a zip archive, and for a pickle, which nothing here
     ever reads: reading one runs what it says. Raises OSError as `open` does.
     """
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe makes no one wait
+    no_wait = getattr(os, "O_NONBLOCK", 0)  # for a pipe's writer
+    handle = os.open(path, os.O_RDONLY | no_wait | BINARY)
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise ValueError(f"{path} is no plain file; it is not read")
-        start = os.pread(handle, 4, 0)
+        start = os.read(handle, 4)
+        os.lseek(handle, 0, os.SEEK_SET)
         if start.startswith(PICKLES):
             raise ValueError(f"{path} is a pickle, which can run code; it is not read")
         if start.startswith(ZIP):

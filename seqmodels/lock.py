@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from multiprocessing.reduction import DupFd
+from multiprocessing import reduction
 from pathlib import Path
 from typing import Any
+
+from filelock import lock_descriptor
 
 LOCK = ".lock"
 GRACE_S = 3.0
@@ -22,39 +24,37 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 class Lock:
     """A locked folder. The kernel lets go when the last process that holds this has ended.
 
-    A worker process that is given it holds it too, so that no one else writes while an orphan does.
+    A worker process that is given it holds it as well, so that no one else writes while an orphan
+    does; on Windows, where a lock cannot be shared, an orphan has a moment to end.
     Raises ValueError where another process has the folder, and names it, and where the folder
     cannot be written to.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = print):
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             self.handle = os.open(folder / LOCK, flags, 0o666)
         except OSError as error:
             raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
         give_up = time.monotonic() + GRACE_S
-        while True:
-            try:
-                fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
+        try:
+            while not lock_descriptor(self.handle, blocking=False):
                 if time.monotonic() > give_up:
+                    os.lseek(self.handle, 1, os.SEEK_SET)  # Windows locks, and hides, byte 0
                     owner = os.read(self.handle, 200).decode(errors="replace").strip()
                     os.close(self.handle)
                     raise ValueError(
                         f"{folder} is in use by {owner or 'another process'}; wait until it has "
                         "ended, or choose another --out"
-                    ) from None
+                    )
                 time.sleep(0.05)
-            except OSError as error:
-                if error.errno not in NO_LOCKS:
-                    raise
-                say(f"{folder} is on a disk without locks: use it from one process only")
-                break
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            say(f"{folder} is on a disk without locks: use it from one process only")
         owner = f"process {os.getpid()} on {platform.node()} since {datetime.now():%Y-%m-%d %H:%M}"
         os.ftruncate(self.handle, 0)
-        os.pwrite(self.handle, f"{owner}\n".encode(), 0)
+        os.write(self.handle, f"\n{owner}\n".encode())
 
     def release(self) -> None:
         """Let go, as far as this process is concerned."""
@@ -62,7 +62,9 @@ class Lock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Go to a process that is being started."""
-        return _held, (DupFd(self.handle),)
+        if sys.platform == "win32":
+            return int, ()
+        return _held, (reduction.DupFd(self.handle),)
 
 
 def _held(handle: Any) -> int:

@@ -6,7 +6,6 @@ What is made is kept in a folder of its own for each corpus, tokenizer and way o
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
+from filelock import lock_descriptor
 from tqdm import tqdm
 
 from seqmodels import files, text
@@ -145,8 +145,8 @@ class Tokens(Examples):
 
     def __init__(self, path: Path):
         self.path = path
-        self.ids = os.open(path.with_suffix(".ids"), os.O_RDONLY)  # read: a map's pages would stay
-        finalize(self, os.close, self.ids)
+        self.ids = open(path.with_suffix(".ids"), "rb", 0)  # noqa: SIM115 (a map's pages would stay)
+        finalize(self, self.ids.close)
         self.ends, self.line, self.n_words = (
             np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
             for kind in ("ends", "line", "n_words")
@@ -164,7 +164,8 @@ class Tokens(Examples):
         """Return an example."""
         start = int(self.ends[2 * i - 1]) if i else 0
         middle, end = self.ends[2 * i : 2 * i + 2].tolist()
-        ids = np.frombuffer(os.pread(self.ids, 4 * (end - start), 4 * start), np.uint32).tolist()
+        self.ids.seek(4 * start)
+        ids = np.frombuffer(self.ids.read(4 * (end - start)), np.uint32).tolist()
         return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -258,10 +259,9 @@ def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Wait until no other process prepares the same; on a disk without locks, do not wait."""
     with open(folder.with_suffix(".lock"), "w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"another process is preparing {folder}; waiting for it")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not lock_descriptor(lock.fileno(), blocking=False):
+                say(f"another process is preparing {folder}; waiting for it")
+                lock_descriptor(lock.fileno())
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise

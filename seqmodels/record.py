@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
-import resource
 import subprocess
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -15,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from seqmodels import files
@@ -91,5 +90,5 @@ def peak_memory_bytes(device: str) -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    held = psutil.Process().memory_info()  # Windows knows the most; elsewhere what is held now
+    return getattr(held, "peak_wset", held.rss)

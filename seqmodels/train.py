@@ -54,7 +54,7 @@ def trim() -> None:
 
     With another C library nothing is done.
     """
-    with suppress(AttributeError):
+    with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
         ctypes.CDLL(None).malloc_trim(0)
 
 
