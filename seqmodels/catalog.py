@@ -1,6 +1,7 @@
 """The five models in order of history, and what every figure, table and list calls them. No torch.
 
-A model's line here is what can be known of it without building it; the rest is in its file.
+A model's line here is what can be known of it without building it; the rest is in its file. The
+kinds of tokenizers are listed here, too: a command line offers both before it imports anything.
 """
 
 from __future__ import annotations
@@ -59,3 +60,8 @@ CATALOG = {
         attends=True,
     ),
 }
+
+PUBLISHED = ("gpt2", "o200k_base")
+"""tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""
+TOKENIZERS = ("bpe", "words", "characters", "bytes", *PUBLISHED)
+"""The kinds of tokenizers that `text.make` makes."""

@@ -227,10 +227,23 @@ def go_on(
     return written[len(text) :]
 
 
+class Version(argparse.Action):
+    """Print the installed version and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Look the version up: that is not done for any other command."""
+        from importlib.metadata import version
+
+        print(f"seqmodels {version('seqmodels')}")
+        parser.exit()
+
+
 def build_parser() -> Parser:
     """Return the command line."""
     p = Parser(prog="seqmodels", description=__doc__, allow_abbrev=False)
-    commands = p.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    p.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
+    p.set_defaults(run_command=lambda args: p.print_help())
+    commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
     c = commands.add_parser("doctor", help="examine installation, machine and models: 6 seconds")

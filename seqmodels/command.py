@@ -163,6 +163,11 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
     sys.exit(0)
 
 
+def say(line: str) -> None:
+    """Print one line, over a progress bar that may stand there."""
+    print(f"{CLEAR if sys.stdout.isatty() else ''}{line}", flush=True)
+
+
 def fail(prog: str, why: object, code: int) -> int:
     """Print one line to stderr, over a progress bar that may stand there; return the code."""
     line = one_line(f"{prog}: {why}")

@@ -23,56 +23,11 @@ from tqdm import tqdm
 
 from seqmodels import files, plot, schema
 from seqmodels.checkpoint import Checkpoints
-from seqmodels.command import (
-    Parser,
-    handled,
-    not_negative,
-    out_folder,
-    positive,
-    positive_float,
-    stop,
-    whole,
-)
+from seqmodels.command import handled, out_folder, say, stop, whole
 from seqmodels.learner import TrainConfig, is_out_of_memory
 from seqmodels.lock import Lock
-from seqmodels.models import MODELS
-from seqmodels.runs import Run, Task, check_same, run_one, say, settings_of, shared_settings
+from seqmodels.runs import Run, Task, check_same, run_one, settings_of, shared_settings
 from seqmodels.train import BAR, fastest_precision
-
-# -------------------------------------------------------------------------- The command line
-
-
-def parser(name: str, doc: str) -> Parser:
-    """Return the command line that all tasks share; a task adds its own flags."""
-    p = Parser(
-        prog=f"python -m tasks.{name}",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    names = list(MODELS)
-    p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
-                   help=f"which of {', '.join(names)} (default: all)")  # fmt: skip
-    p.add_argument("--seeds", nargs="+", type=not_negative, default=[1], metavar="N",
-                   help="one run of each model per seed (default: 1)")  # fmt: skip
-    p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
-                   help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
-    p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on")  # fmt: skip
-    p.add_argument("--rate", type=positive_float, metavar="R",
-                   help="learning rate for all models (default: each recipe's own)")  # fmt: skip
-    p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
-                   help="auto: cuda where there is one (default)")  # fmt: skip
-    p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="of products in training; auto: the faster here (default)")  # fmt: skip
-    p.add_argument("--out", type=Path, metavar="DIR",
-                   help="folder of records and figures (default: runs/TASK-SIZE)")  # fmt: skip
-    p.add_argument("--fresh", action="store_true",
-                   help="begin these runs again; what the folder has of them goes")  # fmt: skip
-    p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
-                   help="seconds between checkpoints; at most 1 %% of the time goes into them "
-                        "(default: 30)")  # fmt: skip
-    return p
 
 
 def device_of(choice: str) -> str:

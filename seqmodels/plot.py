@@ -26,6 +26,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels import files, ledger, schema
+from seqmodels.catalog import CATALOG
 
 Record = dict[str, Any]
 
@@ -52,11 +53,11 @@ Line = tuple[Look, Sequence[Record]]
 """How the records of one model, or of one system, are drawn."""
 
 LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid = attends
-    "rnn_encdec": Look("RNN enc–dec (Cho 2014)", "#C98200", (0, (4, 1.6)), "s"),
-    "bahdanau": Look("Attention (Bahdanau 2014)", "#1B75BC", "-", "o"),
-    "lstm_seq2seq": Look("LSTM (Sutskever 2014)", "#B02A1E", (0, (1.6, 1.2)), "D"),
-    "transformer": Look("Transformer (2017)", "#009B77", "-", "^"),
-    "gpt": Look("GPT-2 (2019)", "#3B2A84", "-", "v"),
+    "rnn_encdec": Look(CATALOG["rnn_encdec"].label, "#C98200", (0, (4, 1.6)), "s"),
+    "bahdanau": Look(CATALOG["bahdanau"].label, "#1B75BC", "-", "o"),
+    "lstm_seq2seq": Look(CATALOG["lstm_seq2seq"].label, "#B02A1E", (0, (1.6, 1.2)), "D"),
+    "transformer": Look(CATALOG["transformer"].label, "#009B77", "-", "^"),
+    "gpt": Look(CATALOG["gpt"].label, "#3B2A84", "-", "v"),
 }
 FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"

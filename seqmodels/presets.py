@@ -17,7 +17,6 @@ from urllib.request import urlopen
 from seqmodels import corpus, files
 from seqmodels.command import one_line
 from seqmodels.corpus import SHARES, TABLES, Parallel, Running, cut, read_text, read_texts
-from seqmodels.prepare import cache
 
 
 class Preset(NamedTuple):
@@ -271,6 +270,8 @@ def fetched(name: str, preset: Preset) -> Path:
 
     Raises ValueError where it cannot be, or where something else comes.
     """
+    from seqmodels.prepare import cache  # it takes seconds to import, and names do without
+
     path = cache() / f"{name}.txt"
     if path.exists():
         return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ import torch
 from seqmodels import checkpoint, record, schema
 from seqmodels.batches import Example, collate
 from seqmodels.checkpoint import Checkpoints
-from seqmodels.command import CLEAR, whole
+from seqmodels.command import say, whole
 from seqmodels.decode import align
 from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.interface import EOS, SequenceModel
@@ -327,8 +326,3 @@ def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any
         "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
         "gold": links,
     }
-
-
-def say(line: str) -> None:
-    """Print one line, over a progress bar that may stand there."""
-    print(f"{CLEAR if sys.stdout.isatty() else ''}{line}", flush=True)

@@ -26,16 +26,14 @@ from typing import Any
 import tiktoken
 import tokenizers as hf
 
+from seqmodels.catalog import PUBLISHED
+from seqmodels.catalog import TOKENIZERS as KINDS
 from seqmodels.command import printable
 from seqmodels.files import read_json, write
 from seqmodels.interface import UNK
 
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
-PUBLISHED = ("gpt2", "o200k_base")
-"""tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""
-KINDS = ("bpe", "words", "characters", "bytes", *PUBLISHED)
-"""What `make` makes."""
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 SPLIT = (
     r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"

@@ -11,42 +11,48 @@ on to each.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
-from seqmodels.command import Parser, guard
-from seqmodels.plot import plot_results
-from seqmodels.runs import say
-from tasks import next_token, recall, translation
+from seqmodels.command import guard, say
+from tasks import flags
 
-MADE_HERE: list[tuple[str, ModuleType, str]] = [
-    ("translation-grammar", translation, ""),
-    ("recall", recall, ""),
-    ("next_token", next_token, ""),
+MADE_HERE: list[tuple[str, str, str]] = [
+    ("translation-grammar", "translation", ""),
+    ("recall", "recall", ""),
+    ("next_token", "next_token", ""),
 ]
-CORPORA: list[tuple[str, ModuleType, str]] = [
-    ("translation-multi30k", translation, "--data multi30k --source de --lowercase"),
+CORPORA: list[tuple[str, str, str]] = [
+    ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),
     (
-        "translation-multi30k-en-de", translation,
+        "translation-multi30k-en-de", "translation",
         "--data multi30k --source en --lowercase --models transformer",
     ),
-    ("translation-bible", translation, "--data bible --source de --seeds 1 2"),
-    ("next_token-shakespeare", next_token, "--data shakespeare"),
-    ("next_token-war-and-peace", next_token, "--data war-and-peace"),
+    ("translation-bible", "translation", "--data bible --source de --seeds 1 2"),
+    ("next_token-shakespeare", "next_token", "--data shakespeare"),
+    ("next_token-war-and-peace", "next_token", "--data war-and-peace"),
 ]  # fmt: skip
 
 
-def make(out: Path, has_corpora: bool, flags: Sequence[str]) -> None:
+def make(out: Path, has_corpora: bool, passed_on: Sequence[str]) -> None:
     """Run the comparisons, each into its folder; stop where one does; draw what there is."""
-    todo = [*MADE_HERE, *(CORPORA if has_corpora else [])]
-    for n, (folder, task, own) in enumerate(todo, start=1):
+    todo = [
+        (folder, task, [*own.split(), *passed_on, "--out", str(out / folder)])
+        for folder, task, own in [*MADE_HERE, *(CORPORA if has_corpora else [])]
+    ]
+    for _, task, given in todo:  # a mistake is found before anything is trained
+        getattr(flags, task)(None, given)
+    from seqmodels.plot import (
+        plot_results,  # figures take a second to import, and help does without
+    )
+
+    for n, (folder, task, given) in enumerate(todo, start=1):
         since = time.perf_counter()
         say(f"[{n}/{len(todo)}] {folder}")
         try:
-            task.main([*own.split(), *flags, "--out", str(out / folder)])
+            import_module(f"tasks.{task}").main(given)
         except SystemExit as ended:
             if ended.code:
                 raise
@@ -56,17 +62,8 @@ def make(out: Path, has_corpora: bool, flags: Sequence[str]) -> None:
 
 def main() -> None:
     """Run all comparisons."""
-    p = Parser(
-        prog="python -m tasks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    p.add_argument("--corpora", action="store_true", help="compare on real text, too")
-    p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
-                   help="folder of the folders of records (default: results)")  # fmt: skip
-    args, flags = p.parse_known_args()
-    guard("tasks", lambda: make(args.out, args.corpora, flags))
+    args, passed_on = flags.driver(__doc__)
+    guard("tasks", lambda: make(args.out, args.corpora, passed_on))
 
 
 if __name__ == "__main__":

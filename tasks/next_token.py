@@ -29,6 +29,11 @@ Question
 
 from __future__ import annotations
 
+from tasks import flags
+
+if __name__ == "__main__":
+    flags.next_token(__doc__)  # help and mistakes do not wait for the imports that follow
+
 import argparse
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,13 +42,13 @@ from typing import Any, NamedTuple
 
 from seqmodels import presets
 from seqmodels.batches import Example, lengths
-from seqmodels.command import guard, positive
-from seqmodels.compare import compare, parser
+from seqmodels.command import guard
+from seqmodels.compare import compare
 from seqmodels.corpus import SPLITS, sha256
 from seqmodels.interface import BOS
 from seqmodels.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.runs import Recipe, Task, TestSet
-from seqmodels.text import KINDS, Tokenizer, Words
+from seqmodels.text import Tokenizer, Words
 from seqmodels.windows import Whole, Windows
 from tasks import stories
 from tasks.translation import RECIPES
@@ -71,13 +76,8 @@ MOST = 300
 MOST_BLOCKS = 2**20
 """Blocks of a text to train on begin at every token, or so seldom that there are no more of them
 than this, but not farther apart than they are long."""
-WHAT = (
-    f"a text by name ({', '.join(presets.TEXT)}); text files, one after the other; a .tsv, .csv, "
-    ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
-)
 HEADLINES = {"characters": "nats", "words": "perplexity"}
 """Score of a whole text by its tokens; bits per byte of others."""
-OWN_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
 
 
 def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
@@ -365,34 +365,7 @@ def own(args: argparse.Namespace) -> Task:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
-    p = parser("next_token", __doc__)
-    p.add_argument("--context", type=int, metavar="N",
-                   help="longest, in tokens; 0: none (default: 128; or the text's)")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=WHAT)
-    own_data = p.add_argument_group("with --data")
-    add = own_data.add_argument
-    add("--column", metavar="NAME", help="column with the texts (default: text or sentence)")
-    add("--limit", type=positive, metavar="N",
-        help="stream N rows of a table or of the hub, instead of reading all")  # fmt: skip
-    add("--block", type=positive, metavar="N",
-        help="tokens of a target at --context 0 (default: 64)")  # fmt: skip
-    add("--stride", type=positive, metavar="S",
-        help="score S tokens of a block, the others are given (default: all)")  # fmt: skip
-    add("--tokenizer", choices=KINDS, metavar="KIND",
-        help=f"{', '.join(KINDS)} (default: bpe, or the text's own)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
-    add(
-        "--parameters",
-        type=positive,
-        metavar="N",
-        help="of every model (default: 1.5 million, or 0.8)",
-    )
-    args = p.parse_args(argv)
-    if args.context is not None and args.context < 0:
-        p.error(f"--context {args.context} is below zero")
-    given = [f"--{name}" for name in OWN_FLAGS if getattr(args, name) is not None]
-    if given and not args.data:
-        p.error(f"{given[0]} goes with --data; the stories are made here")
+    args = flags.next_token(__doc__, argv)
     guard("next_token", lambda: compare(own(args) if args.data else embedded(args), args))
 
 

@@ -12,13 +12,18 @@ Question
 
 from __future__ import annotations
 
+from tasks import flags
+
+if __name__ == "__main__":
+    flags.recall(__doc__)  # help and mistakes do not wait for the imports that follow
+
 import argparse
 import random
 from collections.abc import Iterable, Sequence
 
 from seqmodels.batches import Example
 from seqmodels.command import guard
-from seqmodels.compare import compare, parser
+from seqmodels.compare import compare
 from seqmodels.corpus import Pair, sha256
 from seqmodels.interface import EOS
 from seqmodels.runs import Recipe, Shown, Task, TestSet
@@ -161,8 +166,7 @@ def embedded(args: argparse.Namespace) -> Task:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
-    p = parser("recall", __doc__)
-    args = p.parse_args(argv)
+    args = flags.recall(__doc__, argv)
     guard("recall", lambda: compare(embedded(args), args))
 
 

@@ -14,6 +14,11 @@ Question
 
 from __future__ import annotations
 
+from tasks import flags
+
+if __name__ == "__main__":
+    flags.translation(__doc__)  # help and mistakes do not wait for the imports that follow
+
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,13 +26,13 @@ from typing import NamedTuple
 
 from seqmodels import presets
 from seqmodels.batches import Example, lengths
-from seqmodels.command import guard, positive
-from seqmodels.compare import compare, parser
+from seqmodels.command import guard
+from seqmodels.compare import compare
 from seqmodels.corpus import Pair, official, sha256
 from seqmodels.interface import EOS
 from seqmodels.prepare import How, prepare, summary
 from seqmodels.runs import Recipe, Shown, Task, TestSet
-from seqmodels.text import KINDS, Tokenizer, Words
+from seqmodels.text import Tokenizer, Words
 from tasks import grammar
 
 # ---------------------------------------------------------------------------------------- Data
@@ -43,14 +48,6 @@ SIZES = {
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 2_200_000}
 BINS = [(low, low + 9) for low in range(1, 400, 10)]
-WHAT = (
-    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files; a folder of "
-    "train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or .parquet file, or a folder of them; "
-    "OWNER/NAME or OWNER/NAME:CONFIG on the hub"
-)
-OWN_FLAGS = (
-    "source", "target", "test", "limit", "lowercase", "clean", "tokenizer", "vocab", "parameters",
-)  # fmt: skip
 
 
 def examples(
@@ -295,28 +292,7 @@ def own(args: argparse.Namespace) -> Task:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
-    p = parser("translation", __doc__)
-    p.add_argument("--no-source-eos", action="store_true",
-                   help="leave out the end-of-sequence token that ends each source")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=WHAT)
-    own_data = p.add_argument_group("with --data")
-    add = own_data.add_argument
-    add("--source", metavar="LANG", help="language or column to translate from")
-    add("--target", metavar="LANG", help="language or column to translate to")
-    add("--test", metavar="SET", help="test on one of sacreBLEU's sets, such as wmt14")
-    add("--limit", type=positive, metavar="N",
-        help="stream N pairs of a table or of the hub, instead of reading all")  # fmt: skip
-    add("--lowercase", action="store_true", help="lower-case both sides")
-    add("--clean", action="store_true",
-        help="leave out of train what is double, unequal, or in valid or test")  # fmt: skip
-    add("--tokenizer", choices=KINDS, default="bpe", metavar="KIND",
-        help=f"{', '.join(KINDS)} (default: bpe)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="its size (default: 4,000)")
-    add("--parameters", type=positive, metavar="N", help="of every model (default: 2 M)")
-    args = p.parse_args(argv)
-    given = [f"--{name}" for name in OWN_FLAGS if getattr(args, name) != p.get_default(name)]
-    if given and not args.data:
-        p.error(f"{given[0]} goes with --data; the embedded grammar is English to German")
+    args = flags.translation(__doc__, argv)
     guard("translation", lambda: compare(own(args) if args.data else embedded(args), args))
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -244,15 +245,55 @@ def test_a_short_text_is_asked_for_and_given(trained: Path, call: Call) -> None:
         assert len(out.split()) <= 1 + length
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["translate", "--help"], ["nonsense"]])
-def test_help_does_not_wait_for_torch(arguments: list[str]) -> None:
-    """Keeps out an import at the top of a file that makes help take seconds."""
-    program = f"import sys; sys.argv = ['seqmodels', *{arguments}]\n"
-    program += "from seqmodels import cli\ntry: cli.main()\nfinally: print(sorted(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    modules = result.stdout.splitlines()[-1]
-    assert "'seqmodels.cli'" in modules
-    assert not {name for name in ("'torch'", "'numpy'", "'matplotlib'") if name in modules}
+CONSOLE = ["-c", "from seqmodels.cli import main; main()"]
+SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([*CONSOLE], 0),
+        ([*CONSOLE, "--version"], 0),
+        ([*CONSOLE, "plot", "--help"], 0),
+        ([*CONSOLE, "score", "--help"], 0),
+        ([*CONSOLE, "nonsense"], 2),
+        (["-m", "tasks.translation", "--help"], 0),
+        (["-m", "tasks.translation", "--source", "de"], 2),
+        (["-m", "tasks.next_token", "--context", "-1"], 2),
+        (["-m", "tasks.recall", "--seeds", "1", "1"], 2),
+        (["-m", "tasks", "--help"], 0),
+        (["-m", "tasks", "--tokenz", "9"], 2),
+    ],
+    ids=lambda given: " ".join(given[-3:]) if isinstance(given, list) else None,
+)
+def test_help_and_mistakes_wait_for_nothing(arguments: list[str], code: int) -> None:
+    """Keeps out an import that makes help, or the word on a typo, take seconds."""
+    since = time.monotonic()
+    command = [sys.executable, "-X", "importtime", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr[-2_000:]
+    assert time.monotonic() - since < 3  # 0.2 s where nothing else runs
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "seqmodels" in imported
+    assert not imported & SLOW_TO_IMPORT
+
+
+def test_the_version_is_the_packages(call: Call) -> None:
+    """Keeps out a version that is typed in a second place; the bare command shows its help."""
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert call(cli, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
+    code, out, err = call(cli)
+    assert (code, err) == (0, "")
+    assert out == call(cli, "--help")[1]
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("twice", [["--seeds", "2", "1", "2"], ["--models", "gpt", "gpt"]])
+def test_no_run_is_made_twice(twice: list[str], call: Call, tmp_path: Path) -> None:
+    """Keeps out two processes that write the same record, checkpoints and weights."""
+    result = call(recall, "--out", tmp_path / "out", *twice)
+    check_one_line(result, f"{twice[0]}: {twice[-1]} is given twice; give each once")
+    assert not (tmp_path / "out").exists()
 
 
 COMMANDS = ["models", "doctor", "plot", "score", "translate", "generate"]

@@ -23,6 +23,7 @@ from seqmodels.corpus import SPLITS
 from seqmodels.runs import Task, count_parameters, model_sizes
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
+from tasks.flags import OF_TEXT
 
 ATTENDING = {"bahdanau", "transformer", "gpt"}
 Run = Callable[..., int]
@@ -318,7 +319,7 @@ def test_every_example_has_its_line(folder: Path) -> None:
 
 def from_text(*paths: Path, **flags: Any) -> Task:
     """Return the task on a text of your own."""
-    given = dict.fromkeys(next_token.OWN_FLAGS) | {"context": None, "tokens": 1, "size": "smoke"}
+    given = dict.fromkeys(OF_TEXT) | {"context": None, "tokens": 1, "size": "smoke"}
     return next_token.own(argparse.Namespace(data=[*map(str, paths)], **given | flags))
 
 
@@ -610,7 +611,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
         text, "make", lambda kind, lines, size: made_of.append(kind) or text.Bytes()
     )
     made_of: list[str] = []
-    given = dict.fromkeys(next_token.OWN_FLAGS) | {"context": None, "tokens": None}
+    given = dict.fromkeys(OF_TEXT) | {"context": None, "tokens": None}
     made = next_token.own(argparse.Namespace(data=["shakespeare"], size="laptop", **given))
     assert made_of == ["characters"]
     assert made.training == {"tokens": 2_000 * 12 * 64, "batch_tokens": 12 * 64}
