@@ -115,12 +115,12 @@ def try_out(model: Any) -> None:
         model.step(token, model.encode(token[None], token[None] == EOS))
 
 
-def read(model: Any, tokenizer: Any, text: str) -> Any:
+def read(model: Any, tokenizer: Any, text: str, has_source_eos: bool = False) -> Any:
     """Return the text as a batch of one source; an empty text is BOS alone."""
     from seqmodels.batches import Example, collate
-    from seqmodels.interface import BOS
+    from seqmodels.interface import BOS, EOS
 
-    tokens = encode(tokenizer, text) or [BOS]
+    tokens = [*encode(tokenizer, text), *([EOS] if has_source_eos else [])] or [BOS]
     limit = min(LONGEST_TEXT, len(tokens) + model.max_target(len(tokens)) - 1)
     if len(tokens) > limit:
         raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
@@ -151,11 +151,13 @@ def translate(args: argparse.Namespace) -> None:
     from seqmodels.decode import align, beam
     from seqmodels.interface import BOS
     from seqmodels.plot import draw_alignment
+    from seqmodels.record import load
 
     if args.beam > MOST_BEAMS:
         raise ValueError(f"--beam {args.beam}: at most {MOST_BEAMS}")
     model, tokenizer = open_run(args.run)
-    batch = read(model, tokenizer, args.text)
+    has_source_eos = load(record_of(args.run))["data"].get("source_end") == "EOS"
+    batch = read(model, tokenizer, args.text, has_source_eos)
     n = batch.src.shape[1]
     if args.alignment and n > LONGEST_DRAWN:
         raise ValueError(f"--alignment: the text has {n} tokens; at most {LONGEST_DRAWN} are drawn")

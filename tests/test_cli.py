@@ -142,7 +142,7 @@ def test_a_sentence_is_translated(trained: Path, call: Call) -> None:
 def test_an_alignment_is_drawn(
     name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out a heat map with words at the wrong edge, or without the last one."""
+    """Keeps out words at the wrong edge, and a source without the EOS that it was trained with."""
     from seqmodels import decode, text
 
     drawn: dict[str, Any] = {}
@@ -158,7 +158,7 @@ def test_an_alignment_is_drawn(
     assert (code, out, err) == (0, tokenizer.decode(written) + "\n", "")
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
     assert drawn.keys() == {name}
-    assert drawn[name]["src"] == tokenizer.tokens(tokenizer.encode(SENTENCE))
+    assert drawn[name]["src"] == [*tokenizer.tokens(tokenizer.encode(SENTENCE)), "<eos>"]
     assert drawn[name]["tgt"] == tokenizer.tokens(written)
     assert len(drawn[name]["alpha"]) == 3
 
