@@ -31,7 +31,7 @@ from seqmodels.interface import EOS, UNK
 from seqmodels.lock import NO_LOCKS
 from seqmodels.text import Tokenizer
 
-FORMAT = 2
+FORMAT = 3
 """Of the folder; another one is made where this changes."""
 MOST_RATIO = 9.0
 """Words on one side for each on the other, above which a pair is no translation (as in Moses)."""
@@ -45,13 +45,16 @@ class How(NamedTuple):
     is_lowercase: bool = False
     is_cleaned: bool = False
     """Leave out of train what is only counted otherwise: see `Cleaner`."""
-    longest: tuple[int, int, int] = (200, 200, 400)
-    """Tokens on a side, in train, valid and test; longer pairs are left out, and counted."""
+    max_tokens: int = 200
+    """On a side, a source's EOS included, in train and valid, and twice as many in test; longer
+    pairs are left out, and counted."""
+    has_source_eos: bool = True
+    """End each source with EOS, as each target ends."""
 
 
 FAULTS = ("duplicate", "unequal", "held_out")
 WORDS = {
-    "blank": "blank", "too_long": "too long", "duplicate": "that came before",
+    "duplicate": "that came before",
     "unequal": f"with one side {MOST_RATIO:.0f} times as long as the other",
     "held_out": "with a source that valid or test has",
 }  # fmt: skip
@@ -304,14 +307,16 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
     tokenizer = text.make(how.tokenizer, sides, how.vocab_size)
     tokenizer.save(folder / "tokenizer.json")
     cleaner.begin()
-    counts, longest = cleaner.counts, dict(zip(SPLITS, how.longest, strict=True))
+    counts, end = cleaner.counts, [EOS] if how.has_source_eos else []
+    longest = {"train": how.max_tokens, "valid": how.max_tokens, "test": 2 * how.max_tokens}
     sources = []
     with ExitStack() as stack:
         texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
         writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
         pairs = cleaner.pairs(*SPLITS)
         for split, pair in tqdm(pairs, "preparing", unit=" pairs", leave=False, disable=None):
-            src, tgt = tokenizer.encode(pair.src), [*tokenizer.encode(pair.tgt), EOS]
+            src = [*tokenizer.encode(pair.src), *end]
+            tgt = [*tokenizer.encode(pair.tgt), EOS]
             if max(len(src), len(tgt)) > longest[split]:
                 counts[f"n_too_long_{split}"] += 1
                 continue
@@ -329,18 +334,26 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
                 f"most {longest[split]} tokens"
             )
     counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
-    return {"sha256": cleaner.checksum(), **{key: counts[key] for key in COUNTS}}
+    return {
+        "sha256": cleaner.checksum(),
+        **{key: counts[key] for key in COUNTS},
+        "source_end": "EOS" if how.has_source_eos else "none",
+        "max_tokens": longest["train"],
+        "max_tokens_test": longest["test"],
+    }
 
 
 def summary(data: dict[str, Any], is_cleaned: bool) -> str:
     """Return what was found in a corpus, in lines for a person."""
     told = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
     for split in SPLITS:
-        out = [f"{data[f'n_{k}_{split}']:,} {WORDS[k]}" for k in ("blank", "too_long")]
+        n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
+        limit = data["max_tokens_test" if split == "test" else "max_tokens"]
+        out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
         odd = [f"{n:,} {WORDS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
         is_out = is_cleaned and split == "train"
         kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
-        told.append(f"  {split}: left out: {', '.join(out)}{''.join(kept)}")
+        told.append(f"  {split}: left out: {out}{''.join(kept)}")
     told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
     return "\n".join(told + unknown(data))
 

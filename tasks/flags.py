@@ -23,7 +23,8 @@ TEXT = (
     ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OF_PAIRS = (
-    "source", "target", "test", "limit", "lowercase", "clean", "tokenizer", "vocab", "parameters",
+    "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
+    "parameters",
 )  # fmt: skip
 """Flags of translation that go with --data alone."""
 OF_TEXT = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
@@ -89,14 +90,18 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     add("--lowercase", action="store_true", help="lower-case both sides")
     add("--clean", action="store_true",
         help="leave out of train what is double, unequal, or in valid or test")  # fmt: skip
+    add("--max-tokens", type=positive, default=200, metavar="N",
+        help="leave out pairs with more on a side, in test with more than twice as many "
+             "(default: 200)")  # fmt: skip
     add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
         help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="its size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="of every model (default: 2 M)")
     args = parse(p, argv)
-    given = [f"--{name}" for name in OF_PAIRS if getattr(args, name) != p.get_default(name)]
+    given = [name for name in OF_PAIRS if getattr(args, name) != p.get_default(name)]
     if given and not args.data:
-        p.error(f"{given[0]} goes with --data; the embedded grammar is English to German")
+        flag = given[0].replace("_", "-")
+        p.error(f"--{flag} goes with --data; the embedded grammar is English to German")
     return args
 
 

@@ -157,6 +157,7 @@ class Tuned(NamedTuple):
     batch_tokens: int
     n_parameters: int
     vocab: int
+    has_source_eos: bool = True
 
 
 OWN = Tuned(
@@ -187,7 +188,7 @@ MULTI30K = Tuned(
             {"d_ff": 768, "n_heads": 4, "n_layers": 3, "is_prenorm": True}, rate=1.5e-3
         ),
         "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, rate=2e-3),
-    }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000,
+    }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000, has_source_eos=False,
 )  # fmt: skip
 
 # English to German the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
@@ -201,12 +202,12 @@ FROM_ENGLISH = MULTI30K._replace(
     n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 9_500_000},
 )  # fmt: skip
 
-BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000})
+BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000}, has_source_eos=False)
 
 TUNED = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
 }  # fmt: skip
-"""By corpus and source."""
+"""By corpus and source. Their records were made without EOS at the end of the source."""
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -257,7 +258,14 @@ def own(args: argparse.Namespace) -> Task:
         name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
         corpus = corpus._replace(name=name, parts={**corpus.parts, "test": test}, key=key)
     tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
-    how = How(args.tokenizer, args.vocab or tuned.vocab, args.lowercase, args.clean)
+    how = How(
+        args.tokenizer,
+        args.vocab or tuned.vocab,
+        args.lowercase,
+        args.clean,
+        max_tokens=args.max_tokens,
+        has_source_eos=tuned.has_source_eos and not args.no_source_eos,
+    )
     ready = prepare(corpus, how)
     print(summary(ready.data, args.clean))
     if note := presets.note(args.data[0], ready.data["sha256"]):

@@ -62,7 +62,7 @@ def test_counts() -> None:
     assert [example.line for example in ready.train] == kept
     n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
     assert n.pop("n_tokens_train") == sum(map(sum, ready.train.lengths))
-    assert (n.pop("n_tokens_valid"), n.pop("n_tokens_test")) == (2 * (4 + 5), 4 + 6 + 5 + 7)
+    assert (n.pop("n_tokens_valid"), n.pop("n_tokens_test")) == (2 * (5 + 5), 5 + 6 + 6 + 7)
     assert n == {
         "n_train": 7, "n_valid": 2, "n_test": 2, "n_blank_train": 2, "n_blank_test": 1,
         "n_duplicate_train": 1, "n_duplicate_valid": 1, "n_unequal_train": 1,
@@ -71,10 +71,10 @@ def test_counts() -> None:
     assert {f"n_blank_{split}" for split in ("train", "valid", "test")} < set(ready.data)
     assert summary(ready.data, False).split("\n") == [
         "tiny de→en: 7 train, 2 valid, 2 test pairs",
-        "  train: left out: 2 blank, 1 too long; kept: 1 that came before, "
+        "  train: left out: 2 blank, 1 longer than 200 tokens on a side; kept: 1 that came before, "
         "1 with one side 9 times as long as the other, 1 with a source that valid or test has",
-        "  valid: left out: 0 blank, 0 too long; kept: 1 that came before",
-        "  test: left out: 1 blank, 0 too long",
+        "  valid: left out: 0 blank, 0 longer than 200 tokens on a side; kept: 1 that came before",
+        "  test: left out: 1 blank, 0 longer than 400 tokens on a side",
         "  1 test sources are in train, too",
     ]
 
@@ -92,9 +92,9 @@ def test_unknown_words() -> None:
     """Keep out words that no model can know, and nobody is told of."""
     told = summary(prepared(corpus_of(), How("words")).data, False).split("\n")
     assert told[-3:] == [
-        "  10 tokens of train are unknown: 18.87%, read as ⁇",
-        "  4 tokens of valid are unknown: 40.00%, read as ⁇",
-        "  4 tokens of test are unknown: 40.00%, read as ⁇",
+        "  10 tokens of train are unknown: 16.67%, read as ⁇",
+        "  4 tokens of valid are unknown: 33.33%, read as ⁇",
+        "  4 tokens of test are unknown: 33.33%, read as ⁇",
     ]
 
 
@@ -129,6 +129,30 @@ def test_nothing_left(split: str) -> None:
     ):
         prepared(empty)
     assert list((prepare.cache()).glob("*.part-*")) == []
+
+
+def test_a_source_ends_with_eos() -> None:
+    """Keep out a source without the EOS that its record claims, or one that is asked for none."""
+    for how, end in ((BYTES, [EOS]), (BYTES._replace(has_source_eos=False), [])):
+        ready = prepared(corpus_of(), how)
+        assert ready.data["source_end"] == ("EOS" if end else "none")
+        for split, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
+            for example in getattr(ready, split):
+                encoded = ready.tokenizer.encode(pairs[example.line - 1][0])
+                assert example.src == [*encoded, *end]
+
+
+def test_the_longest_pair_is_chosen() -> None:
+    """Keep out a limit on length that is hidden, fixed, or another one than is printed."""
+    side = "x" * 9  # ten tokens with EOS
+    pairs = [(side, side), (f"{side}x", side), (side, f"{side}x")]
+    test = [(side * 2 + "x", side), (side * 2 + "xx", side)]
+    ready = prepared(corpus_of(train=pairs, valid=pairs, test=test), How("bytes", max_tokens=10))
+    assert [len(ready.train), len(ready.valid), len(ready.test)] == [1, 1, 1]
+    assert (ready.data["max_tokens"], ready.data["max_tokens_test"]) == (10, 20)
+    told = summary(ready.data, False)
+    assert "train: left out: 0 blank, 2 longer than 10 tokens on a side" in told
+    assert "test: left out: 0 blank, 1 longer than 20 tokens on a side" in told
 
 
 # Memory maps

@@ -180,8 +180,8 @@ def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
     few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in sizes.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(task.SIZES, size, few)
-        given = argparse.Namespace(size=size, tokens=None, context=128, data=None)
-        made = task.embedded(given)
+        given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
+        made = task.embedded(argparse.Namespace(**given))
     longest = 0
     for examples in (made.train, made.valid, *(test.examples for test in made.tests)):
         assert examples
@@ -258,13 +258,13 @@ def test_your_own_sentences(run: Run, folder: Path, tmp_path: Path) -> None:
     assert made["beam"] == 5
 
 
-def from_folder(folder: Path) -> Task:
-    """Return the task on a folder of parallel text."""
+def from_folder(folder: Path, *flags: str) -> Task:
+    """Return the task on a folder of parallel text, or on a corpus by name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(translation, "compare", lambda task, args: made.append(task))
         made: list[Task] = []
         with pytest.raises(SystemExit) as stopped:
-            translation.main(["--data", str(folder), "--size", "smoke", "--tokens", "1"])
+            translation.main(["--data", str(folder), "--size", "smoke", "--tokens", "1", *flags])
     if stopped.value.code:
         raise stopped.value
     return made[0]
@@ -297,6 +297,34 @@ def test_a_test_that_is_too_long_is_counted(
     assert "spoken has no pair in test with text on both sides and at" in capsys.readouterr().err
 
 
+def test_who_ends_a_source(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out an EOS where records were made without, a flag that does nothing with --data."""
+    for split in SPLITS:
+        for ours, theirs in (("qaa", "de"), ("qab", "en")):
+            named = f"{presets.MULTI30K.get(split, split)}.{theirs}"
+            (tmp_path / "multi30k").mkdir(exist_ok=True)
+            (tmp_path / "multi30k" / named).write_bytes((folder / f"{split}.{ours}").read_bytes())
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    for data, flags, end in (
+        (folder, (), "EOS"),
+        (folder, ("--no-source-eos",), "none"),
+        ("multi30k", ("--source", "de"), "none"),
+        ("multi30k", ("--source", "en"), "none"),
+    ):
+        made = from_folder(data, *flags)
+        assert made.data["source_end"] == end
+        sources = [made.train[0].src, made.tests[0].examples[0].src, made.shown.example.src]
+        assert [src[-1] == EOS for src in sources] == [end == "EOS"] * 3
+
+
+def test_max_tokens_is_a_flag(folder: Path) -> None:
+    """Keeps out a limit on length that no one can change."""
+    made = from_folder(folder, "--max-tokens", "12")
+    assert (made.data["max_tokens"], made.data["max_tokens_test"]) == (12, 24)
+    assert made.data["n_too_long_train"] > 10
+    assert max(max(len(e.src), len(e.tgt)) for e in made.train) <= 12
+
+
 def test_every_example_has_its_line(folder: Path) -> None:
     """Keeps out a message about a sentence that no one can find in the file."""
     for code in ("qaa", "qab"):
@@ -306,13 +334,15 @@ def test_every_example_has_its_line(folder: Path) -> None:
     made = from_folder(folder)
     assert [e.line for e in made.train] == [1, *range(4, 84)]
     assert [made.tokenizer.decode(e.src) for e in made.train] == [lines[e.line] for e in made.train]
+    assert all(e.src[-1] == EOS for e in made.train)
     assert [e.line for e in made.valid] == list(range(1, 9))
 
     for task in (recall, translation, next_token):
         with pytest.MonkeyPatch.context() as patch:
             few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
             patch.setitem(task.SIZES, "smoke", task.SIZES["smoke"] | few)
-            made = task.embedded(argparse.Namespace(size="smoke", tokens=None, context=8))
+            given = {"size": "smoke", "tokens": None, "context": 8, "no_source_eos": False}
+            made = task.embedded(argparse.Namespace(**given))
         assert [e.line for e in made.train] == list(range(1, 10))
         assert [e.line for e in made.valid] == [1, 2, 3, 4]
 
