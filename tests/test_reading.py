@@ -270,6 +270,16 @@ def test_the_lock_holds_what_is_declared() -> None:
     assert "//" not in lock
 
 
+def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
+    """Keeps out slow tests that a newcomer waits for, and slow tests that nobody ever runs."""
+    assert "slow" in {line.partition(":")[0] for line in pytestconfig.getini("markers")}
+    given = pytestconfig.getini("addopts")
+    assert "--strict-markers" in given
+    assert given[given.index("-m") + 1] == "not slow"
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert lines.index("pytest") < lines.index("pytest -m slow")
+
+
 # ------------------------------------------------------------------------- README and the records
 
 ROWS = {entry.label: model for model, entry in CATALOG.items()}
