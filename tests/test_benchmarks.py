@@ -101,6 +101,7 @@ def test_peers_do_the_same_work(name: str, run: Run, tmp_path: Path) -> None:
     assert min(min(rates) for rates in part["rates"].values()) > 0
 
 
+@pytest.mark.slow
 def test_all_parts_without_peers_run_and_are_drawn_again(
     run: Run,
     tmp_path: Path,
@@ -134,6 +135,7 @@ def test_all_parts_without_peers_run_and_are_drawn_again(
         assert sum(row["shares"].values()) == pytest.approx(100, abs=1)
 
 
+@pytest.mark.slow
 def test_a_point_that_needs_too_much_is_kept_with_its_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -620,6 +620,7 @@ def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -
 TOY = {"n_train": 60, "n_valid": 6, "per_length": 2, "trained_to": 8, "tested_to": 8}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_finished_runs_are_kept(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -646,6 +647,7 @@ def test_finished_runs_are_kept(
     assert (tmp_path / "rnn_encdec-seed1.json").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_training(tmp_path: Path) -> None:
     """Keeps out a traceback on Ctrl-C, from the real command in the middle of its training."""
     command = [sys.executable, "-m", "tasks.recall", "--size", "smoke", "--models", "rnn_encdec"]
@@ -676,6 +678,7 @@ def test_only_one_name_is_installed() -> None:
     assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.cli:main"}
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
     """Keeps out a wheel without the models, and one with more than the library."""
     pytest.importorskip("setuptools", minversion="77")
@@ -748,6 +751,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep tells what processes run")
 @pytest.mark.parametrize(
     ("signals", "code", "message"),

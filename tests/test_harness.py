@@ -842,6 +842,7 @@ def test_version_1_is_upgraded(path: Path) -> None:
             assert now["overall"][score] == interval | gone
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_of_version_1_is_not_refused_for_what_it_lacks(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -996,6 +997,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scores, "N_BOOTSTRAP", 20)
+        patch.setattr(compare.plot, "plot_folder", lambda folder: [])
         compare.compare(toy(), flags(out))
     return out
 
@@ -1089,13 +1091,13 @@ def test_what_is_recorded_is_not_trained_again(
     """Keeps out hours of training for a figure: a second call only draws."""
     before = named_files(copied)
     monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained again"))
-    (copied / "tables.md").unlink()
     compare.compare(toy(), flags(copied))
     assert named_files(copied) == before
     assert (copied / "tables.md").exists()
     assert capsys.readouterr().out.count("recorded in") == 5
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a comparison that starts anew after it was stopped."""
     monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
@@ -1162,6 +1164,7 @@ def test_records_of_another_version_are_left_alone(copied: Path) -> None:
     assert path.read_text() == old
 
 
+@pytest.mark.slow
 def test_two_at_once_give_what_one_by_one_gives(compared: Path, tmp_path: Path) -> None:
     """Keeps out a result that depends on what else is trained beside it."""
     models = ["rnn_encdec", "gpt"]

@@ -248,6 +248,7 @@ def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 # ------------------------------------------------------------------------------- kills, signals
 
 
+@pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
     """Keeps out any trace of a kill -9, in each phase; `python -m tests.survival` does more."""
     n, kills = survive(len(PHASES), ["lstm_seq2seq", "gpt"], 3_000, 1, tmp_path)
@@ -255,6 +256,7 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
     assert kills == dict.fromkeys(PHASES, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
@@ -345,6 +347,7 @@ def test_a_full_disk(what: str, small_disk: Path, two: Checkpoints) -> None:
     put()
 
 
+@pytest.mark.slow
 def test_a_full_disk_in_a_comparison(small_disk: Path) -> None:
     """Keeps out more than one line, exit code 0, and a run that does not go on afterwards."""
     argv = command(small_disk, ["rnn_encdec"], 2_000)
@@ -556,7 +559,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stop a toy comparison after two steps of its first model."""
     monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
     learn, steps = Learner.learn, itertools.count(1)

@@ -50,12 +50,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     return main
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save the time of the figures where a test does not look at them."""
-    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
-
-
 def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     """Check all that a task leaves behind; return the records."""
     records = plot.load_records(folder)

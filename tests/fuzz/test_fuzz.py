@@ -46,6 +46,7 @@ def test_valid_inputs_are_taken(target: Target) -> None:
         assert target.run(seed), seed[:60]
 
 
+@pytest.mark.slow
 def test_any_input_ends_well(name: str, target: Target) -> None:
     """Keeps out what is neither a value nor one line: a traceback, two lines, no file's name."""
     inputs = st.binary(max_size=120) | st.sampled_from(target.seeds)
