@@ -12,6 +12,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from seqmodels import files
+from seqmodels.command import one_line
 
 PIECE = 2**20
 """Bytes of running text that are read at a time, with the rest of the last line."""
@@ -58,6 +60,16 @@ class Parallel(NamedTuple):
     """Rows of train, at most."""
     key: str
     """Changes where the content does, and is known without reading it pair by pair."""
+    origins: tuple[str, str] = ("", "")
+    """Where the two sides of train are: a file each, or columns of one."""
+
+    def first_lines(self) -> str:
+        """Return where each side is read from and what it begins with, in lines for a person."""
+        first = next(self.parts["train"](), Pair("", ""))
+        return "\n".join(
+            f"{side}: {one_line(origin)}, first line: {glimpse(text)}"
+            for side, origin, text in zip(("source", "target"), self.origins, first, strict=False)
+        )
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
@@ -83,6 +95,38 @@ def draw(sentence: str) -> float:
     """Return a number from 0 to 1 that looks random and is a sentence's own."""
     same = " ".join(sentence.casefold().split()).encode()
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
+
+
+def glimpse(text: str) -> str:
+    """Return the beginning of a text on one line that no terminal takes for a command."""
+    line = one_line(text[:1_000])
+    return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
+
+
+# ----------------------------------------------------------------------------------- Languages
+
+ISO_639_1 = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
+    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
+    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
+    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
+    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv "
+    "sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh "
+    "zu"
+)
+"""The codes of two letters."""
+LANGUAGES = frozenset(ISO_639_1.split())
+CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
+"""A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
+NO_CODES = ("txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new")
+"""Endings of three letters that say what a file is, not its language."""
+
+
+def is_language(name: str) -> bool:
+    """Return whether a name is a language's code; any three letters may be one."""
+    if (found := CODE.fullmatch(name)) is None or name in NO_CODES:
+        return False
+    return len(found[1]) == 3 or found[1] in LANGUAGES
 
 
 # ----------------------------------------------------------------------------------- Text files
@@ -216,15 +260,48 @@ def read_folder(
         parts[split], n, key = _side_by_side(src, tgt)
         keys.append(key)
         sizes.append(n)
-    return Parallel(folder.resolve().name, src_lang, tgt_lang, parts, sizes[0], " ".join(keys))
+    src, tgt = (str(folder / f"{names['train']}.{code}") for code in (src_lang, tgt_lang))
+    name, key = folder.resolve().name, " ".join(keys)
+    return Parallel(name, src_lang, tgt_lang, parts, sizes[0], key, (src, tgt))
 
 
-def read_two_files(src: Path, tgt: Path, languages: Sequence[str | None]) -> Parallel:
-    """Open two text files; their languages are their endings."""
-    codes = [path.suffix.removeprefix(".") or path.name for path in (src, tgt)]
-    src_lang, tgt_lang = (given or code for given, code in zip(languages, codes, strict=True))
+def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Parallel:
+    """Open two text files: the source and its translation, unless languages say it otherwise.
+
+    Languages choose between files whose names tell theirs, and name those of other files. Raises
+    ValueError where they contradict the names of the files.
+    """
+    where = " with ".join(map(str, paths))
+    codes = [_language_of(path, languages) for path in paths]
+    if any(languages) and codes[0] == codes[1] is not None:
+        raise ValueError(
+            f"{where} has {codes[0]!r} twice, so that --source and --target cannot tell which is "
+            "which; leave these out: the first is the source"
+        )
+    if codes == [None, None]:
+        named = list(languages)
+        for code in named:
+            if code is not None and not is_language(code):
+                raise ValueError(f"{code!r} is not a language's code, such as de, deu or pt_BR")
+    else:
+        others = [code for code in languages if code not in (None, *codes)] or [None]
+        named = [code or others[0] for code in codes]
+    found = [name or path.name for name, path in zip(named, paths, strict=True)]
+    if any(languages):
+        src_lang, tgt_lang = directed(found, languages, where)
+    else:
+        src_lang, tgt_lang = found
+    src, tgt = paths if src_lang == found[0] else reversed(paths)
     pairs, n, key = _side_by_side(src, tgt)
-    return Parallel(src.stem, src_lang, tgt_lang, {"train": pairs}, n, key)
+    parts = {"train": pairs}
+    return Parallel(src.stem, src_lang, tgt_lang, parts, n, key, (str(src), str(tgt)))
+
+
+def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
+    """Return the last part of a file's name that is a language, or one of those; else None."""
+    stem, *parts = path.name.split(".")
+    parts = [stem, *parts] if stem in LANGUAGES else parts
+    return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
 
 
 def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, int, str]:
@@ -293,30 +370,73 @@ ROWS = (".tsv", ".csv", ".jsonl")
 """Endings of tables that are text; `hub` reads the others."""
 
 
-def rows(path: Path, has_header: bool = True) -> Iterator[tuple[int, dict[str, Any]]]:
+class Header(NamedTuple):
+    """How the columns of a table are called."""
+
+    names: list[str]
+    is_in_file: bool
+    """The first line holds names, if not these; else the first row."""
+
+
+NAMES = (
+    "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
+    "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
+    "dutch czech polish turkish arabic chinese japanese korean vietnamese"
+)
+KNOWN = LANGUAGES.union(NAMES.split())
+"""What a column may be called, in lower case, so that a header is seen to be one."""
+
+
+def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
+    """Return how the columns of a TSV or CSV file are called.
+
+    The first line is a header if one of its cells is asked for by its name, or `n_known` of them
+    are KNOWN. Columns that are asked for by number, and those of a file without a header, are
+    called 1, 2, … Raises ValueError where neither is known to be so: a header that is not one would
+    cost a row, and a row that is a header would be learned.
+    """
+    first = next((cells for _, cells in _cells(path) if any(cells)), [])
+    is_in_file = any(name in first for name in asked)
+    is_in_file |= sum(cell.strip().lower() in KNOWN for cell in first) >= n_known
+    if any(name is not None and name.isdecimal() and name not in first for name in asked):
+        return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
+    if not is_in_file and len(first) >= n_known:
+        flags = ("--source", "--target") if n_known == 2 else ("--column",)
+        numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
+        raise ValueError(
+            f"{path} begins with {glimpse(' | '.join(first))}; if these are names of columns, give "
+            f"those that you want with {' and '.join(flags)}, if not, their numbers: {numbered}"
+        )
+    if len(set(first)) < len(first):
+        raise ValueError(f"{path}, line 1: a name twice in the header; {NO_HEADER}")
+    return Header(first, True)
+
+
+def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the line and the cells of each row of a TSV, CSV or JSONL file.
 
-    Without a header columns are called 1, 2, … TSV knows no quotation marks. Blank lines are passed
-    over. Raises ValueError that names file and line.
+    TSV knows no quotation marks. Blank lines are passed over. Raises ValueError that names file and
+    line.
     """
-    if path.suffix == ".jsonl":
+    if header is None:
         yield from _json_rows(path)
         return
-    names: list[str] = []
-    for line, row in _tsv_rows(path) if path.suffix == ".tsv" else _csv_rows(path):
+    names, is_in_file = header
+    for line, row in _cells(path):
         if not any(row):
             continue
-        if not names:
-            names = row if has_header else [str(i) for i in range(1, len(row) + 1)]
-            if len(set(names)) < len(names):
-                raise ValueError(f"{path}, line 1: a name twice in the header; {NO_HEADER}")
-            if has_header:
-                continue
+        if is_in_file:
+            is_in_file = False
+            continue
         if len(row) != len(names):
             raise ValueError(
                 f"{path}, line {line}: {len(row)} columns, where the first line has {len(names)}"
             )
         yield line, dict(zip(names, row, strict=True))
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _tsv_rows(path) if path.suffix == ".tsv" else _csv_rows(path)
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -345,21 +465,37 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {n}: no object with names and texts")
+        if SURROGATE.search(line) and not is_utf8(json.dumps(row, ensure_ascii=False)):
+            raise ValueError(f"{path}, line {n}: half a surrogate pair, which is not a character")
         yield n, row
+
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""As JSON writes one half of a pair."""
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: not half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
     """Open a table that has train alone."""
-    has_header = not all(name is not None and name.isdecimal() for name in languages)
-    first = next(rows(path, has_header), None)
+    head = header(path, languages) if path.suffix != ".jsonl" else None
+    first = next(rows(path, head), None)
     if first is None:
         raise ValueError(f"{path} has no row")
     found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
     where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
     src_lang, tgt_lang = directed(found, languages, where)
     digest, n = scan(path)
-    pairs = partial(_table_pairs, path, has_header, src_lang, tgt_lang)
-    return Parallel(path.stem, src_lang, tgt_lang, {"train": pairs}, n, digest)
+    parts = {"train": partial(_table_pairs, path, head, src_lang, tgt_lang)}
+    origins = f"{path}, column {src_lang}", f"{path}, column {tgt_lang}"
+    return Parallel(path.stem, src_lang, tgt_lang, parts, n, digest, origins)
 
 
 def translations(row: Mapping[str, Any]) -> list[str]:
@@ -373,8 +509,8 @@ def is_text(cell: Any) -> bool:
     return cell is None or isinstance(cell, str)
 
 
-def _table_pairs(path: Path, has_header: bool, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
-    for n, row in rows(path, has_header):
+def _table_pairs(path: Path, head: Header | None, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+    for n, row in rows(path, head):
         inner = row.get("translation")
         cells = inner if isinstance(inner, dict) else row
         src, tgt = cells.get(src_lang), cells.get(tgt_lang)
@@ -429,6 +565,14 @@ class Running(NamedTuple):
     """There is no third split: what is tested is valid."""
     n_left_out: int = 0
     """Characters of a header and a footer."""
+    origin: str = ""
+    """Where it is read from."""
+
+    def first_line(self) -> str:
+        """Return where the text is read from and its first line with text, for a person."""
+        found = (line for piece in self.splits["train"]() for line in piece.split("\n"))
+        first = next((line for line in found if line.strip()), "")
+        return f"text: {one_line(self.origin)}, first line: {glimpse(first)}"
 
 
 def read_texts(
@@ -440,7 +584,8 @@ def read_texts(
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
     name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
     splits = cut(partial(_one_after_the_other, paths), shares)
-    return Running(name, splits, key, shares["valid"] == shares["test"])
+    origin = str(paths[0]) + name.removeprefix(paths[0].name)
+    return Running(name, splits, key, shares["valid"] == shares["test"], origin=origin)
 
 
 def _one_after_the_other(paths: Sequence[Path]) -> Iterator[str]:

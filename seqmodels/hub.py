@@ -30,6 +30,7 @@ from seqmodels.corpus import (
     Texts,
     cut,
     directed,
+    header,
 )
 
 BUFFER = 10_000
@@ -75,7 +76,7 @@ def read_parallel(data: str, languages: Sequence[str | None], limit: int | None)
 
     `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
     """
-    splits = load(data, limit)
+    splits = load(find(data, languages), data, limit)
     first = next(iter(splits.values()))
     src_lang, tgt_lang = directed(languages_of(first), languages, data)
     parts: dict[str, Pairs] = {
@@ -83,7 +84,8 @@ def read_parallel(data: str, languages: Sequence[str | None], limit: int | None)
     }
     key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
     name = Path(data.partition(":")[0]).stem
-    return Parallel(name, src_lang, tgt_lang, parts, len(splits["train"]), key)
+    origins = f"{data}, column {src_lang}", f"{data}, column {tgt_lang}"
+    return Parallel(name, src_lang, tgt_lang, parts, len(splits["train"]), key, origins)
 
 
 def languages_of(rows: Dataset) -> list[str]:
@@ -129,18 +131,21 @@ def read_running(
     `limit` streams as many rows of train, shuffled, instead of fetching all of them. Where valid or
     test is missing, the other one is both.
     """
-    splits = load(data, limit)
+    splits = load(find(data, [column], n_known=1), data, limit)
     column = column_of(next(iter(splits.values())), column, data)
     texts: dict[str, Texts] = {
         split: partial(_texts, rows, column) for split, rows in splits.items()
     }
     key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
     name, key = Path(data.partition(":")[0]).stem, f"{key} {column}"
+    origin = f"{data}, column {column}"
     if len(texts) == 1:
         is_valid_tested = shares["valid"] == shares["test"]
-        return Running(name, cut(texts["train"], shares), f"{key} {shares}", is_valid_tested)
+        splits_of = cut(texts["train"], shares)
+        return Running(name, splits_of, f"{key} {shares}", is_valid_tested, origin=origin)
     both = next(texts[split] for split in ("valid", "test") if split in texts)
-    return Running(name, dict.fromkeys(SPLITS, both) | texts, key, len(texts) == 2)
+    both_tested = len(texts) == 2
+    return Running(name, dict.fromkeys(SPLITS, both) | texts, key, both_tested, origin=origin)
 
 
 def column_of(rows: Dataset, column: str | None, data: str) -> str:
@@ -165,12 +170,11 @@ def _texts(rows: Dataset, column: str) -> Iterator[str]:
 # ------------------------------------------------------------------------------- Any table
 
 
-def load(data: str, limit: int | None) -> dict[str, Dataset]:
+def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
     """Return the splits of a file, of a folder or of a set on the hub, under our names for them.
 
     A split alone is train. Raises ValueError that says in one line what is wrong.
     """
-    where = find(data)
     try:
         loaded = streamed(where, limit) if limit else where.load()
     except Exception as fault:  # parsers of many kinds of files raise many kinds
@@ -184,24 +188,35 @@ def load(data: str, limit: int | None) -> dict[str, Dataset]:
     return found
 
 
-def find(data: str) -> Where:
-    """Return where to load from: a path that exists, else the hub."""
+def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
+    """Return where to load from: a path that exists, else the hub.
+
+    The columns that are asked for, and so many that are known, tell a header: see `corpus.header`.
+    """
     path = Path(data)
     if path.is_file():
         if path.suffix not in KINDS:
             raise ValueError(f"{path} is one file; both sides in one file: {', '.join(TABLES)}")
-        more = VERBATIM if KINDS[path.suffix] == "csv" else {}
+        more = as_csv(path, asked, n_known) if KINDS[path.suffix] == "csv" else {}
         more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
         return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
-        found = (file for depth in ("*", "*/*") for file in path.glob(depth))
-        endings = {file.suffix for file in found} & set(TABLES)
-        more = VERBATIM if endings and endings <= {".csv", ".tsv"} else {}
-        return Where(str(path), more=more)
+        found = sorted(file for depth in ("*", "*/*") for file in path.glob(depth))
+        tables = [file for file in found if file.suffix in TABLES]
+        if not tables:
+            raise ValueError(f"{path} is a folder without a table: {', '.join(TABLES)}")
+        is_csv = all(KINDS[file.suffix] == "csv" for file in tables)
+        return Where(str(path), more=as_csv(tables[0], asked, n_known) if is_csv else {})
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
         raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")
     name, _, config = data.partition(":")
     return Where(name, config or None, revision=revision_of(name))
+
+
+def as_csv(path: Path, asked: Sequence[str | None], n_known: int) -> dict[str, Any]:
+    """Return how pandas is to read a TSV or CSV file, and others like it."""
+    names, is_in_file = header(path, asked, n_known)
+    return {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
 
 
 def revision_of(name: str) -> str | None:

@@ -143,8 +143,8 @@ def read_parallel(
                 `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
                 folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub
     languages   the source's and the target's: the codes of text files, the names of columns, or
-                their numbers, from 1, in a file without a header; None: where there are just two,
-                the source is the first in the alphabet
+                their numbers, from 1; None: the source is the first of two files, or the first in
+                the alphabet where a folder or a table has just two
     limit       pairs of train to stream from a table, shuffled, instead of reading all of it
     names       what splits are called in a folder of text files, where not as here
 
@@ -158,7 +158,7 @@ def read_parallel(
         raise ValueError("a limit goes with tables and the hub; text files are read whole")
     if is_lines:
         if len(data) == 2:
-            return corpus.read_two_files(first, Path(data[1]), languages)
+            return corpus.read_two_files([first, Path(data[1])], languages)
         return corpus.read_folder(first, languages, names or {})
     if first.suffix in corpus.ROWS and first.is_file() and not limit:
         return corpus.read_table(first, languages)

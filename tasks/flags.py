@@ -14,7 +14,8 @@ from seqmodels.catalog import CATALOG, TOKENIZERS
 from seqmodels.command import Parser, not_negative, positive, positive_float
 
 PAIRS = (
-    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files; a folder of "
+    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
+    "source unless --source or --target choose by their endings; a folder of "
     "train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or .parquet file, or a folder of them; "
     "OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
@@ -82,7 +83,10 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     p.add_argument("--data", nargs="+", metavar="WHAT", help=PAIRS)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
-    add("--source", metavar="LANG", help="language or column to translate from")
+    add("--source", metavar="LANG",
+        help="language to translate from: the ending of one of the files, which is chosen by it, "
+             "or what to call the first where endings say nothing (a.txt b.txt); or a column: its "
+             "name, or its number in a table without a header")  # fmt: skip
     add("--target", metavar="LANG", help="language or column to translate to")
     add("--test", metavar="SET", help="test on one of sacreBLEU's sets, such as wmt14")
     add("--limit", type=positive, metavar="N",
@@ -118,7 +122,8 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
-    add("--column", metavar="NAME", help="column with the texts (default: text or sentence)")
+    add("--column", metavar="NAME",
+        help="column with the texts, or its number (default: text or sentence)")  # fmt: skip
     add("--limit", type=positive, metavar="N",
         help="stream N rows of a table or of the hub, instead of reading all")  # fmt: skip
     add("--block", type=positive, metavar="N",

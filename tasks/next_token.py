@@ -339,7 +339,7 @@ def own(args: argparse.Namespace) -> Task:
     if stride > block:
         raise ValueError(f"--stride {stride} is more than the block of {block} and would skip text")
     corpus = presets.running(args.data, args.column, args.limit)
-    print(presets.about(args.data[0]), end="")
+    print(presets.about(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or tuned.tokenizer
     ready = prepare_text(corpus, kind, args.vocab or tuned.vocab_size)
     print(text_summary(ready.data))

@@ -252,7 +252,7 @@ def embedded(args: argparse.Namespace) -> Task:
 def own(args: argparse.Namespace) -> Task:
     """Return the task on a corpus of yours, or on one that is known by name."""
     corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
-    print(presets.about(args.data[0]), end="")
+    print(presets.about(args.data[0]) + corpus.first_lines())
     if args.test:
         test = official(args.test, corpus.src_lang, corpus.tgt_lang)
         name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"

@@ -300,6 +300,66 @@ def test_two_files(tmp_path: Path) -> None:
     assert len(texts(own, "train")) + len(texts(own, "valid")) == 3_000
 
 
+@pytest.mark.parametrize("names", [("ok.de", "ok.en"), ("a.de.txt", "b.en.txt"), ("a.de", "b.txt")])
+def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Path) -> None:
+    """Keep out a direction that is only renamed: German to English with English's label."""
+    paths = [tmp_path / name for name in names]
+    for path, line in zip(paths, ("eins", "one"), strict=True):
+        path.write_text(f"{line}\n")
+    for languages in (("en", "de"), ("en", None), (None, "de")):
+        if "b.txt" in names and None in languages:
+            continue
+        for given in (paths, paths[::-1]):
+            opened = read_parallel(given, languages)
+            assert (opened.src_lang, opened.tgt_lang) == ("en", "de")
+            assert [pair[:2] for _, pair in opened.pairs(*corpus.SPLITS)] == [("one", "eins")]
+            assert opened.first_lines() == (
+                f"source: {paths[1]}, first line: one\ntarget: {paths[0]}, first line: eins"
+            )
+    for languages in (("fr", "de"), ("en", "fr"), ("de", "de")):
+        if "b.txt" in names and languages[0] != languages[1]:
+            continue
+        with pytest.raises(ValueError, match=r"^(source|target|source and target) (is|are both) "):
+            read_parallel(paths, languages)
+
+
+def test_two_files_without_languages(tmp_path: Path) -> None:
+    """Keep out a direction other than the files' order where nothing else tells it."""
+    for name, line in (("a.txt", "eins"), ("b.txt", "one"), ("c.en", "1"), ("d.en", "i")):
+        (tmp_path / name).write_text(f"{line}\n")
+    two, same = (
+        [tmp_path / name for name in pair] for pair in (("b.txt", "a.txt"), ("d.en", "c.en"))
+    )
+    for languages, named in (
+        ((None, None), ("b.txt", "a.txt")), (("en", "de"), ("en", "de")),
+        ((None, "de"), ("b.txt", "de")),
+    ):  # fmt: skip
+        opened = read_parallel(two, languages)
+        assert (opened.src_lang, opened.tgt_lang) == named
+        assert [pair[:2] for _, pair in opened.pairs(*corpus.SPLITS)] == [("one", "eins")]
+    for unknown in ("klingon", "xx"):
+        with pytest.raises(
+            ValueError, match=rf"^'{unknown}' is not a language's code, such as de, "
+        ):
+            read_parallel(two, (unknown, "en"))
+    assert [pair[:2] for _, pair in read_parallel(same).pairs(*corpus.SPLITS)] == [("i", "1")]
+    with pytest.raises(
+        ValueError, match=r"d\.en with .*c\.en has 'en' twice, so that --source and"
+    ):
+        read_parallel(same, ("en", "de"))
+
+
+def test_first_lines_are_safe(tmp_path: Path) -> None:
+    """Keep out a first line that rings, clears the screen or fills it; a blank one says so."""
+    (tmp_path / "x.de").write_text("\x1b[2J" + "la " * 90 + "\nb\n")
+    (tmp_path / "x.en").write_text("\n\n")
+    source, target = read_parallel([tmp_path / "x.de", tmp_path / "x.en"]).first_lines().split("\n")
+    assert source.endswith("…")
+    assert source.startswith(f"source: {tmp_path / 'x.de'}, first line: \\x1b[2Jla la ")
+    assert len(source.partition("first line: ")[2]) == 80
+    assert target == f"target: {tmp_path / 'x.en'}, first line: (blank)"
+
+
 def test_hold_out_of_many() -> None:
     """Keep out a test set that grows with the corpus."""
     many = [Pair(f"{i}", "x", i) for i in range(100_000)]
@@ -330,12 +390,40 @@ def test_tables(name: str, tmp_path: Path) -> None:
     ]
 
 
-def test_table_without_header(tmp_path: Path) -> None:
-    """Keep out a first sentence that is taken for names."""
-    (tmp_path / "x.tsv").write_text("Go.\tVa !\nHi.\tSalut !\n")
-    opened = read_parallel([tmp_path / "x.tsv"], ("2", "1"))
-    found = [pair for split in corpus.SPLITS for pair in texts(opened, split)]
-    assert {pair.src for pair in found} == {"Va !", "Salut !"}
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) -> None:
+    """Keep out a first pair that is taken for names, by our reader or by the hub's, and lost."""
+    path = tmp_path / f"x.{ending}"
+    comma = {"tsv": "\t", "csv": ","}[ending]
+    path.write_text(f"Go.{comma}Va !\nHi.{comma}Salut !\n")
+    for numbers in (("2", "1"), ("2", None)):
+        opened = read_parallel([path], numbers, limit)
+        found = [pair for split in corpus.SPLITS for pair in texts(opened, split)]
+        assert {pair.src for pair in found} == {"Va !", "Salut !"}
+    asked = rf"x\.{ending} begins with Go\. \| Va !; if these are names of columns, give those .*, "
+    for languages in ((None, None), ("en", "fr"), (None, "fr")):
+        with pytest.raises(ValueError, match=rf"{asked}.* numbers: --source 1 --target 2$"):
+            read_parallel([path], languages, limit)
+
+
+@pytest.mark.parametrize(
+    ("first", "asked"),
+    [
+        ("de,en,note", ("de", "en")), ("German,English", (None, None)),
+        ("ours,theirs", ("theirs", "ours")), ("ours,theirs", ("ours", None)),
+        ("en,fr", ("1", "2")), ("source,target", ("2", "1")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("limit", [None, 1])
+def test_a_header_is_not_a_pair(first: str, asked, limit: int | None, tmp_path: Path) -> None:
+    """Keep out names that are learned as a sentence and its translation."""
+    names = first.split(",")
+    (tmp_path / "x.csv").write_text(f"{first}\n" + ",".join("abc"[: len(names)]) + "\n")
+    opened = read_parallel([tmp_path / "x.csv"], asked, limit)
+    found = [pair[:2] for split in corpus.SPLITS for pair in texts(opened, split)]
+    swapped = {("theirs", "ours"), ("2", "1"), (None, None)}  # English is before German
+    assert found == [("b", "a") if asked in swapped else ("a", "b")]
 
 
 @pytest.mark.parametrize(
@@ -347,6 +435,11 @@ def test_table_without_header(tmp_path: Path) -> None:
         ("x.tsv", "de\tfr\na\tb\n", r"target is 'en'; .*x\.tsv \(where a file has no header, nu"),
         ("x.tsv", "de\ten\n", r"x\.tsv has no row$"),
         ("x.tsv", "de,en\na,b\n", r"has no two columns of text, but de,en$"),
+        (
+            "x.jsonl",
+            '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00", "en": "b"}\n',
+            r"x\.jsonl, line 3: half a surrogate pair, which is not a character$",
+        ),
         ("x.csv", 'de,en\na,"b\n', r"x\.csv, line 2: unexpected end of data$"),
         ("x.csv", 'de,en\na,"b" c\n', r"x\.csv, line 2: ',' expected after '\"'$"),
         (

@@ -91,6 +91,49 @@ def test_folders_of_text_tables(ending: str, tmp_path: Path) -> None:
         assert texts(opened, split) == [*odd, *PAIRS[:5]]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_folders_without_header(ending: str, tmp_path: Path) -> None:
+    """Keep out the first pair of each split as names of columns."""
+    for split, pair in (("train", ("a", "b")), ("val", ("c", "d")), ("test", ("e", "f"))):
+        (tmp_path / f"{split}.{ending}").write_text({"csv": ",", "tsv": "\t"}[ending].join(pair))
+    with pytest.raises(ValueError, match=rf"{ending} begins with . \| .; .*--source 1 --target 2$"):
+        read_parallel([tmp_path])
+    opened = read_parallel([tmp_path], ("2", "1"))
+    assert [texts(opened, split) for split in corpus.SPLITS] == [
+        [("b", "a")], [("d", "c")], [("f", "e")],
+    ]  # fmt: skip
+    assert opened.first_lines().split("\n") == [
+        f"source: {tmp_path}, column 2, first line: b",
+        f"target: {tmp_path}, column 1, first line: a",
+    ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_texts_without_header(ending: str, tmp_path: Path) -> None:
+    """Keep out a first document that is taken for the name of the only column, and lost."""
+    path = tmp_path / f"x.{ending}"
+    path.write_text("One day.\nAnother.\n" * 9)
+    with pytest.raises(
+        ValueError, match=r"begins with One day\.; .* not, their numbers: --column 1$"
+    ):
+        presets.read_running([path])
+    everything = dict.fromkeys(corpus.SPLITS, (0.0, 1.0))
+    read = presets.read_running([path], "1", shares=everything).splits["train"]
+    assert "".join(read()) == "One day.\nAnother.\n" * 9
+    path.write_text("text\nOne day.\n")
+    assert (
+        "".join(presets.read_running([path], shares=everything).splits["train"]()) == "One day.\n"
+    )
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
+    with pytest.raises(ValueError, match=r"is a folder without a table: \.tsv, \.csv, "):
+        presets.read_running([tmp_path])
+    with pytest.raises(ValueError, match=r" has no train\.xx; needed: two, e\.g\. train\.de and"):
+        read_parallel([tmp_path])
+
+
 def test_nulls_are_blank(tmp_path: Path) -> None:
     """Keep out None as a sentence."""
     pq.write_table(pa.table({"de": ["a", None], "en": [None, "b"]}), tmp_path / "x.parquet")

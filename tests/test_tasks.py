@@ -311,6 +311,24 @@ def test_who_ends_a_source(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
         assert [src[-1] == EOS for src in sources] == [end == "EOS"] * 3
 
 
+def test_what_is_read_is_shown(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out an hour of training the wrong way round, or on a header, without a sign of it."""
+    begins = {
+        code: (folder / f"train.{code}").read_text().split("\n")[0] for code in ("qaa", "qab")
+    }
+    from_folder(folder, "--source", "qab")
+    assert capsys.readouterr().out.split("\n")[:2] == [
+        f"{side}: {folder / f'train.{code}'}, first line: {begins[code]}"
+        for side, code in (("source", "qab"), ("target", "qaa"))
+    ]
+    path = tmp_path / "said.txt"
+    path.write_text("\n \nOnce.\n" + "so it was said\n" * 3_000)
+    from_text(path)
+    assert capsys.readouterr().out.startswith(f"text: {path}, first line: Once.\n")
+
+
 def test_max_tokens_is_a_flag(folder: Path) -> None:
     """Keeps out a limit on length that no one can change."""
     made = from_folder(folder, "--max-tokens", "12")
