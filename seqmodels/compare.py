@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from seqmodels import files, plot, schema
 from seqmodels.checkpoint import Checkpoints
-from seqmodels.command import handled, out_folder, say, stop, whole
+from seqmodels.command import handled, out_folder, stop, whole
 from seqmodels.learner import TrainConfig, is_out_of_memory
 from seqmodels.lock import Lock
+from seqmodels.progress import Board, Here, say
 from seqmodels.runs import Run, Task, check_same, run_one, settings_of, shared_settings
-from seqmodels.train import BAR, fastest_precision
+from seqmodels.train import fastest_precision
 
 
 def device_of(choice: str) -> str:
@@ -51,11 +51,10 @@ def at_once(n_runs: int, device: str) -> int:
     return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
 
 
-def start_worker(threads: int, progress_lock: Any, lines: Any, folder_lock: Any) -> None:
-    """Make this process one that trains: its threads, its line; it ends when its parent ends."""
+def start_worker(threads: int, told: Any, folder_lock: Any) -> None:
+    """Make this process one that trains and tells the parent; it ends when its parent ends."""
     torch.set_num_threads(threads)
-    tqdm.set_lock(progress_lock)
-    BAR["position"] = lines.get()
+    Here.send = told.put
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
@@ -80,19 +79,21 @@ STOP_S = 4.0
 
 
 @contextmanager
-def workers(n: int, folder_lock: Lock) -> Iterator[ProcessPoolExecutor]:
+def workers(n: int, folder_lock: Lock, board: Board) -> Iterator[ProcessPoolExecutor]:
     """Open n processes that share the threads; whatever goes wrong, none of them is left.
 
     They hold the folder's lock, too, and are given a few seconds to write their checkpoints.
     """
     context = multiprocessing.get_context("spawn")
-    lines = context.SimpleQueue()
-    for line in range(n):
-        lines.put(line)
-    started = torch.get_num_threads() // n, context.RLock(), lines, folder_lock
+    told: Any = context.SimpleQueue()
+    listener = threading.Thread(target=listen, args=(told, board), daemon=True)
+    listener.start()
+    started = torch.get_num_threads() // n, told, folder_lock
     pool = ProcessPoolExecutor(n, context, start_worker, started)
     try:
         yield pool
+        told.put(None)
+        listener.join()
     except BaseException:
         with whole():
             give_up = time.monotonic() + STOP_S
@@ -107,20 +108,29 @@ def workers(n: int, folder_lock: Lock) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def run_all(todo: Sequence[Run], n_at_once: int, folder_lock: Lock) -> list[str]:
-    """Train, evaluate and record; return what went wrong, a line for each run that failed."""
-    if n_at_once == 1 or not todo:
-        wrong = [report(run, partial(run_one, run)) for run in todo]
-    else:
-        with workers(n_at_once, folder_lock) as pool:  # the newest first: they take longest
-            hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers hear no Ctrl-C
-            futures = {pool.submit(run_in_worker, run): run for run in reversed(todo)}
-            signal.signal(signal.SIGINT, hears)
-            wrong = [report(futures[f], f.result) for f in as_completed(futures)]
+def listen(told: Any, board: Board) -> None:
+    """Hand on what the workers tell, until None comes."""
+    while (word := told.get()) is not None:
+        board.hear(word)
+
+
+def run_all(todo: Sequence[Run], n: int, n_at_once: int, folder_lock: Lock) -> list[str]:
+    """Train, evaluate and record what is missing of n runs; return a line for each that failed."""
+    with Board([run.title for run in todo], n - len(todo), n_at_once) as board:
+        if n_at_once == 1 or not todo:
+            wrong = [report(run, partial(run_one, run), board) for run in todo]
+        else:
+            with workers(n_at_once, folder_lock, board) as pool:
+                hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers hear no Ctrl-C
+                futures = {  # the newest first: they take longest
+                    pool.submit(run_in_worker, run): run for run in reversed(todo)
+                }
+                signal.signal(signal.SIGINT, hears)
+                wrong = [report(futures[f], f.result, board) for f in as_completed(futures)]
     return [line for line in wrong if line]
 
 
-def report(run: Run, result: Callable[[], dict[str, Any]]) -> str | None:
+def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str | None:
     """Wait for a run's record and print its score; return what was wrong, if it failed."""
     try:
         done = result()
@@ -135,6 +145,8 @@ def report(run: Run, result: Callable[[], dict[str, Any]]) -> str | None:
         if not is_out_of_memory(error):
             raise
         return f"{run.title}: out of memory in evaluation; what was trained is kept"
+    finally:
+        board.end(run.title)
     test = done["tests"][0]
     say(
         f"{run.title}: {test['headline']} {test['overall'][test['headline']]['value']:.2f}, "
@@ -212,7 +224,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         if run not in todo:
             run.checkpoints.remove()  # of a process that was killed after it had recorded
             say(f"{run.title}: recorded in {run.path}")
-    failed = run_all(todo, at_once(len(runs), device), lock)
+    failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
     if any(path.exists() for path in paths):
         drawn = plot.plot_folder(out)
         print(f"\n{plot.table(plot.load_records(out))}")

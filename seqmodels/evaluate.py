@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from seqmodels.batches import Example, by_length, collate
 from seqmodels.decode import beam, greedy
 from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.progress import counted
 from seqmodels.scores import Row
 
 BATCH_TOKENS = 6000
@@ -17,12 +18,15 @@ BATCH_TOKENS = 6000
 
 @torch.inference_mode()
 def teacher_forced(
-    model: SequenceModel, examples: Sequence[Example], device: str = "cpu"
+    model: SequenceModel,
+    examples: Sequence[Example],
+    device: str = "cpu",
+    doing: str = "teacher-forced",
 ) -> list[Row]:
     """Return nats, tokens and right tokens of each example, every token given the true ones."""
     model.eval()
     rows: list[Row] = [{} for _ in examples]
-    for run in by_length(examples, BATCH_TOKENS):
+    for run in counted(doing, by_length(examples, BATCH_TOKENS)):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -43,7 +47,7 @@ def free_running(
     """
     model.eval()
     written: list[list[int]] = [[] for _ in examples]
-    for run in by_length(examples, BATCH_TOKENS // width):
+    for run in counted("search", by_length(examples, BATCH_TOKENS // width)):
         batch = collate([examples[i] for i in run], device)
         n_source = batch.src.shape[1]
         max_len = min(2 * n_source + 10, model.max_target(n_source))

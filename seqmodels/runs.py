@@ -14,15 +14,16 @@ import torch
 from seqmodels import checkpoint, record, schema
 from seqmodels.batches import Example, collate
 from seqmodels.checkpoint import Checkpoints
-from seqmodels.command import say, whole
+from seqmodels.command import whole
 from seqmodels.decode import align
 from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.interface import EOS, SequenceModel
 from seqmodels.learner import Learner, Progress, TrainConfig
 from seqmodels.models import build
+from seqmodels.progress import Here, say
 from seqmodels.scores import Row, by_bin, scores, signatures
 from seqmodels.text import Tokenizer
-from seqmodels.train import BAR, train
+from seqmodels.train import train
 
 # ------------------------------------------------------------------------- What a task says
 
@@ -230,15 +231,16 @@ def run_one(run: Run) -> dict[str, Any]:
     torch.manual_seed(cfg.seed)
     sizes = model_sizes(name, task)
     model = build(name, **sizes).to(device)
-    BAR["desc"] = run.title
+    Here.run = run.title
     progress, weights_sha256 = train_run(run, model)
     curve, since = progress.curve, time.perf_counter()
     rows, tests = [], []
     for test in task.tests:
+        Here.about = f"test set {test.name}"
         test_rows, entry = evaluate(model, task, test, device)
         rows += test_rows
         tests.append(entry)
-    evaluate_s = time.perf_counter() - since
+    evaluate_s, Here.about = time.perf_counter() - since, ""
     result = {
         "schema": schema.SCHEMA,
         "task": task.name,

@@ -7,24 +7,23 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from statistics import fmean
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
+from seqmodels import progress
 from seqmodels.batches import Example, collate, draws
 from seqmodels.command import whole
 from seqmodels.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
-from seqmodels.learner import Learner, Precision, seed_all
+from seqmodels.learner import Learner, Precision, Progress, seed_all
 
 # oneDNN keeps a kernel for each of 1,024 shapes; those of batches are seldom met again.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 TRIM_EVERY = 20
 """Batches after which free memory is handed back."""
-BAR: dict[str, Any] = {}
-"""This process's progress bar: its title and the line where it stands."""
 
 
 def fastest_precision(device: str) -> Precision:
@@ -43,10 +42,16 @@ def fastest_precision(device: str) -> Precision:
 
 def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = teacher_forced(model, examples, device)
+    rows = teacher_forced(model, examples, device, progress.VALIDATION)
     nats, n_right, n = (sum(row[key] for row in rows) for key in ("nats", "n_right", "n_tokens"))
     model.train()
     return {"valid_nats": nats / n, "valid_accuracy": 100 * n_right / n}
+
+
+def losses(at: Progress) -> str:
+    """Return the last losses in words, for the line of a bar."""
+    known = {"train": at.losses[-20:], "valid": [p["valid_nats"] for p in at.curve[-1:]]}
+    return ", ".join(f"{name} {fmean(values):.3f}" for name, values in known.items() if values)
 
 
 def trim() -> None:
@@ -76,8 +81,6 @@ def train(
     if not at.step:
         seed_all(cfg.seed)
     batches = draws(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
-    bar = tqdm(total=cfg.tokens, unit=" tokens", unit_scale=True, leave=False, disable=None, **BAR)
-    bar.update(at.tokens)
     model.train()
     try:
         while True:
@@ -86,7 +89,7 @@ def train(
                 scores = validate(model, valid, device)
                 with whole():
                     learner.add_point(scores)
-                bar.set_postfix({k: f"{at.curve[-1][k]:.3f}" for k in ("train_nats", "valid_nats")})
+            progress.tell(progress.TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, losses(at))
             if at.tokens >= cfg.tokens:
                 break
             draw = next(batches)
@@ -95,7 +98,6 @@ def train(
             with whole():
                 learner.learn(collate(chosen), lines)
                 at.epoch, at.batch = draw.epoch, draw.batch + 1
-            bar.update(at.tokens - bar.n)
             if at.step % TRIM_EVERY == 0:
                 trim()
             if is_due():
@@ -103,8 +105,6 @@ def train(
     except KeyboardInterrupt:
         save()
         raise
-    finally:
-        bar.close()
     save()
     model.load_state_dict(learner.best)
     return at.curve
