@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import zipfile
 from collections.abc import Callable
@@ -268,11 +267,12 @@ SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "toke
 )
 def test_help_and_mistakes_wait_for_nothing(arguments: list[str], code: int) -> None:
     """Keeps out an import that makes help, or the word on a typo, take seconds."""
-    since = time.monotonic()
+    since = os.times()
     command = [sys.executable, "-X", "importtime", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == code, done.stderr[-2_000:]
-    assert time.monotonic() - since < 3  # 0.2 s where nothing else runs
+    now = os.times()  # of the processor: a busy machine takes longer, and no more of it
+    assert now.children_user + now.children_system < since.children_user + since.children_system + 1
     imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
     assert "seqmodels" in imported
     assert not imported & SLOW_TO_IMPORT

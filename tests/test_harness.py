@@ -1128,7 +1128,7 @@ def test_other_settings_need_another_folder(
     """Keeps out old results under new settings."""
     before = contents(copied)
     with pytest.raises(ValueError, match=f"{fault}.*choose another --out"):
-        compare.compare(toy(**changes), flags(copied, **given))
+        compare.compare(toy(**changes), flags(copied, models=["gpt"], **given))
     assert contents(copied) == before
 
 

@@ -249,6 +249,7 @@ def hold(path: str, ready, go) -> None:
     prepared(corpus_of())
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")  # pytest-xdist has a thread
 def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out two processes that write the same files; the second waits, and says so."""
     context = multiprocessing.get_context("fork")

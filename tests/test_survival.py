@@ -256,6 +256,14 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
     assert kills == dict.fromkeys(PHASES, 1)
 
 
+def busy() -> float:
+    """Return how many times longer work takes now than where nothing else runs."""
+    since, spent = time.monotonic(), time.thread_time()
+    while time.thread_time() - spent < 0.2:
+        pass
+    return (time.monotonic() - since) / 0.2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
@@ -280,9 +288,10 @@ def test_a_signal_stops_within_five_seconds(
             _, err = program.communicate(timeout=60)
         finally:
             program.kill()
+    took = time.monotonic() - since
     assert program.returncode == code
     assert err == "translation: stopped; the same command goes on from where it was\n"
-    assert time.monotonic() - since < 5.0
+    assert took < 5.0 * busy()
     assert list(tmp_path.glob("*.checkpoint-000001-*"))
     assert not list(tmp_path.glob(".*.part"))
 
