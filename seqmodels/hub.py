@@ -202,10 +202,10 @@ def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
         return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
         found = sorted(file for depth in ("*", "*/*") for file in path.glob(depth))
+        if not any(file.is_file() for file in found):
+            raise ValueError(f"{path} is a folder without files; to be read: {', '.join(TABLES)}")
         tables = [file for file in found if file.suffix in TABLES]
-        if not tables:
-            raise ValueError(f"{path} is a folder without a table: {', '.join(TABLES)}")
-        is_csv = all(KINDS[file.suffix] == "csv" for file in tables)
+        is_csv = tables and all(KINDS[file.suffix] == "csv" for file in tables)
         return Where(str(path), more=as_csv(tables[0], asked, n_known) if is_csv else {})
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
         raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")

@@ -136,9 +136,13 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
-    """Raise ValueError if what is at the path was made with other settings than these."""
+    """Raise ValueError if what is at the path was made with other settings than these.
+
+    A count that it lacks is no other setting: it follows from text and tokenizer.
+    """
     was = was if isinstance(was, dict) else {}
-    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in now if was.get(k) != now[k]]
+    known = [k for k in now if k in was or not k.startswith("data.n_")]
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in known if was.get(k) != now[k]]
     if changed:
         raise ValueError(
             f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "

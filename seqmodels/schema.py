@@ -208,7 +208,9 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
     record: dict[str, Any] = dict.fromkeys(("weights_sha256", "intervals", "continued"))
     record |= old | {"schema": SCHEMA}
     check(Record, record)
-    record["data"] = {"source_end": "none"} | record["data"]
+    limits = {"max_tokens": 200, "max_tokens_test": 400}
+    is_limited = "n_too_long_train" in record["data"]
+    record["data"] = {"source_end": "none"} | (limits if is_limited else {}) | record["data"]
     record["train_config"] = {"precision": "float32"} | record["train_config"]
     for test in record["tests"]:
         if test["name"] == "context":

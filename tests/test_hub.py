@@ -128,7 +128,7 @@ def test_texts_without_header(ending: str, tmp_path: Path) -> None:
 
 def test_empty_folder(tmp_path: Path) -> None:
     """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
-    with pytest.raises(ValueError, match=r"is a folder without a table: \.tsv, \.csv, "):
+    with pytest.raises(ValueError, match=r"is a folder without files; to be read: \.tsv, "):
         presets.read_running([tmp_path])
     with pytest.raises(ValueError, match=r" has no train\.xx; needed: two, e\.g\. train\.de and"):
         read_parallel([tmp_path])

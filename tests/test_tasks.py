@@ -6,10 +6,12 @@ import argparse
 import itertools
 import json
 import math
+import os
 import random
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,11 +22,19 @@ import pytest
 from seqmodels import BOS, EOS, MODELS, build, files, plot, presets, record, scores, text
 from seqmodels.batches import Example, collate, shuffled
 from seqmodels.corpus import SPLITS
-from seqmodels.runs import Task, count_parameters, model_sizes
+from seqmodels.runs import (
+    Task,
+    check_same,
+    count_parameters,
+    model_sizes,
+    settings_of,
+    shared_settings,
+)
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
 from tasks.flags import OF_TEXT
 
+DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 ATTENDING = {"bahdanau", "transformer", "gpt"}
 Run = Callable[..., int]
 
@@ -327,6 +337,23 @@ def test_what_is_read_is_shown(
     path.write_text("\n \nOnce.\n" + "so it was said\n" * 3_000)
     from_text(path)
     assert capsys.readouterr().out.startswith(f"text: {path}, first line: Once.\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
+@pytest.mark.parametrize(("name", "module", "flags"), everything.CORPORA, ids=lambda x: x[:30])
+def test_committed_records_are_accepted(
+    name: str, module: str, flags: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out real text that is prepared in another way than for the committed records."""
+    monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
+    made: list[Task] = []
+    task = import_module(f"tasks.{module}")
+    monkeypatch.setattr(task, "compare", lambda task, args: made.append(task))
+    with pytest.raises(SystemExit):
+        task.main(flags.split())
+    for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):
+        check_same(path, settings_of(record.load(path)), shared_settings(made[0]))
 
 
 def test_max_tokens_is_a_flag(folder: Path) -> None:
