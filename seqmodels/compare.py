@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from seqmodels import files, plot, schema
+from seqmodels import files, plot, schema, summary
 from seqmodels.checkpoint import Checkpoints
 from seqmodels.command import handled, out_folder, stop, whole
 from seqmodels.learner import TrainConfig, is_out_of_memory
@@ -227,7 +227,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
     if any(path.exists() for path in paths):
         drawn = plot.plot_folder(out)
-        print(f"\n{plot.table(plot.load_records(out))}")
+        print(f"\n{summary.summary(plot.load_records(out))}")
         print(f"\nRecords, hypotheses, weights and figures are in {out}:")
         print("  " + ", ".join(sorted(file.name for file in drawn)))
     if failed:

@@ -16,7 +16,7 @@ from sacrebleu.metrics import BLEU, CHRF
 N_BOOTSTRAP = 1000
 
 Row = dict[str, Any]
-Interval = dict[str, float]
+Interval = dict[str, Any]
 
 
 def resample(columns: np.ndarray) -> np.ndarray:
@@ -61,8 +61,9 @@ def scores(rows: Sequence[Row]) -> dict[str, Interval]:
     """Return every score that the rows allow.
 
     Teacher-forced: nats per token, bits_per_byte, token_accuracy (%). Free-running, where the rows
-    hold a `hyp`: bleu, chrf, accuracy (% of places right), exact (% of targets right). Without a
-    `hyp`, exact counts the targets whose every token was the likeliest: what greedy search writes.
+    hold a `hyp`: bleu, chrf, accuracy (% of places right), exact (% of targets right),
+    length_ratio (of what was written to the references, in BLEU's tokens). Without a `hyp`, exact
+    counts the targets whose every token was the likeliest: what greedy search writes.
     """
     result = {
         "nats": ratio(rows, "nats", lambda row: row["n_tokens"], 1.0),
@@ -75,6 +76,8 @@ def scores(rows: Sequence[Row]) -> dict[str, Interval]:
         result["accuracy"] = ratio(rows, "n_same", lambda row: row["n_places"], 100.0)
         for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
             result[name] = sacre(metric, count(metric, hyps, refs))
+        written, true, *_ = count(BLEU(), hyps, refs).sum(0)  # lengths in BLEU's tokens
+        result["length_ratio"] = {"value": float(written / max(true, 1)), "low": None, "high": None}
     return result
 
 

@@ -1,0 +1,144 @@
+"""What a comparison prints at its end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_plot import MODELS, several, write
+
+from seqmodels import plot, scores, summary
+from seqmodels.catalog import CATALOG
+
+LABELS = [CATALOG[model].label for model in MODELS]
+Records = list[dict[str, Any]]
+
+
+def records_of(folder: Path, records: Records) -> Records:
+    """Return the records as they are read."""
+    return plot.load_records(write(folder, records))
+
+
+def set_score(records: Records, metric: str, values: dict[str, list[float]], last: int = 1) -> None:
+    """Give each model these scores overall, in the first bin and in another."""
+    for r in records:
+        test = r["tests"][0]
+        parts = test["overall"], test["bins"][0], test["bins"][last]
+        for part, value in zip(parts, values[r["model"]], strict=True):
+            part[metric] = {"value": value, "low": value - 0.1, "high": value + 0.1}
+
+
+def said(text: str) -> str:
+    """Return the text on one line."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Path) -> None:
+    """Keeps out a table that wraps in a terminal, or that leaves out the bins between the ends."""
+    made = several(n_seeds, task)
+    for r in made:
+        for test in r["tests"]:
+            test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
+    records = records_of(tmp_path, made)
+    lines = summary.summary(records).splitlines()
+    assert max(map(len, lines)) <= 100
+    for test in plot._tests(records).values():
+        begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
+        heads = lines[begin + 1].split()
+        names = [re.sub("[*†]", "", head) for head in heads]
+        assert names == ["all", *map(plot.bin_name, test["bins"]), "length"]
+        marks = ["*" * (b["n"] < 30) for b in test["bins"]]
+        assert [head.count("*") * "*" for head in heads[1:-1]] == marks
+        digits = 3 if test["headline"] in plot.LOSSES else 1
+        for label, model in zip(LABELS, MODELS, strict=True):
+            (row,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
+            group = [r for r in records if r["model"] == model]
+            means = plot._scores(group, test["name"], test["headline"])[..., 0].mean(axis=0)
+            cells = row.removeprefix(label).split()
+            assert cells == [*(f"{x:.{digits}f}" for x in means), "0.93"]
+    assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
+    assert re.search(r"^ +parameters +seeds +valid nats +tokens/s +train s +evaluate s$",
+                     "\n".join(lines), re.MULTILINE)  # fmt: skip
+
+
+def test_many_bins_go_on_below(tmp_path: Path) -> None:
+    """Keeps out bins that are cut off where a text has sentences of 200 words."""
+    made = several(1)[:2]
+    for r in made:
+        (test,) = r["tests"]
+        test["bins"] = [
+            {**test["bins"][0], "low": low, "high": low + 9} for low in range(1, 200, 10)
+        ]
+        r["model"] = {"rnn_encdec": "x" * 60}.get(r["model"], r["model"])
+    text = summary.summary(records_of(tmp_path, made))
+    assert max(map(len, text.splitlines())) <= 100
+    assert all(f"{low}–{low + 9}" in text for low in range(1, 200, 10))
+    assert text.count("\nn  ") == 3
+
+
+def test_the_words_say_what_is_kept(tmp_path: Path) -> None:
+    """Keeps out a table whose answer is left to the reader, and shares of the wrong bins."""
+    made = several(1)
+    values = {"rnn_encdec": [0, 80, 40], "bahdanau": [0, 100, 98], "lstm_seq2seq": [0, 90, 54]}
+    values |= {"transformer": [0, 100, 96], "gpt": [0, 50, 46]}
+    set_score(made, "bleu", values, last=3)
+    records = records_of(tmp_path, made)
+    text = said(summary.summary(records))
+    assert (
+        "At 31–40 words, the longest trained, Bahdanau, Transformer and GPT keep 98, 96 and 92 % of"
+        " the score at 1–10 words; LSTM seq2seq and RNN encoder–decoder keep 60 and 50 %." in text
+    )
+    assert "At 61–70 words, longer than trained, " in text  # 71–80 has 17 sentences
+    assert "At 71–80" not in text
+
+
+def test_the_words_know_that_a_loss_is_to_fall(tmp_path: Path) -> None:
+    """Keeps out a model that 'keeps 90 %' of a loss that became smaller."""
+    made = several(1, "next_token")
+    values = {model: [0.0, 2.0, 1.8] for model in MODELS} | {"lstm_seq2seq": [0.0, 2.0, 2.1]}
+    set_score(made, "bits_per_byte", values, last=6)
+    text = said(summary.summary(records_of(tmp_path, made)))
+    assert (
+        "At 256 tokens, the longest, bits per byte are lower by 10, 10, 10 and 10 % for "
+        "RNN encoder–decoder, Bahdanau, Transformer and GPT; higher by 5 % for LSTM seq2seq than "
+        "at 0 tokens." in text
+    )
+
+
+def test_nothing_learned_is_said(tmp_path: Path) -> None:
+    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
+    made = several(1)
+    set_score(made, "bleu", {model: [0.4, 0.4, 0.3] for model in MODELS})
+    for r in made:
+        chance = 0.1 if r["model"] == "bahdanau" else 0.5
+        r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
+        r["train_config"]["tokens"] = 15_000
+    text = said(summary.summary(records_of(tmp_path, made)))
+    assert (
+        "RNN encoder–decoder, LSTM seq2seq, Transformer and GPT have not learned to translate: BLEU"
+        " is no higher than that of the references in another order. That is normal after 15,000 "
+        "target tokens" in text
+    )
+    assert "GPT keep" not in text
+
+
+def test_thin_bins_are_not_spoken_of(tmp_path: Path) -> None:
+    """Keeps out a sentence that rests on five sentences a bin: the smoke size."""
+    made = several(1)
+    for r in made:
+        for part in r["tests"][0]["bins"]:
+            part["n"] = 5
+    assert " keep" not in summary.summary(records_of(tmp_path, made))
+
+
+def test_the_length_of_what_was_written_is_scored() -> None:
+    """Keeps out a BLEU that is low for brevity alone, unseen."""
+    rows = [
+        {"nats": 1.0, "n_tokens": 4, "n_right": 2, "n_bytes": 9, "exact": False, "n_same": 1,
+         "n_places": 4, "hyp": "a b c", "ref": "a b c d"}
+    ] * 3  # fmt: skip
+    assert scores.scores(rows)["length_ratio"] == {"value": 0.75, "low": None, "high": None}
