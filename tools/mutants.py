@@ -1,0 +1,584 @@
+"""Plant known bugs in a copy of the clone, one at a time, and see whether the tests notice.
+
+    python -m tools.mutants                 replay all of them; interrupted, it goes on
+    python -m tools.mutants --alive         those that lived through the last replay
+    python -m tools.mutants --only learner  those with this text in file, function or bug
+
+`mutants.toml` was written by hand, before the tests were read; `drawn.toml` was drawn by `draw.py`.
+A mutant is a text in a function, and what stands there instead, so that it survives a move. One
+whose text is not found exactly once in its function is an error.
+
+Each mutant meets the fast tests that ran through its statement, by coverage measured once per test
+file, the quick and specific ones first, and is dead at the first one that fails or hangs. Tests run
+in forks of a process that has imported the libraries but not the package, two at a time, one
+thread each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import coverage
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LISTS = ("mutants.toml", "drawn.toml")
+CODE = ("seqmodels", "tasks")
+MOST_ALIVE = 0.05
+"""Share of the mutants that may live."""
+N_AT_ONCE = 2
+PATIENCE_S = 30.0
+"""How much longer than ten times its usual time a test may take before it counts as hanging."""
+LIBRARIES = (
+    "beartype", "datasets", "huggingface_hub", "hypothesis", "jaxtyping", "matplotlib.figure",
+    "matplotlib.style", "numpy", "pydantic", "sacrebleu", "safetensors.torch", "tiktoken",
+    "tokenizers", "torch", "tqdm",
+)  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------- A mutant
+
+
+class Mutant(NamedTuple):
+    """A bug that is known."""
+
+    file: str
+    function: str
+    """Qualified name of the function, class or assignment that has the text."""
+    old: str
+    new: str
+    bug: str
+    """What goes wrong."""
+    origin: str = "hand"
+    equivalent: str = ""
+    """Why no test can tell it from the code, where that is so."""
+
+    @property
+    def key(self) -> str:
+        """Return what it is known by in the replays' results."""
+        return digest(self[:4])
+
+    def where(self, source: str) -> int:
+        """Return the place of the old text in the source; raises ValueError."""
+        start, end = span(source, self.function)
+        if (n := source.count(self.old, start, end)) != 1:
+            raise ValueError(f"{self.old!r} stands there {n} times")
+        return source.index(self.old, start, end)
+
+    def applied(self, source: str) -> str:
+        """Return the source with the bug; raises ValueError where it does not apply."""
+        start, end = span(source, self.function)
+        at = self.where(source)
+        after = at + len(self.old)
+        part = source[start:at] + self.new + source[after:end]
+        try:
+            ast.parse(f"if True:\n{part}" if part[0].isspace() else part)
+        except SyntaxError as fault:
+            raise ValueError(f"{self.new!r} makes no Python: {fault}") from fault
+        return source[:start] + part + source[end:]
+
+
+def digest(value: Any) -> str:
+    """Return a short checksum of what JSON can hold."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def read(folder: Path = Path(__file__).parent) -> list[Mutant]:
+    """Return all mutants."""
+    found = []
+    for name in LISTS:
+        with suppress(FileNotFoundError):
+            listed = tomllib.loads((folder / name).read_text(encoding="utf-8"))
+            found += [Mutant(**fields) for fields in listed["mutant"]]
+    return found
+
+
+def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
+    """Return a line for each mutant that does not apply, or is there twice."""
+    found, seen = [], set()
+    for mutant in mutants:
+        try:
+            if mutant.key in seen:
+                raise ValueError("listed twice")
+            seen.add(mutant.key)
+            mutant.applied((root / mutant.file).read_text(encoding="utf-8"))
+        except (ValueError, OSError) as fault:
+            found.append(f"{mutant.file}, {mutant.function} ({mutant.bug}): {fault}")
+    return found
+
+
+def named(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the functions, classes and assignments of a module by their qualified names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield prefix + node.name, node
+            yield from named(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from ((prefix + t.id, node) for t in targets if isinstance(t, ast.Name))
+
+
+def span(source: str, name: str) -> tuple[int, int]:
+    """Return where a function begins, with its decorators, and ends; raises ValueError."""
+    places = spans(source).get(name, [])
+    if len(places) != 1:
+        raise ValueError(f"{name} stands there {len(places)} times")
+    return places[0]
+
+
+@cache
+def spans(source: str) -> dict[str, list[tuple[int, int]]]:
+    """Return where each of a module's names begins and ends."""
+    ends = [0, *accumulate(len(line) + 1 for line in source.split("\n"))]
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for name, node in named(ast.parse(source)):
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        found[name].append((ends[first - 1], ends[node.end_lineno or first]))
+    return found
+
+
+def lines_of(source: str, mutant: Mutant) -> set[int]:
+    """Return the lines of the statements that the mutant changes.
+
+    A header of a compound statement stands for itself; what runs on import alone (defaults,
+    signatures, decorators) for all that it belongs to.
+    """
+    at = mutant.where(source)
+    first = source.count("\n", 0, at + len(mutant.old) - len(mutant.old.lstrip())) + 1
+    last = source.count("\n", 0, at + len(mutant.old)) + 1
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.stmt):
+            continue
+        begin, end = node.lineno, node.end_lineno or node.lineno
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if begin <= first < node.body[0].lineno or last < begin <= first + 9:
+                lines |= set(range(node.body[0].lineno, end + 1)) if begin <= first else set()
+            continue
+        if body:
+            end = body[0].lineno - 1
+        if begin <= last and first <= end:
+            lines |= set(range(begin, max(begin, end) + 1))
+    return lines
+
+
+# ---------------------------------------------------------------------------- A run of the tests
+
+
+class Watch:
+    """A plugin of pytest's: the chosen tests alone, in their order; a file says which one runs."""
+
+    def __init__(self, at: Path, chosen: Sequence[str] | None = None):
+        self.at, self.chosen = at, chosen
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Choose the tests, and order them."""
+        if self.chosen is not None:
+            place = {nodeid: i for i, nodeid in enumerate(self.chosen)}
+            known = [item for item in items if item.nodeid in place]
+            items[:] = sorted(known, key=lambda item: place[item.nodeid])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Say which test runs."""
+        self.at.write_text(nodeid, encoding="utf-8")
+
+
+class Measure(Watch):
+    """Note which lines each test, and each fixture that several share, runs through."""
+
+    def __init__(self, at: Path, out: Path, tree: Path):
+        super().__init__(at)
+        self.out, self.tree, self.now = out, tree, [""]
+        self.tests: dict[str, dict[str, Any]] = {}
+        sources = [str(tree / name) for name in CODE]
+        self.cov = coverage.Coverage(
+            str(out.with_suffix(".cov")), source=sources, config_file=False
+        )
+        self.cov.start()
+
+    def context(self, name: str) -> Iterator[Any]:
+        """Have what runs inside noted under a name."""
+        self.now.append(name)
+        self.cov.switch_context(name)
+        try:
+            return (yield)
+        finally:
+            self.now.pop()
+            self.cov.switch_context(self.now[-1])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
+        """Note a test under its own name."""
+        definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
+        shared = [shared_name(d) for ds in definitions for d in ds if d.scope != "function"]
+        self.tests[item.nodeid] = {"seconds": 0.0, "passed": True, "shared": shared}
+        return (yield from self.context(item.nodeid))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
+        """Note a shared fixture under its name: the first test to ask makes it for all."""
+        if fixturedef.scope == "function":
+            return (yield)
+        return (yield from self.context(shared_name(fixturedef)))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note how long a test took, and whether it passed."""
+        test = self.tests[report.nodeid]
+        test["seconds"] += report.duration
+        test["passed"] &= report.outcome == "passed"
+
+    def pytest_sessionfinish(self) -> None:
+        """Write it all."""
+        self.cov.stop()
+        self.cov.save()
+        self.out.write_text(json.dumps({"tree": str(self.tree), "tests": self.tests}))
+
+
+def shared_name(definition: Any) -> str:
+    """Return the name of a fixture that several tests share."""
+    return f"fixture {definition.baseid}::{definition.argname}"
+
+
+class Job(NamedTuple):
+    """Tests to be run in a copy of the tree."""
+
+    mutant: Mutant | None
+    args: Sequence[str]
+    watch: Callable[[Path, Path], Watch]
+    """(file for the running test's name, tree) -> plugin."""
+    seconds: Mapping[str, float]
+    """What each test usually takes."""
+
+
+class Slot:
+    """A place where one job after the other runs."""
+
+    def __init__(self, folder: Path, base: Path):
+        self.folder, self.base, self.tree = folder, base, folder / "tree"
+        self.at, self.log = folder / "at", folder / "log"
+        self.n_jobs, self.pid, self.since, self.code = 0, 0, 0.0, 0
+        folder.mkdir()
+
+    def start(self, job: Job) -> None:
+        """Make the copy anew, plant the bug, and fork."""
+        self.job, self.since, self.n_jobs = job, time.monotonic(), self.n_jobs + 1
+        shutil.rmtree(self.tree, ignore_errors=True)
+        shutil.copytree(self.base, self.tree)  # with their times: what is compiled stays valid
+        if job.mutant:
+            path = self.tree / job.mutant.file
+            path.write_text(job.mutant.applied(path.read_text("utf-8")), "utf-8")
+            os.utime(path, (self.n_jobs, self.n_jobs))  # a time that no other version has
+        self.at.write_text("")
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            self.run()
+
+    def run(self) -> None:
+        """Run the job's tests in this process, and end it."""
+        code = 99
+        try:
+            os.setsid()
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for stream, number in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
+                os.dup2(stream, number)
+            os.chdir(self.tree)
+            os.environ["PYTHONPATH"] = sys.path[0] = str(self.tree)
+            sys.pycache_prefix = str(self.folder / "compiled")
+            import torch
+
+            torch.set_num_threads(1)
+            more = ("-n", "0", "-p", "no:cacheprovider", "--tb=short", *self.job.args)
+            code = int(pytest.main([*more], [self.job.watch(self.at, self.tree)]))
+        finally:
+            os._exit(code)
+
+    def has_ended(self) -> bool:
+        """Return whether the job is done; end it where a test hangs."""
+        done, status = os.waitpid(self.pid, os.WNOHANG)
+        running = self.at.read_text("utf-8")
+        patience = PATIENCE_S + 10 * self.job.seconds.get(running, 30.0)
+        if not done and time.time() - self.at.stat().st_mtime < patience:
+            return False
+        with suppress(ProcessLookupError):  # and what the tests have started
+            os.killpg(self.pid, signal.SIGKILL)
+        if not done:
+            _, status = os.waitpid(self.pid, 0)
+        self.code = os.waitstatus_to_exitcode(status)
+        return True
+
+
+def run_all(jobs: Iterable[Job], done: Callable[[Job, Slot], None], base: Path) -> None:
+    """Run the jobs, a few at a time."""
+    waiting = iter(jobs)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
+        free = [Slot(Path(scratch) / str(i), base) for i in range(N_AT_ONCE)]
+        busy: list[Slot] = []
+        try:
+            while True:
+                while free and (job := next(waiting, None)):
+                    busy.append(free.pop())
+                    busy[-1].start(job)
+                if not busy:
+                    return
+                time.sleep(0.05)
+                for slot in [slot for slot in busy if slot.has_ended()]:
+                    busy.remove(slot)
+                    free.append(slot)
+                    done(slot.job, slot)
+        finally:
+            for slot in busy:
+                with suppress(ProcessLookupError):
+                    os.killpg(slot.pid, signal.SIGKILL)
+
+
+# --------------------------------------------------------------------------------- Coverage
+
+
+class Cover(NamedTuple):
+    """What the fast tests run through."""
+
+    tests: dict[str, dict[str, Any]]
+    """By name, those that pass: seconds, and how many lines."""
+    lines: dict[str, dict[int, set[str]]]
+    """File -> line -> tests."""
+
+
+def hashes(base: Path) -> dict[str, str]:
+    """Return a checksum of each test file with all that it may import, and of the whole tree."""
+    sums = {
+        str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in [base / "pyproject.toml", *sorted(base.glob("*/**/*.py"))]
+        if path.relative_to(base).parts[0] not in ("tools", "benchmarks")
+    }
+    tests = {name for name in sums if Path(name).name.startswith("test_")}
+    common = [(name, value) for name, value in sums.items() if name not in tests]
+    each = {name: digest([common, sums[name]]) for name in sorted(tests)}
+    return {**each, "": digest(sorted(sums.items()))}
+
+
+def measure(base: Path, out: Path) -> Cover:
+    """Return what the tests cover; only test files that are not known yet are run."""
+    sums, jobs = hashes(base), []
+    wanted = {name: out / "cover" / f"{Path(name).stem}-{sums[name]}.json" for name in sums if name}
+    (out / "cover").mkdir(parents=True, exist_ok=True)
+    for name, path in wanted.items():
+        if not path.exists():
+            jobs.append(Job(None, [name], partial(Measure, out=path), {}))
+
+    def done(job: Job, slot: Slot) -> None:
+        took = f"{time.monotonic() - slot.since:.0f} s"
+        print(f"covered {job.args[0]} in {took}, exit code {slot.code}", flush=True)
+        if slot.code not in (0, 5):
+            print(slot.log.read_text("utf-8", "replace")[-2000:])
+
+    sizes = {name: (base / name).stat().st_size for name in wanted}
+    run_all(sorted(jobs, key=lambda job: -sizes[job.args[0]]), done, base)
+    cover = Cover({}, defaultdict(lambda: defaultdict(set)))
+    for path in wanted.values():
+        if path.exists():
+            add(cover, path)
+    return cover
+
+
+def add(cover: Cover, path: Path) -> None:
+    """Add what the tests of one file run through."""
+    found = json.loads(path.read_text())
+    tests = {name: test for name, test in found["tests"].items() if test["passed"]}
+    users = defaultdict(set)
+    for name, test in tests.items():
+        cover.tests[name] = {"seconds": test["seconds"], "n_lines": 0}
+        for context in (name, *test["shared"]):
+            users[context].add(name)
+    data = coverage.CoverageData(str(path.with_suffix(".cov")))
+    data.read()
+    for file in data.measured_files():
+        own = cover.lines[str(Path(file).relative_to(found["tree"]))]
+        for line, contexts in data.contexts_by_lineno(file).items():
+            own[line] |= (here := set().union(*(users[context] for context in contexts)))
+            for name in here:
+                cover.tests[name]["n_lines"] += 1
+
+
+def covering(mutant: Mutant, cover: Cover, base: Path) -> list[str]:
+    """Return the tests that run through a mutant, those first that may kill it soonest.
+
+    What is assigned on import is covered where its name stands.
+    """
+    source = (base / mutant.file).read_text("utf-8")
+    found: set[str] = set()
+    for line in lines_of(source, mutant):
+        found |= cover.lines[mutant.file][line]
+    if not found:
+        name = re.compile(rf"\b{mutant.function.rpartition('.')[2]}\b")
+        for file, lines in cover.lines.items():
+            text = (base / file).read_text("utf-8").splitlines()
+            for line in [i for i, part in enumerate(text, start=1) if name.search(part)]:
+                found |= lines[line]
+    return in_order(found, cover)
+
+
+def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
+    """Return tests by their time, a few classes of it, then file by file, the specific first."""
+    classes: dict[str, tuple[int, str]] = {}
+    fewest: dict[tuple[int, str], int] = {}
+    for test in tests:
+        seconds, n_lines = cover.tests[test]["seconds"], cover.tests[test]["n_lines"]
+        of = sum(seconds > limit for limit in (0.3, 1.5, 6.0)), test.partition("::")[0]
+        classes[test], fewest[of] = of, min(n_lines, fewest.get(of, n_lines))
+    return sorted(
+        classes, key=lambda t: (classes[t][0], fewest[classes[t]], classes[t],
+                                cover.tests[t]["n_lines"], t),
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------- Replay
+
+
+class Verdict(NamedTuple):
+    """What became of a mutant."""
+
+    key: str
+    tree: str
+    verdict: str
+    """killed, alive, or uncovered."""
+    by: str
+    """The test that failed; on import, where none had begun."""
+    seconds: float
+    n_tests: int
+    mutant: dict[str, str]
+
+
+def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdict]:
+    """Run the tests against each mutant that has no verdict on this tree; return all verdicts."""
+    cover, tree, path = measure(base, out), hashes(base)[""], out / "verdicts.jsonl"
+    old = earlier(path)
+    killers = {verdict.key: verdict.by for verdict in old if verdict.by}
+    known = {verdict.key: verdict for verdict in old if verdict.tree == tree}
+    todo = [m for m in mutants if m.key not in known]
+    seconds = {name: test["seconds"] for name, test in cover.tests.items()}
+
+    def jobs() -> Iterator[Job]:
+        for mutant in todo:
+            tests = covering(mutant, cover, base)
+            if (by := killers.get(mutant.key)) in tests:
+                tests = [str(by), *(test for test in tests if test != by)]
+            files = dict.fromkeys(test.partition("::")[0] for test in tests)
+            if not tests:
+                note(mutant, "uncovered", "", 0.0, 0)
+                continue
+            yield Job(mutant, ["-x", *files], partial(Watch, chosen=tests), seconds)
+
+    def note(mutant: Mutant, verdict: str, by: str, took: float, n_tests: int) -> None:
+        fields = {key: value for key, value in mutant._asdict().items() if value}
+        known[mutant.key] = found = Verdict(
+            mutant.key, tree, verdict, by, round(took, 1), n_tests, fields
+        )
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(found._asdict(), ensure_ascii=False) + "\n")
+        n = sum(m.key in known for m in mutants)
+        line = f"[{n}/{len(mutants)}] {verdict}, {took:.0f} s: {mutant.file}, {mutant.function}: "
+        print(f"{line}{mutant.bug}" + (f" ({by})" if by else ""), flush=True)
+
+    def done(job: Job, slot: Slot) -> None:
+        assert job.mutant
+        if slot.code == pytest.ExitCode.USAGE_ERROR:
+            raise RuntimeError(slot.log.read_text("utf-8", "replace")[-2000:])
+        chosen = getattr(job.watch, "keywords")["chosen"]  # noqa: B009
+        lives = slot.code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        by = "" if lives else slot.at.read_text("utf-8") or "on import"
+        took = time.monotonic() - slot.since
+        note(job.mutant, "alive" if lives else "killed", by, took, len(chosen))
+
+    run_all(jobs(), done, base)
+    return known
+
+
+def earlier(path: Path) -> list[Verdict]:
+    """Return all verdicts of earlier replays, the oldest first."""
+    if not path.exists():
+        return []
+    return [Verdict(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
+
+
+def table(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> str:
+    """Return a row per module: how many mutants died, lived, or are the same as the code."""
+    heads = ("module", "mutants", "killed", "equivalent", "alive", "killed of real")
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    for mutant in mutants:
+        kind = "equivalent" if mutant.equivalent else verdicts[mutant.key].verdict
+        for name in (mutant.file, "all"):
+            rows[name].update([kind if kind != "uncovered" else "alive", "mutants"])
+    cells = [heads]
+    for name, n in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
+        real = n["mutants"] - n["equivalent"]
+        counts = (str(n[key]) for key in heads[1:5])
+        cells.append((name, *counts, f"{n['killed'] / real:.1%}" if real else "–"))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, tuple("-" * width for width in widths))
+    lines = (" | ".join(map(str.ljust, row, widths)) for row in cells)
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def copy(root: Path, base: Path) -> None:
+    """Copy what git knows of a clone, and what it does not ignore."""
+    listed = ["git", "-C", str(root), "ls-files", "-coz", "--exclude-standard"]
+    for name in subprocess.run(listed, capture_output=True, check=True).stdout.decode().split("\0"):
+        if name and (root / name).is_file():
+            (base / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, base / name)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Replay the mutants; return 1 where too many live, 2 where one does not apply."""
+    p = argparse.ArgumentParser("python -m tools.mutants", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    p.add_argument("--only", metavar="TEXT", default="")
+    p.add_argument("--alive", action="store_true")
+    p.add_argument("--out", type=Path, default=ROOT / "runs" / "mutants", metavar="DIR")
+    args = p.parse_args(argv)
+    mutants = read()
+    if wrong := faults(mutants):
+        print("\n".join([*wrong, f"{len(wrong)} mutants do not apply"]), file=sys.stderr)
+        return 2
+    last = {verdict.key: verdict.verdict for verdict in earlier(args.out / "verdicts.jsonl")}
+    mutants = [m for m in mutants if args.only in f"{m.file} {m.function} {m.bug} {m.origin}"]
+    if args.alive:
+        mutants = [m for m in mutants if last.get(m.key) in ("alive", "uncovered")]
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    with tempfile.TemporaryDirectory(prefix="mutants-base-") as scratch:
+        copy(ROOT, Path(scratch))
+        real = [m for m in mutants if not m.equivalent]
+        verdicts = replay(real, Path(scratch), args.out)
+    print(table(mutants, verdicts))
+    alive = [m for m in real if verdicts[m.key].verdict != "killed"]
+    print(f"\n{len(alive)} of {len(real)} live")
+    print("\n".join(f"{m.file}, {m.function}: {m.bug}" for m in alive))
+    return int(len(alive) > MOST_ALIVE * len(real))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
