@@ -1,5 +1,6 @@
 """Plant known bugs in a copy of the clone, one at a time, and see whether the tests notice.
 
+    pip install -e '.[mutants]'
     python -m tools.mutants                 replay all of them; interrupted, it goes on
     python -m tools.mutants --alive         those that lived through the last replay
     python -m tools.mutants --only learner  those with this text in file, function or bug
@@ -30,6 +31,7 @@ import sys
 import tempfile
 import time
 import tomllib
+import traceback
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,7 +40,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import coverage
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -50,9 +51,9 @@ N_AT_ONCE = 2
 PATIENCE_S = 30.0
 """How much longer than ten times its usual time a test may take before it counts as hanging."""
 LIBRARIES = (
-    "beartype", "datasets", "huggingface_hub", "hypothesis", "jaxtyping", "matplotlib.figure",
-    "matplotlib.style", "numpy", "pydantic", "sacrebleu", "safetensors.torch", "tiktoken",
-    "tokenizers", "torch", "tqdm",
+    "beartype", "hypothesis", "jaxtyping", "matplotlib.figure", "matplotlib.style", "numpy",
+    "pydantic", "sacrebleu", "safetensors.torch", "tiktoken", "tokenizers", "torch", "tqdm",
+    "transformers.models.gpt2.modeling_gpt2",
 )  # fmt: skip
 
 
@@ -158,28 +159,35 @@ def spans(source: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def lines_of(source: str, mutant: Mutant) -> set[int]:
-    """Return the lines of the statements that the mutant changes.
+    """Return the lines of the statements that the mutant changes, if they are in a function.
 
-    A header of a compound statement stands for itself; what runs on import alone (defaults,
-    signatures, decorators) for all that it belongs to.
+    A compound statement's header stands for itself, a function's (defaults, decorators, which run
+    on import) for all of its body.
     """
     at = mutant.where(source)
     first = source.count("\n", 0, at + len(mutant.old) - len(mutant.old.lstrip())) + 1
     last = source.count("\n", 0, at + len(mutant.old)) + 1
     lines: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.stmt):
-            continue
-        begin, end = node.lineno, node.end_lineno or node.lineno
-        body = getattr(node, "body", None)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            if begin <= first < node.body[0].lineno or last < begin <= first + 9:
-                lines |= set(range(node.body[0].lineno, end + 1)) if begin <= first else set()
-            continue
-        if body:
-            end = body[0].lineno - 1
-        if begin <= last and first <= end:
-            lines |= set(range(begin, max(begin, end) + 1))
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef):
+            begins = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+            body = range(function.body[0].lineno, (function.end_lineno or 0) + 1)
+            if begins <= first < body.start:
+                lines |= set(body)
+            elif first in body:
+                lines |= set(body) & statements(function, first, last)
+    return lines
+
+
+def statements(function: ast.FunctionDef, first: int, last: int) -> set[int]:
+    """Return the lines of the function's statements that have one of the lines first … last."""
+    lines: set[int] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
+            body = getattr(node, "body", None)
+            end = max(node.lineno, body[0].lineno - 1) if body else node.end_lineno or node.lineno
+            if node.lineno <= last and first <= end:
+                lines |= set(range(node.lineno, end + 1))
     return lines
 
 
@@ -189,8 +197,8 @@ def lines_of(source: str, mutant: Mutant) -> set[int]:
 class Watch:
     """A plugin of pytest's: the chosen tests alone, in their order; a file says which one runs."""
 
-    def __init__(self, at: Path, chosen: Sequence[str] | None = None):
-        self.at, self.chosen = at, chosen
+    def __init__(self, at: Path, tree: Path, chosen: Sequence[str] | None = None):
+        self.at, self.tree, self.chosen = at, tree, chosen
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -208,14 +216,14 @@ class Watch:
 class Measure(Watch):
     """Note which lines each test, and each fixture that several share, runs through."""
 
-    def __init__(self, at: Path, out: Path, tree: Path):
-        super().__init__(at)
-        self.out, self.tree, self.now = out, tree, [""]
+    def __init__(self, at: Path, tree: Path, out: Path):
+        super().__init__(at, tree)
+        self.out, self.now = out, [""]
         self.tests: dict[str, dict[str, Any]] = {}
+        from coverage import Coverage  # needed here alone; `read` and `faults` do without
+
         sources = [str(tree / name) for name in CODE]
-        self.cov = coverage.Coverage(
-            str(out.with_suffix(".cov")), source=sources, config_file=False
-        )
+        self.cov = Coverage(str(out.with_suffix(".cov")), source=sources, config_file=False)
         self.cov.start()
 
     def context(self, name: str) -> Iterator[Any]:
@@ -310,9 +318,14 @@ class Slot:
             import torch
 
             torch.set_num_threads(1)
-            more = ("-n", "0", "-p", "no:cacheprovider", "--tb=short", *self.job.args)
-            code = int(pytest.main([*more], [self.job.watch(self.at, self.tree)]))
+            more = ["-n", "0", "-p", "no:cacheprovider", "--tb=short", *self.job.args]
+            more += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported
+            code = int(pytest.main(more, [self.job.watch(self.at, self.tree)]))
+        except BaseException:
+            traceback.print_exc()
         finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
             os._exit(code)
 
     def has_ended(self) -> bool:
@@ -412,7 +425,9 @@ def add(cover: Cover, path: Path) -> None:
         cover.tests[name] = {"seconds": test["seconds"], "n_lines": 0}
         for context in (name, *test["shared"]):
             users[context].add(name)
-    data = coverage.CoverageData(str(path.with_suffix(".cov")))
+    from coverage import CoverageData
+
+    data = CoverageData(str(path.with_suffix(".cov")))
     data.read()
     for file in data.measured_files():
         own = cover.lines[str(Path(file).relative_to(found["tree"]))]
@@ -475,21 +490,22 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
     """Run the tests against each mutant that has no verdict on this tree; return all verdicts."""
     cover, tree, path = measure(base, out), hashes(base)[""], out / "verdicts.jsonl"
     old = earlier(path)
-    killers = {verdict.key: verdict.by for verdict in old if verdict.by}
     known = {verdict.key: verdict for verdict in old if verdict.tree == tree}
     todo = [m for m in mutants if m.key not in known]
     seconds = {name: test["seconds"] for name, test in cover.tests.items()}
 
     def jobs() -> Iterator[Job]:
         for mutant in todo:
-            tests = covering(mutant, cover, base)
-            if (by := killers.get(mutant.key)) in tests:
-                tests = [str(by), *(test for test in tests if test != by)]
+            kills: Counter[str] = Counter()  # what killed this one before, then its neighbours
+            for verdict in (*old, *known.values()):
+                same = [verdict.mutant[key] == getattr(mutant, key) for key in ("file", "function")]
+                kills[verdict.by] += all(same) + 1_000 * (verdict.key == mutant.key)
+            tests = sorted(covering(mutant, cover, base), key=lambda test: -kills[test])
             files = dict.fromkeys(test.partition("::")[0] for test in tests)
             if not tests:
                 note(mutant, "uncovered", "", 0.0, 0)
-                continue
-            yield Job(mutant, ["-x", *files], partial(Watch, chosen=tests), seconds)
+            else:
+                yield Job(mutant, ["-x", *files], partial(Watch, chosen=tests), seconds)
 
     def note(mutant: Mutant, verdict: str, by: str, took: float, n_tests: int) -> None:
         fields = {key: value for key, value in mutant._asdict().items() if value}
@@ -504,7 +520,7 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
 
     def done(job: Job, slot: Slot) -> None:
         assert job.mutant
-        if slot.code == pytest.ExitCode.USAGE_ERROR:
+        if slot.code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR, 99):
             raise RuntimeError(slot.log.read_text("utf-8", "replace")[-2000:])
         chosen = getattr(job.watch, "keywords")["chosen"]  # noqa: B009
         lives = slot.code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -531,7 +547,7 @@ def table(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> str:
         kind = "equivalent" if mutant.equivalent else verdicts[mutant.key].verdict
         for name in (mutant.file, "all"):
             rows[name].update([kind if kind != "uncovered" else "alive", "mutants"])
-    cells = [heads]
+    cells: list[tuple[str, ...]] = [heads]
     for name, n in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
         real = n["mutants"] - n["equivalent"]
         counts = (str(n[key]) for key in heads[1:5])
@@ -567,6 +583,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     mutants = [m for m in mutants if args.only in f"{m.file} {m.function} {m.bug} {m.origin}"]
     if args.alive:
         mutants = [m for m in mutants if last.get(m.key) in ("alive", "uncovered")]
+    os.environ["HF_HUB_OFFLINE"] = "1"  # as the tests have it, which cannot set it any more
     for library in LIBRARIES:
         importlib.import_module(library)
     with tempfile.TemporaryDirectory(prefix="mutants-base-") as scratch:
