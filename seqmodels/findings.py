@@ -1,0 +1,208 @@
+"""What the scores of a test set show, in one sentence that is computed from them. No torch.
+
+The sentence sets the models that hand over one vector against those that attend; where the two
+groups overlap, it sets the first of all models against the last. It is said only where the 95 %
+intervals are apart; otherwise a figure is titled by what it draws.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqmodels.catalog import CATALOG
+
+THIN = 30
+"""Bins with fewer examples are drawn hollow, starred in tables, and no sentence rests on them."""
+LEARNED = 5.0
+"""Least score of 100 of which a share can be lost; with less, hardly anything was learned."""
+
+GROUPS = {
+    "one vector": [model for model, entry in CATALOG.items() if not entry.attends],
+    "attention": [model for model, entry in CATALOG.items() if entry.attends],
+}
+
+Scores = Mapping[str, np.ndarray]
+"""Model -> (1 + bins, 3): value, low and high, overall first, means over the seeds."""
+
+
+class Finding(NamedTuple):
+    """A sentence without its capital, and each model's number that it rests on."""
+
+    title: str
+    numbers: str
+
+
+class Measured(NamedTuple):
+    """A number with half of its 95 % interval."""
+
+    value: float
+    half: float
+
+    def is_above(self, other: Measured) -> bool:
+        """Return whether the whole interval is above another one."""
+        return self.value - self.half > other.value + other.half
+
+
+class Side(NamedTuple):
+    """What a sentence says something about: a group of models, or one."""
+
+    name: str
+    models: Sequence[str]
+
+
+def compared_bin(test: Mapping[str, Any]) -> int | None:
+    """Return the bin with which the first is compared: the longest that was trained on.
+
+    It is the last bin where that is not known, in both cases of those with THIN examples.
+    """
+    trained, bins = test["trained_to"], test["bins"]
+    able = [b["n"] >= THIN and (trained is None or b["high"] <= trained) for b in bins]
+    last = max((i for i, is_able in enumerate(able) if is_able), default=0)
+    return last if last and able[0] else None
+
+
+def find(test: Mapping[str, Any], metric: str, name: str, scores: Scores) -> Finding | None:
+    """Return what a metric, called `name`, shows on a test set; None where nothing can be said."""
+    scores = {model: parts for model, parts in scores.items() if np.isfinite(parts[0]).any()}
+    last = compared_bin(test)
+    if test["axis"].startswith("place"):
+        return _levels(name, {model: _measured(parts[0]) for model, parts in scores.items()})
+    if last is None:
+        return None
+    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    ends = {model: (parts[1], parts[1 + last]) for model, parts in scores.items()}
+    first_name, last_name = (bin_name(test["bins"][i]) for i in (0, last))
+    if metric in ("bleu", "chrf"):
+        return _losses(ends, name, f"between {first_name} and {last_name} {unit}")
+    if name.endswith("(%)"):
+        return _falls(ends, name.removesuffix(" (%)"), f"from {first_name} to {last_name} {unit}")
+    if test["bins"][0]["high"] == 0:
+        return _savings(ends, name, f"{last_name} {unit} of context")
+    return None
+
+
+def _losses(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
+    """Say which share of a score is lost."""
+    lost = {model: _share_lost(*end) for model, end in ends.items()}
+    sides = _contrast(lost)
+    if not sides or any(_mean(ends, side, 0) < LEARNED for side in sides):
+        return None
+    said = [float(np.mean([lost[m].value for m in side.models])) for side in sides]
+    verbs = [f"{'gains' if x < 0 else 'loses'} {abs(x):.0f} %" for x in said]
+    words = [f"{verbs[0]} of its {name} {where}", verbs[1]]
+    text = "; ".join(f"{side.name} {said}" for side, said in zip(sides, words, strict=True))
+    return Finding(text, _list("Change", {m: _signed(-x.value) for m, x in lost.items()}))
+
+
+def _falls(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
+    """Say from where to where a percentage falls, or rises."""
+    sides = _contrast({model: _measured(last) for model, (_, last) in ends.items()})
+    if not sides or max(_mean(ends, side, 1) for side in sides) < LEARNED:
+        return None
+    words = [f"{_mean(ends, side, 0):.0f} → {_mean(ends, side, 1):.0f} %" for side in sides]
+    text = f"{name} {where}: {sides[0].name} {words[0]}, {sides[1].name} {words[1]}"
+    numbers = {m: f"{a[0]:.0f} → {b[0]:.0f} %" for m, (a, b) in ends.items()}
+    return Finding(text, _list("Each", numbers))
+
+
+def _savings(ends: Mapping[str, Any], name: str, context: str) -> Finding | None:
+    """Say how much of a loss a context saves."""
+    saved = {}
+    for model, end in ends.items():
+        before, after = map(_measured, end)
+        half = math.hypot(before.half, after.half)
+        saved[model] = Measured(before.value - after.value, half)
+    if not (sides := _contrast(saved)):
+        return None
+    said = [np.mean([saved[m].value for m in side.models]) for side in sides]
+    text = f"{context} save {sides[0].name} {said[0]:.2f} {name}, {sides[1].name} {said[1]:.2f}"
+    return Finding(text, _list("Saved", {m: f"{x.value:.2f}" for m, x in saved.items()}))
+
+
+def _levels(name: str, losses: Mapping[str, Measured]) -> Finding | None:
+    """Say which models have the lowest and the highest loss."""
+    if len(losses) < 2:
+        return None
+    low, *_, high = sorted(losses, key=lambda model: losses[model].value)
+    if not losses[high].is_above(losses[low]):
+        return None
+    text = f"{label_of(low)} has the lowest loss, {losses[low].value:.2f} {name}; "
+    text += f"{label_of(high)} the highest, {losses[high].value:.2f}"
+    return Finding(text, _list("Overall", {m: f"{x.value:.2f}" for m, x in losses.items()}))
+
+
+def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
+    """Return two sides that are apart, the one with more first: the groups, or two models.
+
+    Groups are apart if all models of one are above all of the other and their means' intervals do
+    not meet. A group's interval takes its models' errors as independent; they share the sentences,
+    so that the difference between two groups is known better than that. No side where there is
+    but one group, or where nothing is apart.
+    """
+    known = {m: x for m, x in measured.items() if math.isfinite(x.value) and math.isfinite(x.half)}
+    sides = [Side(name, [m for m in models if m in known]) for name, models in GROUPS.items()]
+    if not all(side.models for side in sides):
+        return []
+    means = {
+        side.name: Measured(
+            float(np.mean([known[m].value for m in side.models])),
+            math.hypot(*(known[m].half for m in side.models)) / len(side.models),
+        )
+        for side in sides
+    }
+    more, less = sorted(sides, key=lambda side: -means[side.name].value)
+    lowest = min(known[m].value for m in more.models)
+    if means[more.name].is_above(means[less.name]) and all(
+        known[m].value < lowest for m in less.models
+    ):
+        return [more, less]
+    most, *_, least = sorted(known, key=lambda m: -known[m].value)
+    if known[most].is_above(known[least]):
+        return [Side(label_of(most), [most]), Side(label_of(least), [least])]
+    return []
+
+
+def _measured(cell: np.ndarray) -> Measured:
+    """Return a score with the longer half of its interval."""
+    value, low, high = map(float, cell)
+    return Measured(value, max(high - value, value - low))
+
+
+def _share_lost(before: np.ndarray, after: np.ndarray) -> Measured:
+    """Return the percentage of a score that is lost; both intervals add to that of their ratio."""
+    a, b = _measured(before), _measured(after)
+    if not (a.value > 0 and b.value > 0):
+        return Measured(math.nan, math.nan)
+    kept = 100 * b.value / a.value
+    return Measured(100 - kept, kept * math.hypot(a.half / a.value, b.half / b.value))
+
+
+def _mean(ends: Mapping[str, Any], side: Side, which: int) -> float:
+    """Return the mean score of a side in the first (0) or the compared bin (1)."""
+    return float(np.mean([ends[model][which][0] for model in side.models]))
+
+
+def _signed(percent: float) -> str:
+    """Write a change, with a sign that is as wide as a digit."""
+    return f"{percent:+.0f} %".replace("-", "−").replace("−0 ", "±0 ").replace("+0 ", "±0 ")
+
+
+def _list(head: str, numbers: Mapping[str, str]) -> str:
+    """Write each model's number."""
+    return f"{head}: {', '.join(f'{label_of(model)} {text}' for model, text in numbers.items())}."
+
+
+def label_of(model: str) -> str:
+    """Return what a model is called; somebody's own model keeps its name."""
+    return CATALOG[model].label if model in CATALOG else model
+
+
+def bin_name(part: Mapping[str, Any]) -> str:
+    """Write the ends of a bin."""
+    low, high = f"{part['low']:,}", f"{part['high']:,}"
+    return high if low == high else f"{low}–{high}"
