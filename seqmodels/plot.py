@@ -6,32 +6,39 @@ model is needed to draw again. The same records give the same bytes.
 
 from __future__ import annotations
 
+import html
 import io
 import math
 import re
 import sys
 import textwrap
+import unicodedata
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels import files, ledger, schema
+from seqmodels import files, findings, fonts, ledger, schema
 from seqmodels.catalog import CATALOG
+from seqmodels.findings import THIN, bin_name, label_of
 
 Record = dict[str, Any]
 
-THIN = 30
-"""Bins with fewer examples are drawn hollow, and starred in tables."""
+FEWEST = 10
+"""Examples without which a bin has no interval."""
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
 METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
@@ -67,13 +74,16 @@ MOST_DRAWN = len(MARKERS)
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
 """Inches; at 800 pixels a point is 1.17 pixels."""
+ROW = 14
+"""Characters in a row of what is written beside the end of a line."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
     **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
-    "svg.fonttype": "path",  # looks the same where no font is installed
+    "svg.fonttype": "none",  # text stays text, to be searched, selected and read aloud
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # as wide as each other
     "svg.hashsalt": "seqmodels",
     "text.parse_math": False,  # a price of $5 is no formula
 }
@@ -190,15 +200,53 @@ def _subtitle(records: Sequence[Record]) -> str:
     return " · ".join(parts)
 
 
-def bin_name(part: dict[str, Any]) -> str:
-    """Write the ends of a bin."""
-    return _span((part["low"], part["high"]), "{:,}".format)
+def _brief(labels: Sequence[str]) -> list[str]:
+    """Return what is written beside the ends of lines, in up to three rows.
+
+    Where names are long, what all begin or end with goes; what differs stays.
+    """
+    if len(labels) > 1 and max(map(len, labels)) > 2 * ROW:
+        start = _common(labels)
+        end = _common([label[start:][::-1] for label in labels])
+        cut = [label[start : len(label) - end] for label in labels]
+        labels = ["…" * (start > 0) + label + "…" * (end > 0) for label in cut]
+    return [_in_rows(_shortened(label, labels)) for label in labels]
 
 
-def _brief(label: str) -> str:
-    """Cut a label to what fits beside the end of a line: its year goes, then its middle."""
-    label = label.split(" (")[0]
-    return label if len(label) <= 12 else f"{label[:5]}…{label[-5:]}"
+def _common(labels: Sequence[str]) -> int:
+    """Count the characters that all labels begin with, in whole words where words are short."""
+    same = _start_of(labels)[: min(map(len, labels)) - 1]
+    words = re.match(r".*[\W_]", same)
+    end = words.end() if words else 0
+    return end if len(same) - end <= ROW else len(same)
+
+
+def _start_of(labels: Sequence[str]) -> str:
+    """Return what all labels begin with."""
+    least, most = min(labels), max(labels)
+    n_same = sum(
+        1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(least, most, strict=False))
+    )
+    return least[:n_same]
+
+
+def _shortened(label: str, labels: Sequence[str]) -> str:
+    """Cut a label that is still too long before where it differs from the one most like it."""
+    others = [_start_of([label, other]) for other in labels if other != label]
+    start = max(0, *map(len, others), 4) - 4 if others else 0
+    if len(label) <= 3 * ROW or start <= ROW:
+        return label
+    return f"{label[:ROW]}…{label[start:]}"
+
+
+def _in_rows(label: str) -> str:
+    """Break a label into at most three rows of about ROW characters, between words."""
+    rows = [""]
+    for part in re.findall(rf"[^\W_]{{1,{ROW}}}[\W_]?|[\W_]", label):
+        if rows[-1] and len((rows[-1] + part).strip()) > ROW:
+            rows.append("")
+        rows[-1] += part
+    return "\n".join(row.strip() for row in rows[:3]) + "…" * (len(rows) > 3)
 
 
 def _noun(records: Sequence[Record]) -> str:
@@ -208,23 +256,37 @@ def _noun(records: Sequence[Record]) -> str:
 # Figures
 
 
-def _canvas(body: float, title: str, subtitle: str, caption: str) -> tuple[Figure, float, float]:
+def _canvas(
+    body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
+) -> tuple[Figure, float, float]:
     """Return a figure with its words, and bottom and top of the `body` inches between them."""
-    head, foot = textwrap.fill(subtitle, 122), textwrap.fill(caption, 130)
-    above, below = 0.5 + 0.17 * (head.count("\n") + 1), 0.2 + 0.16 * (foot.count("\n") + 1)
-    height, x = above + body + below, 0.12 / WIDTH
-    figure = Figure(figsize=(WIDTH, height))
+    wide = width / WIDTH
+    title = _fill(title[0].upper() + title[1:], int(84 * wide))
+    head = "\n".join(_fill(line, int(122 * wide)) for line in subtitle.split("\n"))
+    foot = _fill(caption, int(130 * wide))
+    first = 0.4 + 0.22 * title.count("\n")
+    above = first + 0.1 + 0.17 * (head.count("\n") + 1)
+    below = 0.2 + 0.16 * (foot.count("\n") + 1)
+    height, x = above + body + below, 0.12 / width
+    figure = Figure(figsize=(width, height))
     figure.text(x, 1 - 0.12 / height, title, va="top", size=12.5, weight="bold")
-    figure.text(x, 1 - 0.4 / height, head, va="top", color=GREY)
+    figure.text(x, 1 - first / height, head, va="top", color=GREY)
     figure.text(x, 0.12 / height, foot, va="bottom", color=GREY, size=9, linespacing=1.25)
     return figure, below / height, 1 - above / height
 
 
+def _fill(text: str, width: int) -> str:
+    """Break a text into lines, but for the space before a number, an arrow or a per cent sign."""
+    kept = re.sub(r" (?=[−+±\d%→])", "\N{NO-BREAK SPACE}", text)
+    return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
+
+
 def _key(records: Sequence[Record]) -> list[Look]:
-    """Return the models' looks, labelled with their parameters, too."""
+    """Return the models' looks, labelled with their years and parameters."""
     groups = _by_model(records)
+    years = {model: f" ({entry.year})" for model, entry in CATALOG.items()}
     return [
-        look._replace(label=f"{look.label} · {_parameters(groups[model])}")
+        look._replace(label=f"{look.label}{years.get(model, '')} · {_parameters(groups[model])}")
         for model, look in _looks(groups).items()
     ]
 
@@ -250,8 +312,8 @@ def _panels(
     look: dict[str, Any] = {"frameon": False, "handlelength": 3, "columnspacing": 1.6}
     figure.legend(handles=handles, ncols=n_columns, borderaxespad=0, fontsize=9.5, **place, **look)
     top -= (0.5 + 0.2 * n_lines) / height
-    edges = {"left": 0.5 / WIDTH, "right": 1 - 1.08 / WIDTH, "bottom": bottom + foot / height}
-    space = {"height_ratios": ratios, "hspace": 0.07, "wspace": 0.42, "top": top}
+    edges = {"left": 0.5 / WIDTH, "right": 1 - 1.2 / WIDTH, "bottom": bottom + foot / height}
+    space = {"height_ratios": ratios, "hspace": 0.07, "wspace": 0.48, "top": top}
     axes = figure.subplots(len(ratios), 2, sharex="col", squeeze=False, gridspec_kw=edges | space)
     return figure, axes
 
@@ -262,13 +324,16 @@ def _label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None
     to_axes = ax.transScale + ax.transLimits
     ends = sorted(ends, key=lambda end: end[1])
     y = np.array([to_axes.transform(end[:2])[1] for end in ends])
-    gap = 12.5 * 100 / 72 / ax.get_window_extent().height  # 12.5 points; default of 100 dpi
+    point = 100 / 72 / ax.get_window_extent().height  # at the default of 100 dpi
+    tall = np.array([(12.5 + 11 * end[2].count("\n")) * point for end in ends])
+    gap = (tall[:-1] + tall[1:]) / 2
     for _ in range(500):
         overlap = np.maximum(gap - np.diff(y), 0) / 2
         y[:-1] -= overlap
         y[1:] += overlap
         y = np.clip(y, 0, 1)
     words: dict[str, Any] = {"va": "center", "size": 9, "annotation_clip": False}
+    words["linespacing"] = 1.05
     for (x_end, y_end, text, colour), y_text in zip(ends, y, strict=True):
         line: dict[str, Any] = {
             "arrowstyle": "-",
@@ -286,19 +351,59 @@ def _draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     """Draw headline and teacher-forced score against the bins, and the counts below."""
     name, headline, noun = test["name"], test["headline"], _noun(records)
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
-    is_many = len(records) > len(_by_model(records))
-    means = "averaged over the seeds; line: mean of the seeds; whisker: lowest to highest seed"
-    caption = f"Band: bootstrap 95 % interval over {noun}, {means if is_many else 'one seed'}. "
-    caption += f"{_bars(noun)} Dashed: source in one vector; solid: attends to every word."
-    title = f"{name.capitalize()}: {NAMES.get(headline, headline)} against {test['axis']}"
-    groups, words = _by_model(records), (title, _subtitle(records), caption)
+    groups = _by_model(records)
     lines = [(look, groups[model]) for model, look in _looks(groups).items()]
     second = "token_accuracy" if headline in LOSSES else "nats"
-    return _draw_bins(words, _key(records), lines, test, (headline, second))
+    key = _key(records)
+    is_gain = _is_gain(test)
+    if is_gain:
+        without = [_scores(group, name, headline)[:, 1, 0].mean() for _, group in lines]
+        key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
+    caption = f"{_spread(records, noun, is_gain)} {_bars(test, noun)}"
+    if is_gain:
+        caption += f" Key: parameters and, without context, {NAMES[headline]}."
+    if all(set(groups) & set(models) for models in findings.GROUPS.values()):
+        caption += " Dashed: source in one vector; solid: attends to every word."
+    what = f"{NAMES.get(headline, headline)} against {test['axis'].split(' (')[0]}"
+    which = "" if name in test["axis"] else f"{name}: "
+    title, numbers = finding(records, test) or (what, "")
+    subtitle = f"{what[0].upper()}{what[1:]}. {numbers}\n" if numbers else ""
+    words = which + title, subtitle + _subtitle(records), caption
+    return _draw_bins(words, key, lines, test, (headline, second))
 
 
-def _bars(noun: str) -> str:
-    return f"Bars: number n of {noun}; hollow: fewer than {THIN} {noun}."
+def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
+    """Return what the headline of a test set shows; None where nothing can be said."""
+    name, headline = test["name"], test["headline"]
+    groups = {model: _scores(group, name, headline) for model, group in _by_model(records).items()}
+    means = {model: seeds.mean(axis=0) for model, seeds in groups.items() if seeds.size}
+    return findings.find(test, headline, NAMES.get(headline, headline), means)
+
+
+def _is_gain(test: dict[str, Any]) -> bool:
+    """Return whether to draw what a context gains: the first bin is without, and the loss small."""
+    return test["headline"] in LOSSES and test["bins"][0]["high"] == 0 and len(test["bins"]) > 1
+
+
+def _spread(records: Sequence[Record], noun: str, is_gain: bool) -> str:
+    """Say what lines, bands and whiskers are."""
+    is_many = len(records) > len(_by_model(records))
+    seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
+    if is_gain:
+        text = "the records hold intervals of the scores, not of the gains, so that none is drawn."
+        return f"Gain: the score with a context less that without. {seeds}; {text}"
+    averaged = ", its ends averaged over the seeds" if is_many else ""
+    return f"{seeds}; band: 95 % interval over {noun}{averaged}."
+
+
+def _bars(test: dict[str, Any], noun: str) -> str:
+    """Say what the bars are, and how many bins are thin."""
+    n_thin = sum(b["n"] < THIN for b in test["bins"])
+    text = f"Bars: number n of {noun}."
+    if n_thin:
+        have = f"{n_thin} of {len(test['bins'])} bins {'has' if n_thin == 1 else 'have'}"
+        text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bin with {THIN}."
+    return text
 
 
 def _draw_bins(
@@ -323,7 +428,8 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
     Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
     """
     colours = [*(look.colour for look in LOOKS.values()), *FURTHER]
-    fixed = {"name": "length", "axis": "source length (words)", "trained_to": None}
+    fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
+    fixed |= {"headline": "bleu", "trained_to": None}
     lines: list[Line] = []
     key = []
     for system, colour, marker in zip(systems, colours, MARKERS, strict=False):
@@ -332,7 +438,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
         test = {"overall": system["overall"], "bins": system["bins"], **fixed}
         lines.append((look, [{"tests": [test]}]))
         key.append(look._replace(label=f"{look.label} · {bleu:.1f}"))
-    caption = f"Band: bootstrap 95 % interval over sentences. {_bars('sentences')} "
+    caption = f"Band: bootstrap 95 % interval over sentences. {_bars(test, 'sentences')} "
     caption += "Key: overall BLEU."
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
@@ -344,8 +450,8 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
     """Shade the bins that are longer than anything trained on."""
-    n_bins, longest = len(test["bins"]), test["trained_to"]
-    beyond = [i for i, b in enumerate(test["bins"]) if longest is not None and b["low"] > longest]
+    n_bins = len(test["bins"])
+    beyond = [i for i, b in enumerate(test["bins"]) if _is_beyond(test, b)]
     for ax, words in zip(axes, ("longer than trained", ""), strict=True):
         ax.set_xlim(-0.5, n_bins - 0.5)
         for edge in beyond[:1]:
@@ -354,29 +460,49 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
             ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
 
 
+def _is_beyond(test: dict[str, Any], part: dict[str, Any]) -> bool:
+    """Return whether all of a bin is longer than anything trained on."""
+    return test["trained_to"] is not None and part["low"] > test["trained_to"]
+
+
 def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
-    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model."""
+    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model.
+
+    Lines and names end at the last bin with THIN examples; beyond it there are hollow marks alone.
+    """
     ends = []
-    thin = np.array([b["n"] < THIN for b in test["bins"]])
-    for i, (look, group) in enumerate(lines):
+    n = np.array([b["n"] for b in test["bins"]])
+    is_gain, is_loss = _is_gain(test), metric in LOSSES or metric == "perplexity"
+    names = _brief([look.label for look, _ in lines])
+    for i, (name, (look, group)) in enumerate(zip(names, lines, strict=True)):
         seeds = _scores(group, test["name"], metric)[:, 1:]
+        if is_gain:
+            gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if is_loss else -1)
+            seeds = np.stack([gains, np.full_like(gains, np.nan), np.full_like(gains, np.nan)], -1)
         mean, low, high = seeds.mean(axis=0).T
+        known = np.flatnonzero(np.isfinite(mean))
+        enough = known[n[known] >= THIN]
         x = np.arange(len(mean)) + 0.06 * (i - (len(lines) - 1) / 2)
         draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-        ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
-        ax.plot(x, mean, ls=look.dashes, lw=1.9, **draw)
-        ax.vlines(x, seeds[..., 0].min(axis=0), seeds[..., 0].max(axis=0), lw=1.1, **draw)
-        for where, fill in ((~thin, look.colour), (thin, "white")):
+        to = slice(enough[-1] + 1 if enough.size else 0)
+        band = (n >= FEWEST)[to]
+        ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
+        ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
+        ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
+        for where, fill in ((n >= THIN, look.colour), (n < THIN, "white")):
             ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
-        last = np.flatnonzero(np.isfinite(mean))[-1:]
-        ends += [(x[k], mean[k], _brief(look.label), look.colour) for k in last]
-    ax.set_title(NAMES.get(metric, metric) + _how(test, metric), loc="left", size=10.5, pad=19)
-    is_loss = metric in LOSSES or metric == "perplexity"
-    better = "lower is better ↓" if is_loss else "higher is better ↑"
+        last = (enough if enough.size else known)[-1:]
+        ends += [(x[k], mean[k], name, look.colour) for k in last]
+    title = NAMES.get(metric, metric)
+    if is_gain:
+        title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
+    ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
+    better = "lower is better ↓" if is_loss and not is_gain else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
     full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
     is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
-    ax.set_ylim(0, 100 if metric in METRICS and not is_low else None)
+    if metric in ("bleu", "chrf", test["headline"]) and metric in METRICS:
+        ax.set_ylim(0, None if is_low else 100)
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     _label_ends(ax, ends)
@@ -420,7 +546,7 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
 def _draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens and against time, one line per seed."""
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    words = "Learning curves", _subtitle(records), caption
+    words = *_ended(records), caption
     figure, axes = _panels(words, _key(records), (6,), 0.45)
     looks, records = _looks(_by_model(records)), [r for r in records if r["curve"]]
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
@@ -432,7 +558,7 @@ def _draw_curves(records: Sequence[Record]) -> Figure:
             x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
             ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
             ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
-            ends[r["model"]] = x[-1], y[-1], _brief(look.label), look.colour
+            ends[r["model"]] = x[-1], y[-1], _in_rows(look.label), look.colour
         ax.set_title("nats per token, teacher-forced", loc="left", size=10.5)
         ax.set_xlim(0)
         ax.set_xlabel(label)
@@ -445,21 +571,41 @@ def _draw_curves(records: Sequence[Record]) -> Figure:
     return figure
 
 
+def _ended(records: Sequence[Record]) -> tuple[str, str]:
+    """Return title and subtitle: which model ends with the lowest loss, which with the highest.
+
+    Nothing is said where their seeds overlap.
+    """
+    what, subtitle = "Learning curves", _subtitle(records)
+    groups = _by_model(r for r in records if r["curve"])
+    last = {m: [r["curve"][-1]["valid_nats"] for r in group] for m, group in groups.items()}
+    low, high = (pick(last, key=lambda m: np.mean(last[m]), default="") for pick in (min, max))
+    if low == high or max(last[low]) >= min(last[high]):
+        return what, subtitle
+    at = [f"{label_of(m)} ends at {np.mean(last[m]):.2f} nats per token" for m in (low, high)]
+    title = (
+        f"{at[0]}, the lowest validation loss; {at[1].replace(' nats per token', '')}, the highest"
+    )
+    return title, f"{what}\n{subtitle}"
+
+
 def _draw_state(records: Sequence[Record]) -> Figure:
     """Draw the bytes of State against the source length; lines that coincide share the dashes."""
     caption = (
         "Size of what encode hands over for one source. Flat: one vector, whatever the length; "
         "rising: one vector per word. Lines that coincide alternate in colour."
     )
-    title = "What the decoder is given: bytes of State against source length"
-    figure, bottom, top = _canvas(3.7, title, _subtitle(records), caption)
+    what = "What the decoder is given: bytes of State against source length"
+    groups = {m: g for m, g in _by_model(records).items() if g[0]["state_bytes"]}
+    sizes = {m: np.array(g[0]["state_bytes"], float).T for m, g in groups.items()}
+    title = _growth(sizes)
+    subtitle = f"{what}\n{_subtitle(records)}" if title else _subtitle(records)
+    figure, bottom, top = _canvas(3.7, title or what, subtitle, caption)
     height = figure.get_figheight()
     box = (0.75 / WIDTH, bottom + 0.5 / height, 1 - 4 / WIDTH, top - bottom - 0.6 / height)
     ax, ends = figure.add_axes(box), []
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    groups = {m: g for m, g in _by_model(records).items() if g[0]["state_bytes"]}
-    sizes = {m: np.array(g[0]["state_bytes"], float).T for m, g in groups.items()}
     for model, look in _looks(groups).items():
         S, size = sizes[model]
         alike = {m: other for m, other in sizes.items() if other.shape == sizes[model].shape}
@@ -476,6 +622,21 @@ def _draw_state(records: Sequence[Record]) -> Figure:
     ax.minorticks_off()
     _label_ends(ax, ends)
     return figure
+
+
+def _growth(sizes: Mapping[str, np.ndarray]) -> str:
+    """Say which sizes stay and which grow with the source; nothing if all do the same."""
+    said = []
+    for name, models in findings.GROUPS.items():
+        ends = [sizes[m][1, [0, -1]] for m in models if m in sizes]
+        if ends and len({after > before for before, after in ends}) == 1:
+            verb = "grows to" if ends[0][1] > ends[0][0] else "stays at"
+            size = _span((after for _, after in ends), lambda n: short(n, unit="B"))
+            said.append(f"{name} {verb} {size}")
+    longest = {int(S[-1]) for S, _ in sizes.values()}
+    if len(said) < 2 or len(longest) > 1:
+        return ""
+    return f"State: {said[0]}, {said[1]} at {longest.pop():,} tokens of source"
 
 
 def draw_alignment(
@@ -496,32 +657,112 @@ def draw_alignment(
 
 
 def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
-    """Lay the heat maps out in rows, with cells of one size in which words fit."""
-    cell, letter = 0.145, 0.072  # inches, at least
-    margin = 0.15 + letter * max(len(w) for a in alignments.values() for w in a["tgt"])
-    above = 0.15 + letter * max(len(w) for a in alignments.values() for w in a["src"])
-    n_src, n_tgt = (max(len(a[k]) for a in alignments.values()) for k in ("src", "tgt"))
-    n_columns = max(1, min(len(alignments), int(WIDTH / (margin + cell * n_src))))
-    cell = max(cell, min(0.2, (0.99 * WIDTH / n_columns - margin) / n_src))
-    wide, tall = margin + cell * n_src, above + 0.4 + cell * n_tgt
-    has_gold = any(a.get("gold") is not None for a in alignments.values())
-    caption = (
-        "Darker: more of the attention while that target word is written; a row sums to one, "
-        "GPT's to less: the rest lies on the target. "
+    """Lay the heat maps out in one row, with cells in which words fit, and one colour scale."""
+    cell, letter = 0.14, 0.072  # inches, at least
+    shown = {m: [*map(_pieces, (a["src"], a["tgt"]))] for m, a in alignments.items()}
+    n_src, n_tgt = (max(len(pieces[i]) for pieces in shown.values()) for i in (0, 1))
+    above, margin = (
+        0.15 + letter * max(_width(w) for pieces in shown.values() for w in pieces[i])
+        for i in (0, 1)
     )
-    caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
-    title = "Alignments: target words (rows) look at source words (columns)"
-    body = tall * math.ceil(len(alignments) / n_columns)
-    figure, _, top = _canvas(body, title, subtitle, caption)
+    is_same = len({tuple(tgt) for _, tgt in shown.values()}) == 1  # then its words are written once
+    margins = [margin if i == 0 or not is_same else 0.15 for i in range(len(shown))]
+    bar, n = 0.75, len(shown)
+    cell = max(cell, min(0.24, (WIDTH - bar - sum(margins)) / n / n_src))
+    width = max(WIDTH, sum(margins) + n * cell * n_src + bar)
+    has_gold = any(a.get("gold") is not None for a in alignments.values())
+    what = "Alignments: target words (rows) look at source words (columns)"
+    title, subtitle = (_looked(alignments), f"{what}\n{subtitle}") if has_gold else (what, subtitle)
+    caption = (
+        "Each row shows how the attention is shared among the source words while one target word "
+        "is written: it sums to one"
+    )
+    caption += ", GPT's to less, because the rest lies on the target" * ("gpt" in alignments)
+    caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
+    caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
+    figure, _, top = _canvas(above + 0.4 + cell * n_tgt, title, subtitle, caption, width)
     height = figure.get_figheight()
+    y, x = top * height - 0.3, 0.0
     for i, (model, look) in enumerate(_looks(alignments).items()):
-        a, (row, column) = alignments[model], divmod(i, n_columns)
-        x, y = column * wide + margin, top * height - row * tall - 0.3
-        size = cell * len(a["src"]) / WIDTH, cell * len(a["tgt"]) / height
-        _draw_heat(figure.add_axes((x / WIDTH, (y - above) / height - size[1], *size)), a)
+        a, (src, tgt) = alignments[model], shown[model]
+        x += margins[i]
+        size = cell * len(src) / width, cell * len(tgt) / height
+        ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
+        _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
         words: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        figure.text(x / WIDTH, y / height, look.label, va="bottom", **words)
+        figure.text(x / width, y / height, look.label, va="bottom", **words)
+        x += cell * n_src
+    tall = min(1.6, cell * n_tgt)
+    place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)
+    scale = figure.colorbar(
+        ScalarMappable(cmap=HEAT), cax=figure.add_axes(place), ticks=[0, 0.5, 1]
+    )
+    scale.outline.set_visible(False)
+    scale.ax.set_title("weight", size=8.5, loc="left", color=GREY, pad=5)
+    scale.ax.grid(False)
     return figure
+
+
+def _looked(alignments: Mapping[str, dict[str, Any]]) -> str:
+    """Say for how many of the target words with a gold link the strongest weight is on one."""
+    counts = []
+    for model in _looks(alignments):
+        a = alignments[model]
+        gold = {(s, t) for s, t in a.get("gold") or ()}
+        linked = {t for _, t in gold}
+        n = sum((int(np.argmax(a["alpha"][t])), t) in gold for t in linked)
+        counts.append(f"{label_of(model)} {n} of {len(linked)} target words")
+    return f"Strongest weight on a gold link: {', '.join(counts)}"
+
+
+def _pieces(labels: Sequence[str]) -> list[str]:
+    """Return a text's pieces as they are shown: the mark of the space before a word goes.
+
+    Where there are such marks, a piece that goes on with the word before it gets a dot.
+    """
+    words = _joined(labels)
+    has_marks = any(re.match(r"▁[^▁]", word) for word in words)
+    shown = []
+    for before, word in pairwise(["", *words]):
+        goes_on = has_marks and _is_letter(word[:1]) and (_is_letter(before[-1:]) or before == "…")
+        bare = word[1:] if has_marks and re.match(r"▁[^▁]", word) else word
+        shown.append("·" * goes_on + bare.replace("▁", "␣"))
+    return shown
+
+
+def _is_letter(char: str) -> bool:
+    return char != "" and unicodedata.category(char)[0] in "LMN"
+
+
+def _joined(labels: Sequence[str]) -> list[str]:
+    """Move a character whose bytes pieces share to the first of them; "…" is what has the rest."""
+    pieces = [
+        re.sub(rb"\\x([89a-f][0-9a-f])", lambda m: bytes.fromhex(m[1].decode()), label.encode())
+        for label in labels
+    ]
+    owner = [i for i, piece in enumerate(pieces) for _ in piece]
+    words, n = ["" for _ in pieces], 0
+    for char in b"".join(pieces).decode(errors="surrogateescape"):
+        size = len(char.encode(errors="surrogateescape"))
+        words[owner[n]] += char if char.isprintable() else labels[owner[n]]
+        n += size
+    return [word or "…" * bool(piece) for word, piece in zip(words, pieces, strict=True)]
+
+
+def _width(word: str) -> int:
+    """Count the columns that a word takes: two for each wide character."""
+    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in word)
+
+
+def _signs(words: Iterable[str]) -> str:
+    """Explain the signs among the pieces that stand for something else."""
+    words = set(words)
+    told = {
+        "A dot (·): goes on with the word before.": any(w[:1] == "·" and len(w) > 1 for w in words),
+        "An open box (␣): a space.": any("␣" in w for w in words),
+        "An ellipsis (…): the rest of the character before.": "…" in words,
+    }
+    return "".join(f" {text}" for text, is_there in told.items() if is_there)
 
 
 def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
@@ -554,7 +795,7 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     digits = 3 if metric in LOSSES else 1
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
-    interval = "[–]" if low == "nan" else f"[{low}, {high}]"
+    interval = "[–]" if low == "nan" or n < FEWEST else f"[{low}, {high}]"
     return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
 
 
@@ -564,7 +805,7 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
     ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
     at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
-    at |= {len(bins) - 1: ends[1]}
+    at |= {len(bins) - 1: ends[1] + ", longer than trained" * _is_beyond(test, bins[-1])}
     losses = [m for m in LOSSES if m != headline]
     heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
     heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]
@@ -587,12 +828,12 @@ def table(records: Sequence[Record]) -> str:
         title = f"### {name}: by {test['axis']}{_search(test)}"
         parts += [title, markdown(_overall(records, test))]
         signed = {
-            (k, s) for r in records for k, s in r["signatures"].items() if k in test["overall"]
+            (k, s) for r in records for k, s in r["signatures"].items() if k == test["headline"]
         }
         parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
     noun = _noun(records)
     note = "Mean over the seeds ± half their range [bootstrap 95 % interval, mean over the seeds]"
-    note += f"; – not recorded; * fewer than {THIN} {noun}"
+    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST}"
     parts += [f"{note}. {', '.join(LOSSES.values())}: teacher-forced."]
     return "\n\n".join(parts) + "\n"
 
@@ -602,13 +843,14 @@ def by_length_table(records: Sequence[Record]) -> str:
     parts = []
     for name, test in _tests(records).items():
         headline, bins = test["headline"], test["bins"]
-        rows = [[test["axis"], *map(bin_name, bins)]]
+        rows = [[test["axis"], *(bin_name(b) + "†" * _is_beyond(test, b) for b in bins)]]
         for model, group in _by_model(records).items():
             if (scores := _scores(group, name, headline)).size:
                 cells = [cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
                 rows.append([_looks([model])[model].label, *cells])
         rows.append(["n", *(f"{b['n']:,}" for b in bins)])
         parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]
+        parts += ["† longer than trained"] * any(_is_beyond(test, b) for b in bins)
     return "\n\n".join(parts) + "\n"
 
 
@@ -732,13 +974,35 @@ def _is_record(path: Path) -> bool:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write .svg or .png, the same bytes every time."""
+    """Write .svg or .png, the same bytes every time.
+
+    An SVG has the first text of the figure as its title, and the others as its description.
+    """
     stamps: dict[str, dict[str, None]] = {
         ".svg": dict.fromkeys(("Date", "Creator")),
         ".png": {"Software": None},
     }
     if (kind := path.suffix.lower()) not in stamps:
         raise ValueError(f"{path}: a figure is written as .svg or .png")
+    _give_fonts(figure)
     page = io.BytesIO()
-    figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
-    return files.write(path, page.getvalue())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # one note has said so
+        figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
+    made = page.getvalue()
+    if kind == ".svg":
+        title, *more = [" ".join(text.get_text().split()) for text in figure.texts] or [""]
+        words = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
+        made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {words}".encode(), made, count=1)
+    return files.write(path, made)
+
+
+def _give_fonts(figure: Figure) -> None:
+    """Give each text the fonts of its characters; note the characters that no font has."""
+    texts: list[Text] = figure.findobj(Text)
+    needed = {text: fonts.lacking(text.get_text()) for text in texts}
+    if everything := frozenset().union(*needed.values()):
+        found, missing = fonts.families(everything)
+        for text in (text for text, characters in needed.items() if characters):
+            text.set_fontfamily([fonts.DEFAULT, *found])
+        fonts.note(missing)

@@ -263,8 +263,9 @@ def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_
         for row, part in zip(rows[i + 2 : i + 5], (0, 1, "overall"), strict=True):
             for cell, system in zip(row[2:], found["systems"], strict=True):
                 value = (system[part] if part == "overall" else system["bins"][part])[key]
-                low, high = value["low"], value["high"]
-                assert cell == f"{value['value']:.1f} [{low:.1f}, {high:.1f}]*"
+                n = (system[part] if part == "overall" else system["bins"][part])["n"]
+                interval = f"{value['low']:.1f}, {value['high']:.1f}" if n >= 10 else "–"
+                assert cell == f"{value['value']:.1f} [{interval}]*"
         pair = found["systems"][1]["against_first"][key]
         assert rows[i + 5][3] == f"{pair['difference']:+.2f} (p = {pair['p']:.3f})"
     for signature in (*found["signatures"].values(), *found["paired_signatures"].values()):
