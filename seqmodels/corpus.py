@@ -133,10 +133,10 @@ def is_language(name: str) -> bool:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[IO[bytes]]:
+def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
     """Open a text file; raise ValueError that names it where it cannot be read."""
     try:
-        with files.opened(Path(path)) as file:
+        with files.opened(Path(path), takes_pipe) as file:
             yield file
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
@@ -144,13 +144,13 @@ def _opened(path: str | Path) -> Iterator[IO[bytes]]:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
-def lines(path: str | Path) -> Iterator[str]:
+def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
 
     Raises ValueError that names file and line for what is no text.
     """
     n = 0
-    with _opened(path) as file:
+    with _opened(path, takes_pipe) as file:
         for n in count(1):
             raw = file.readline(MOST_LINE + 1)
             if n == 1:
@@ -170,9 +170,9 @@ def _line(path: str | Path, n: int, raw: bytes) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def read_lines(path: str | Path) -> list[str]:
+def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
     """Return the `lines` of a file."""
-    return list(lines(path))
+    return list(lines(path, takes_pipe))
 
 
 def read_text(path: str | Path) -> str:

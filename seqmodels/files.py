@@ -8,6 +8,7 @@ runs may come from a stranger.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import secrets
@@ -23,6 +24,8 @@ PART = ".part"
 MOST_BYTES = 16 * 2**20
 """Largest JSON that is read."""
 
+MOST_PIPED = 2**30
+"""Most bytes that are read from a pipe: they are held in memory."""
 BINARY = getattr(os, "O_BINARY", 0)
 """Windows would change line ends."""
 PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
@@ -82,12 +85,20 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a plain file to be read.
+def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
+    """Open a plain file to be read, or a pipe that a person has named.
 
-    Raises ValueError for a pipe or device, for a zip archive, and for a pickle, which nothing here
-    ever reads: reading one runs what it says. Raises OSError as `open` does.
+    Raises ValueError for another pipe or a device, for a zip archive, and for a pickle, which
+    nothing here ever reads: reading one runs what it says. Raises OSError as `open` does.
     """
+    if takes_pipe and stat.S_ISFIFO(os.stat(path).st_mode):
+        with open(path, "rb") as pipe:
+            content = pipe.read(MOST_PIPED + 1)
+        if len(content) > MOST_PIPED:
+            raise ValueError(f"{path} gives more than the {MOST_PIPED:,} bytes that are read")
+        refuse_code(path, content)
+        yield io.BytesIO(content)
+        return
     no_wait = getattr(os, "O_NONBLOCK", 0)  # for a pipe's writer
     handle = os.open(path, os.O_RDONLY | no_wait | BINARY)
     try:
@@ -96,16 +107,20 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise ValueError(f"{path} is no plain file; it is not read")
-        start = os.read(handle, 4)
+        refuse_code(path, os.read(handle, 4))
         os.lseek(handle, 0, os.SEEK_SET)
-        if start.startswith(PICKLES):
-            raise ValueError(f"{path} is a pickle, which can run code; it is not read")
-        if start.startswith(ZIP):
-            raise ValueError(f"{path} is a zip archive, which may hold a pickle; it is not read")
         with open(handle, "rb", closefd=False) as file:
             yield file
     finally:
         os.close(handle)
+
+
+def refuse_code(path: Path, start: bytes) -> None:
+    """Raise ValueError for a file that begins as a pickle does, or a zip archive."""
+    if start.startswith(PICKLES):
+        raise ValueError(f"{path} is a pickle, which can run code; it is not read")
+    if start.startswith(ZIP):
+        raise ValueError(f"{path} is a zip archive, which may hold a pickle; it is not read")
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:

@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -53,12 +54,14 @@ class Text(NamedTuple):
 def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
     """Return the source, the reference and each system's text.
 
-    Raises ValueError for what is no text, for a file given twice and for lines that do not pair.
+    A pipe is read once. Raises ValueError for what is no text, for a file given twice and for lines
+    that do not pair.
     """
-    texts = [Text(path, corpus.read_lines(path)) for path in (src, ref, *hyps)]
-    for one, other in combinations(texts, 2):
-        if one.path.samefile(other.path):
-            raise ValueError(f"{one.path} and {other.path} are one file; give each file once")
+    for one, other in combinations((src, ref, *hyps), 2):
+        with suppress(OSError):  # what cannot be read is named below
+            if one.samefile(other):
+                raise ValueError(f"{one} and {other} are one file; give each file once")
+    texts = [Text(path, corpus.read_lines(path, takes_pipe=True)) for path in (src, ref, *hyps)]
     n = len(texts[1].lines)
     for text in texts:
         if len(text.lines) != n:
