@@ -74,7 +74,7 @@ def scores(rows: Sequence[Row]) -> dict[str, Interval]:
     if "hyp" in rows[0]:
         hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
         result["accuracy"] = ratio(rows, "n_same", lambda row: row["n_places"], 100.0)
-        for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+        for name, metric in (("bleu", BLEU(force=True)), ("chrf", CHRF())):
             result[name] = sacre(metric, count(metric, hyps, refs))
         written, true, *_ = count(BLEU(), hyps, refs).sum(0)  # lengths in BLEU's tokens
         result["length_ratio"] = {"value": float(written / max(true, 1)), "low": None, "high": None}
@@ -84,7 +84,7 @@ def scores(rows: Sequence[Row]) -> dict[str, Interval]:
 def signatures() -> dict[str, str]:
     """Return sacreBLEU's signatures of the two scores."""
     found = {}
-    for name, metric in (("bleu", BLEU()), ("chrf", CHRF())):
+    for name, metric in (("bleu", BLEU(force=True)), ("chrf", CHRF())):
         metric.corpus_score(["a"], [["a"]])
         found[name] = str(metric.get_signature())
     return found
