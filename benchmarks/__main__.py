@@ -47,7 +47,6 @@ def build_parser() -> Parser:
         prog="python -m benchmarks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     p.add_argument("--only", nargs="+", metavar="NAME",
                    help=f"parts, by name or its beginning: {', '.join(PARTS)}")  # fmt: skip

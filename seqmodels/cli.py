@@ -13,9 +13,11 @@ from seqmodels.command import (
     Parser,
     guard,
     not_negative,
+    on_screen,
     out_folder,
     positive,
     positive_float,
+    printable,
     rising,
 )
 
@@ -49,7 +51,7 @@ def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
     from seqmodels.plot import plot_results
 
-    print("\n".join(str(file) for file in plot_results(args.folder)))
+    print("\n".join(printable(str(file)) for file in plot_results(args.folder)))
 
 
 def score(args: argparse.Namespace) -> None:
@@ -59,9 +61,10 @@ def score(args: argparse.Namespace) -> None:
     texts = scoring.read(args.src, args.ref, args.hyps)
     out = out_folder(args.out) if args.out else None
     result = scoring.score(texts, args.tokenize, args.lowercase, args.bins)
+    written = scoring.write(result, out) if out else []
     print(scoring.table(result))
     if out:
-        print("", *scoring.write(result, out), sep="\n")
+        print("", *written, sep="\n")
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -164,7 +167,7 @@ def translate(args: argparse.Namespace) -> None:
     written = beam(
         model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
     )
-    print(tokenizer.decode(written[0]))
+    print(on_screen(tokenizer.decode(written[0])))
     if args.alignment:
         if not written[0]:
             raise ValueError("the model wrote nothing; there is no alignment to draw")
@@ -202,7 +205,7 @@ def generate(args: argparse.Namespace) -> None:
         tokens = batch.src[0].tolist()
         n = min(args.length, model.max_target(len(tokens)))
         (written,) = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
-    print(tokenizer.decode([*tokens, *written]))
+    print(on_screen(tokenizer.decode([*tokens, *written])))
     note_unknown(tokens)
 
 
@@ -236,13 +239,13 @@ class Version(argparse.Action):
         """Look the version up: that is not done for any other command."""
         from importlib.metadata import version
 
-        print(f"seqmodels {version('seqmodels')}")
+        parser._print_message(f"seqmodels {version('seqmodels')}\n", sys.stdout)
         parser.exit()
 
 
 def build_parser() -> Parser:
     """Return the command line."""
-    p = Parser(prog="seqmodels", description=__doc__, allow_abbrev=False)
+    p = Parser(prog="seqmodels", description=__doc__)
     p.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
     p.set_defaults(run_command=lambda args: p.print_help())
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)

@@ -190,6 +190,10 @@ def compare(task: Task, args: argparse.Namespace) -> None:
     try:
         files.sweep(out)
         compare_in(out, device, task, args, lock)
+    except KeyboardInterrupt as stopped:
+        without = " without --fresh" if args.fresh else ""
+        stopped.add_note(f"the same command{without} goes on from where it was")
+        raise
     finally:
         lock.release()
 

@@ -19,7 +19,7 @@ FILE = "ledger.json"
 """Its name in a folder of results."""
 
 Model = Literal["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
-Phrase = Annotated[str, Field(pattern=r"^[^|\s][^|\r\n]{0,299}$")]
+Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
 """Fits into one cell of a table."""
 Link = Annotated[str, Field(pattern=r"^https://[^\s()|]{1,200}$")]
 Printed = Annotated[str, Field(pattern=r"^[0-9]{1,4}([.][0-9]{1,4})?$")]

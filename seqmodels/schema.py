@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from seqmodels.command import CONTROL
 from seqmodels.files import read_json
 
 SCHEMA = "seqmodels.record/2"
@@ -219,13 +220,24 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
+def cleaned(value: Any) -> Any:
+    """Return JSON whose texts can be shown: a terminal takes nothing in them for a command."""
+    if isinstance(value, str):
+        return value.translate(CONTROL)
+    if isinstance(value, list):
+        return [cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {key: cleaned(item) for key, item in value.items()}
+    return value
+
+
 def load(path: Path) -> dict[str, Any]:
     """Read one record; one of version 1 is upgraded.
 
     Raises ValueError if there is none at the path, or something else is.
     """
     try:
-        record = read_json(path)
+        record = cleaned(read_json(path))
     except FileNotFoundError:
         raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
     if not is_record(record):

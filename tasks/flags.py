@@ -38,7 +38,6 @@ def parser(name: str, doc: str | None) -> Parser:
         prog=f"python -m tasks.{name}",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     names = list(CATALOG)
     p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
@@ -117,7 +116,7 @@ def recall(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Names
 def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line of the task next_token."""
     p = parser("next_token", doc)
-    p.add_argument("--context", type=int, metavar="N",
+    p.add_argument("--context", type=not_negative, metavar="N",
                    help="longest, in tokens; 0: none (default: 128; or the text's)")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT)
     own_data = p.add_argument_group("with --data")
@@ -136,8 +135,6 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     add("--parameters", type=positive, metavar="N",
         help="of every model (default: 1.5 million, or 0.8)")  # fmt: skip
     args = parse(p, argv)
-    if args.context is not None and args.context < 0:
-        p.error(f"--context {args.context} is below zero")
     given = [f"--{name}" for name in OF_TEXT if getattr(args, name) is not None]
     if given and not args.data:
         p.error(f"{given[0]} goes with --data; the stories are made here")
@@ -150,7 +147,6 @@ def driver(doc: str | None) -> tuple[argparse.Namespace, list[str]]:
         prog="python -m tasks",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     p.add_argument("--corpora", action="store_true", help="compare on real text, too")
     p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",

@@ -6,7 +6,6 @@ step and the most memory that was held: the bounds are 2 GB, and 10 s at the sec
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -15,6 +14,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from seqmodels.command import Parser, positive
 
 ROOT = Path(__file__).parents[1]
 STEPS = 200
@@ -69,8 +70,8 @@ def start(paths: list[Path], out: Path) -> tuple[float, float, int]:
 
 def main() -> None:
     """Write the corpus, start twice, print what was measured."""
-    p = argparse.ArgumentParser(prog="python -m tests.large", description=__doc__)
-    p.add_argument("--pairs", type=int, default=5_000_000, metavar="N")
+    p = Parser(prog="python -m tests.large", description=__doc__)
+    p.add_argument("--pairs", type=positive, default=5_000_000, metavar="N")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

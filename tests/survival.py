@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from seqmodels.command import Parser, positive
+
 ROOT = Path(__file__).parents[1]
 PHASES = ("training", "checkpointing", "evaluation", "recording", "drawing")
 MOST_PER_COMPARISON = 10
@@ -148,14 +150,14 @@ def survive(
 
 def main() -> None:
     """Kill, and print how it went."""
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    p.add_argument("--kills", type=int, default=50)
+    p = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    p.add_argument("--kills", type=positive, default=50)
     p.add_argument(
         "--models",
         nargs="+",
         default=["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"],
     )
-    p.add_argument("--tokens", type=int, default=15_000)
+    p.add_argument("--tokens", type=positive, default=15_000)
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
     since = time.perf_counter()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
+import json
+import logging
+import os
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from test_harness import flags, toy
 
-from seqmodels import record
+from seqmodels import cli, command, compare, files, record, schema, score, scores
 
 ROOT = Path(__file__).parents[1]
 
@@ -74,3 +83,247 @@ def test_peak_memory_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     told = types.SimpleNamespace(rss=1, peak_wset=7)
     monkeypatch.setattr(psutil.Process, "memory_info", lambda self: told)
     assert record.peak_memory_bytes("cpu") == 7
+
+
+# --------------------------------------------------------------------------------------- streams
+
+PRINTS = "from seqmodels.command import guard; guard('seqmodels', lambda: print({}))"
+
+
+def shell(line: str, **variables: str) -> tuple[int, str, str]:
+    """Run a line of bash, where $PYTHON is this Python; return the exit code, stdout and stderr."""
+    env = os.environ | {"PYTHON": sys.executable} | variables
+    done = subprocess.run(["bash", "-c", line], cwd=ROOT, env=env, capture_output=True, timeout=60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("text", ["'y'", "'y' * 10**6"])
+@pytest.mark.parametrize(
+    ("stdout", "code", "message"),
+    [
+        ("> >(exec true)", 1, ""),
+        ("> /dev/full", 1, "could not be written: No space left on device\n"),
+        (">&-", 2, "is closed; /dev/null takes what is not wanted\n"),
+    ],
+    ids=["reader gone", "full", "closed"],
+)
+def test_an_output_that_takes_nothing(
+    stdout: str, code: int, message: str, text: str, unbuffered: str
+) -> None:
+    """Keeps out tracebacks, `Exception ignored`, and success where what was asked for is lost."""
+    wait = "import time; time.sleep(0.3); " if "true" in stdout else ""
+    program = wait + PRINTS.format(text)
+    how = {"PROGRAM": program, "PYTHONUNBUFFERED": unbuffered}
+    found = shell(f'"$PYTHON" -c "$PROGRAM" {stdout}', **how)
+    assert found == (code, "", message and f"seqmodels: standard output {message}")
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2> /dev/full"])
+def test_errors_that_nobody_hears(stderr: str) -> None:
+    """Keeps out an exit code that says of stderr what was to be said of the command."""
+    for program, expected in (
+        (PRINTS.format("1"), (0, "1\n")),
+        (PRINTS.format("1 / open('/nope')"), (2, "")),
+        ("from seqmodels.cli import main; main()", (2, "")),
+    ):
+        program = f"import sys; sys.argv = ['seqmodels', '--nope']; {program}"
+        assert shell(f'"$PYTHON" -c "$PROGRAM" {stderr}', PROGRAM=program) == (*expected, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("flag", ["--help", "--version", "score --help"])
+def test_help_that_cannot_be_printed(flag: str, unbuffered: str) -> None:
+    """Keeps out `Exception ignored` where argparse prints: it ends before any command begins."""
+    program = f"import sys; sys.argv = 'seqmodels {flag}'.split(); "
+    program += "from seqmodels.cli import main; main()"
+    how = {"PROGRAM": program, "PYTHONUNBUFFERED": unbuffered}
+    code, out, err = shell('"$PYTHON" -c "$PROGRAM" > /dev/full', **how)
+    assert (code, out) == (1, "")
+    assert err.startswith("seqmodels")
+    assert err.endswith("standard output could not be written: No space left on device\n")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out escape sequences that a model has learned, or a stranger has planted."""
+    said = "a\x1b[2J\x07b\x9b\tc\nd \u200c–ü"
+    assert command.on_screen(said) == said
+    monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(isatty=lambda: True))
+    assert command.on_screen(said) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
+
+
+def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
+    """Keeps out escape sequences from a record in tables, figures and messages."""
+    made = json.loads((ROOT / "results" / "recall" / "gpt-seed1.json").read_text())
+    made["data"]["name"] = made["tests"][0]["axis"] = made["signatures"]["bleu"] = "a\x1b[2Jb"
+    path = tmp_path / "gpt-seed1.json"
+    path.write_text(json.dumps(made))
+    assert "\x1b" not in str(schema.load(path)) + json.dumps(schema.load(path))
+    assert schema.load(path)["data"]["name"] == "a\\x1b[2Jb"
+
+
+# --------------------------------------------------------------------------------------- signals
+
+
+def test_only_what_goes_on_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out a promise that `score` cannot keep."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as stopped:
+        command.guard("seqmodels", interrupted)
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "seqmodels: stopped\n"
+
+
+@pytest.mark.parametrize(("is_fresh", "without"), [(False, ""), (True, " without --fresh")])
+def test_what_goes_on_says_how(
+    is_fresh: bool, without: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out advice to begin again: with --fresh the same command does."""
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compare, "compare_in", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        compare.compare(toy(), flags(tmp_path, fresh=is_fresh))
+    assert stopped.value.__notes__ == [f"the same command{without} goes on from where it was"]
+
+
+# ---------------------------------------------------------------------------------------- memory
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no ulimit -v")
+@pytest.mark.parametrize("n_kib", [200_000, 500_000])
+@pytest.mark.parametrize("call", ["seqmodels.cli models", "tasks.recall --size smoke"])
+def test_memory_that_is_short_from_the_start(call: str, n_kib: int, tmp_path: Path) -> None:
+    """Keeps out the tracebacks of imports that find no memory."""
+    run = "from seqmodels.cli import main; main()"
+    name, *argv = call.split()
+    argv = ["-c", run, *argv] if name == "seqmodels.cli" else ["-m", name, *argv, "--out"]
+    line = f'ulimit -v {n_kib}; exec "$PYTHON" "$@" {tmp_path if "-m" in argv else ""}'
+    env = os.environ | {"PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", "-c", line, "-", *argv], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 2, done.stderr
+    assert "out of memory" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+# ----------------------------------------------------------------------------------------- pipes
+
+
+def test_pipes_are_scored(tmp_path: Path) -> None:
+    """Keeps out `is no plain file` for subwords that are joined on the way, and a second read."""
+    for name, text in {"src": "a b\nc\n", "ref": "x y@@ z\nw\n", "hyp": "x yz\nw\n"}.items():
+        (tmp_path / name).write_text(text)
+    pipe = tmp_path / "fifo"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, b"x yz\nw\n")
+        _, ref, hyp = score.read(tmp_path / "src", pipe, [tmp_path / "hyp"])
+    assert ref.lines == hyp.lines == ["x yz", "w"]
+    for again in (pipe, tmp_path / "." / "fifo"):  # no one waits for a writer
+        with pytest.raises(ValueError, match="are one file; give each file once"):
+            score.read(tmp_path / "src", pipe, [again])
+    with pytest.raises(ValueError, match="is no plain file"):
+        files.read(pipe)
+
+
+def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a full memory, for a pipe that never ends or a pickle in one."""
+    monkeypatch.setattr(files, "MOST_PIPED", 1_000)
+    for content, words in ((b"y\n" * 501, "more than the 1,000 bytes"), (b"\x80\x04x", "a pickle")):
+        pipe = tmp_path / words[:6]
+        os.mkfifo(pipe)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(pipe.write_bytes, content)
+            with pytest.raises(ValueError, match=words):
+                score.read(pipe, tmp_path / "b", [tmp_path / "c"])
+
+
+def test_a_figure_is_written_before_the_table_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a `| head` that costs score.json: its reader has seen enough before the end."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    for name in ("src", "ref", "hyp"):
+        (tmp_path / name).write_text(f"{name} a\nb c\n")
+    given = [f"--src={tmp_path / 'src'}", f"--ref={tmp_path / 'ref'}", str(tmp_path / "hyp")]
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(score, "table", gone)
+    monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *given, f"--out={tmp_path / 'out'}"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 1
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".json", ".svg"}
+
+
+# --------------------------------------------------------------------------------- numbers, flags
+
+
+@pytest.mark.parametrize(
+    ("text", "n"), [("1e6", 10**6), ("1_000_000", 10**6), ("2.5e5", 250_000), ("7", 7)]
+)
+def test_counts_as_people_write_them(text: str, n: int) -> None:
+    """Keeps out `invalid positive value: '1e6'`."""
+    assert command.positive(text) == n
+    assert isinstance(command.positive(text), int)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1.5", "is not a whole number"),
+        ("1e-999999999", "is not a whole number"),
+        ("nan", "is not a whole number"),
+        ("", "is not a whole number"),
+        ("0", "is not above zero"),
+        ("-inf", "is below zero"),
+        ("inf", "is above 4,611,686,018,427,387,904"),
+        ("1e999999999", "is above 4,611,686,018,427,387,904"),
+    ],
+)
+def test_counts_that_are_none(text: str, why: str) -> None:
+    """Keeps out a fraction that is cut, an endless power of ten, and a reason that is not true."""
+    with pytest.raises(argparse.ArgumentTypeError, match=why):
+        command.positive(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("inf", "not a finite number"), ("nan", "not a finite number"), ("x", "not a number")],
+)
+def test_reasons_are_true(text: str, why: str) -> None:
+    """Keeps out `inf is not above zero`."""
+    with pytest.raises(argparse.ArgumentTypeError, match=why):
+        command.positive_float(text)
+
+
+def test_no_flag_is_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out flags that one command takes by their beginning, and the others do not."""
+    for argv in (["translate", "x", "y", "--bea", "2"], ["score", "--sr", "a", "--ref", "b", "c"]):
+        monkeypatch.setattr(sys, "argv", ["seqmodels", *argv])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        assert stopped.value.code == 2
+    for page in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/*.py")]:
+        text = page.read_text(encoding="utf-8")
+        assert "argparse.ArgumentParser(" not in text or ("allow_abbrev=False" in text), page
+
+
+def test_many_full_stops_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
+    """Keeps out sacreBLEU's advice about a `force` parameter that no command here has."""
+    row = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_right": 1, "exact": True, "accuracy": 1}
+    row |= {"ref": "a b .", "hyp": "a b ."}
+    with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
+        scores.scores([row] * 150)
+    assert not caplog.records

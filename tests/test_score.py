@@ -353,7 +353,7 @@ def test_a_file_that_cannot_be_scored(
     [
         (["--tokenize", "14a"], ["--tokenize 14a: sacreBLEU has none, zh, 13a"]),
         (["--tokenize", ""], ["--tokenize : sacreBLEU has"]),
-        (["--bins", "10,x"], ["--bins", "10,x"]),
+        (["--bins", "10,x"], ["--bins: 'x' is not a whole number"]),
         (["--bins", ""], ["--bins"]),
         (["--bins", "0,5"], ["--bins", "0 is not above zero"]),
         (["--bins", "10,5"], ["--bins: 10,5 does not rise"]),

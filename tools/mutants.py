@@ -569,7 +569,7 @@ def copy(root: Path, base: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Replay the mutants; return 1 where too many live, 2 where one does not apply."""
-    p = argparse.ArgumentParser("python -m tools.mutants", description=__doc__,
+    p = argparse.ArgumentParser("python -m tools.mutants", description=__doc__, allow_abbrev=False,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     p.add_argument("--only", metavar="TEXT", default="")
     p.add_argument("--alive", action="store_true")

@@ -133,7 +133,7 @@ def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
 def main() -> None:
     """Fuzz every target in a process of its own, and print a table."""
     p = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description=__doc__,
+        prog="python -m tests.fuzz", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     names = ["text", "parallel", "table", "tokenizer", "record", "ledger", "run", "command"]
