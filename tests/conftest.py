@@ -59,11 +59,6 @@ def _same_numbers_every_time() -> None:
     torch.manual_seed(20140603)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["SEQMODELS_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the figures where a test does not look at them."""
