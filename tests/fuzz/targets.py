@@ -325,7 +325,7 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(tiktoken, "get_encoding", unpublished)
     for task, toy in TOY.items():
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
-    patch(compare, "run_all", lambda todo, n, lock: [])
+    patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
     patch(plot, "plot_folder", lambda folder, out=None: plot.load_records(folder) and [])
     patch(plot, "_draw_alignments", lambda alignments, subtitle: Figure())
