@@ -7,6 +7,7 @@ equation element by element, and torch or `transformers` where they compute the 
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any, NamedTuple
 
@@ -94,6 +95,23 @@ def test_recurrent_matrices_start_orthogonal(fresh: Tiny) -> None:
             assert_close(block @ block.T, torch.eye(16), rtol=0, atol=1e-5)
 
 
+def test_other_weights_start_by_their_inputs(fresh: Tiny) -> None:
+    """Keeps out a start that shrinks in narrow models: N(0, 1/fan-in), biases zero.
+
+    The output's U_o is not recurrent, and does not start orthogonal.
+    """
+    for name in ("rnn_encdec", "bahdanau"):
+        model = fresh(name, d_model=60, d_embed=40, d_maxout=50)
+        for path, p in model.named_parameters():
+            if p.dim() == 1:
+                assert not p.any(), path
+            elif path.startswith("output") or not re.search(r"\.U|attention", path):
+                expected = p.shape[1] ** -0.5
+                assert p.std().item() == pytest.approx(expected, rel=0.15), path
+    square = model.output.U_o.weight[:60]
+    assert (square @ square.T - torch.eye(60)).abs().max() > 0.2
+
+
 def test_the_score_starts_small(fresh: Tiny) -> None:
     """Keeps out an alignment that starts opinionated: N(0, 0.001²), v_a and biases zero (B.1)."""
     model = fresh("bahdanau", d_model=100, d_align=100)
@@ -111,6 +129,28 @@ def test_the_lstm_starts_uniform(fresh: Tiny) -> None:
         assert p.abs().max() <= 0.08, path
         if p.dim() == 2:
             assert p.std().item() == pytest.approx(0.08 / math.sqrt(3), rel=0.1), path
+
+
+def test_a_configured_range_is_used(fresh: Tiny) -> None:
+    """Keeps out a recipe whose wider start is ignored, in the LSTM and in GPT."""
+    for path, p in fresh("lstm_seq2seq", init_range=0.3).named_parameters():
+        assert 0.2 < p.abs().max() <= 0.3, path
+    model = fresh("gpt", d_model=64, n_layers=2, init_std=0.1)
+    assert model.tokens.weight.std().item() == pytest.approx(0.1, rel=0.1)
+    assert model.blocks[0].W_in.weight.std().item() == pytest.approx(0.1, rel=0.1)
+    assert model.blocks[0].W_out.weight.std().item() == pytest.approx(0.05, rel=0.1)
+
+
+def test_the_transformer_starts_as_glorot_has_it(fresh: Tiny) -> None:
+    """Keeps out torch's N(0, 1) for embeddings, which are multiplied by √d, and GPT's start."""
+    for path, p in fresh("transformer", d_model=64, d_ff=96).named_parameters():
+        if path == "embedding.weight":
+            assert p.std().item() == pytest.approx(64**-0.5, rel=0.1)
+        elif p.dim() == 2:
+            assert p.abs().max().item() == pytest.approx(math.sqrt(6 / sum(p.shape)), rel=0.02)
+            assert p.std().item() == pytest.approx(math.sqrt(2 / sum(p.shape)), rel=0.1), path
+        elif path.endswith("bias"):
+            assert not p.any(), path
 
 
 def test_gpt_starts_with_small_residual_outputs(fresh: Tiny) -> None:
