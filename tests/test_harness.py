@@ -44,7 +44,7 @@ from seqmodels import (
     train,
 )
 from seqmodels.batches import Example, collate
-from seqmodels.learner import Learner, Precision, TrainConfig, loss_of, schedule
+from seqmodels.learner import Learner, Precision, TrainConfig, loss_of, schedule, seed_all
 from tasks import next_token, recall, translation
 
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -384,6 +384,18 @@ def test_the_order_is_pinned() -> None:
     assert batches.by_length(examples, 12) == [[1, 3, 6, 0], [9, 2], [4, 8], [7], [5]]
 
 
+@pytest.mark.parametrize(("epoch", "batch"), [(0, 0), (0, 2), (1, 1)])
+def test_draws_go_on_anywhere(epoch: int, batch: int) -> None:
+    """Keeps out a resumed run that repeats batches, leaves some out, or counts them anew."""
+    examples = draw_examples(30, 9)
+    runs = [list(batches.shuffled(examples, 100, 7, i)) for i in range(4)]
+    drawn = [(i, j, rows) for i, epoch in enumerate(runs) for j, rows in enumerate(epoch)]
+    expected = [draw for draw in drawn if draw[:2] >= (epoch, batch)]
+    assert len(expected) > 6
+    found = batches.draws(examples, 100, 7, epoch, batch)
+    assert [tuple(next(found)) for _ in expected] == expected
+
+
 def test_batches_keep_to_their_budget(mixed: list[Example]) -> None:
     """Keeps out a batch that is larger than memory allows, unless one example alone is."""
     longest = Example([4] * 2000, [EOS])
@@ -417,6 +429,21 @@ def test_collate_shifts_by_one() -> None:
     assert batch.src_mask.tolist() == [[True] * 3, [True, False, False]]
     assert batch.tgt_in.tolist() == [[BOS, 7, 8, PAD], [BOS, 4, 5, 6]]
     assert batch.tgt_out.tolist() == [[7, 8, EOS, PAD], [4, 5, 6, 7]]
+
+
+def test_what_is_given_is_not_scored(tiny: Tiny) -> None:
+    """Keeps out keys of a question in the loss, or missing from what the model reads."""
+    asked = Example([4, 5], [6, 7, 8], frozenset({0, 1}))
+    batch = collate([asked, Example([4], [5, EOS])])
+    assert batch.tgt_in.tolist() == [[BOS, 6, 7], [BOS, 5, PAD]]
+    assert batch.tgt_out.tolist() == [[PAD, PAD, 8], [5, EOS, PAD]]
+    model = tiny("gpt")
+    (row,) = evaluate.teacher_forced(model, [asked])
+    src = torch.tensor([[4, 5]])
+    with torch.no_grad():
+        logits = model(src, src > 0, torch.tensor([[BOS, 6, 7]]))
+    assert (row["n_tokens"], asked.scored()) == (1, [8])
+    assert row["nats"] == pytest.approx(-logits.log_softmax(-1)[0, 2, 8].item())
 
 
 # ----------------------------------------------------------------------------------------- train
@@ -532,6 +559,35 @@ def test_the_best_weights_are_kept(fresh: Tiny, monkeypatch: pytest.MonkeyPatch)
     assert not same(snapshots[1], snapshots[2])
 
 
+def test_a_point_of_the_curve_is_a_mean_since_the_last(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a training loss that is a sum, or one since the beginning; time is summed."""
+    learner, losses = Learner(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
+    monkeypatch.setattr(learner, "update", lambda *_: next(losses))
+    ticks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
+    batch = collate(draw_examples(3, 4))
+    scored = {"valid_nats": 1.0, "valid_accuracy": 0.0}
+    for n in (2, 1):
+        for _ in range(n):
+            learner.learn(batch, [1])
+        learner.add_point(scored)
+    assert [point["train_nats"] for point in learner.progress.curve] == [3.0, 1.0]
+    assert [point["seconds"] for point in learner.progress.curve] == [2.0, 3.0]
+    assert [point["step"] for point in learner.progress.curve] == [2, 3]
+
+
+def test_a_seed_starts_every_generator() -> None:
+    """Keeps out seeds that share their dropout."""
+    drawn = []
+    for seed in (1, 2, 1):
+        seed_all(seed)
+        drawn.append((random.random(), np.random.random(), torch.rand(1).item()))
+    assert drawn[0] == drawn[2]
+    assert all(one != other for one, other in zip(*drawn[:2], strict=True))
+
+
 def test_a_lost_loss_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a traceback for a rate that is too high: no weights were ever the best."""
     lost = {"valid_nats": math.nan, "valid_accuracy": 0.0}
@@ -560,6 +616,17 @@ def test_label_smoothing_spreads_the_target(tiny: Tiny, pairs: Pairs) -> None:
     hard = -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean()
     assert_close(loss_of(model, batch), hard)
     assert_close(loss_of(model, batch, 0.1), 0.9 * hard - 0.1 * log_p.mean())
+
+
+def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a loss with three digits: bfloat16 is for the products alone."""
+    model, (src, src_mask, tgt_in) = tiny("gpt").bfloat16(), pairs
+    batch = Batch(src, src_mask, tgt_in, torch.randint(4, V, tgt_in.shape))
+    assert model(src, src_mask, tgt_in).dtype == torch.bfloat16
+    loss = loss_of(model, batch)
+    assert loss.dtype == torch.float32
+    log_p = model(src, src_mask, tgt_in).float().log_softmax(-1)
+    assert_close(loss, -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean())
 
 
 def test_pads_do_not_change_the_loss(name: str, tiny: Tiny, pairs: Pairs) -> None:
@@ -601,6 +668,14 @@ def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
         for example, written in zip(examples, found, strict=True):
             src, src_mask, *_ = collate([example])
             assert decode.beam(model, src, src_mask, max_len, width) == [written]
+
+
+def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
+    """Keeps out a search in the mode in which the training left the model."""
+    model, examples = fresh(name, dropout=0.5), draw_examples(6, 9)
+    expected = evaluate.free_running(model, examples, 1)
+    assert evaluate.free_running(model.train(), examples, 1) == expected
+    assert not model.training
 
 
 @pytest.mark.parametrize(
@@ -724,6 +799,11 @@ def test_the_state_grows_where_a_model_attends(name: str, fresh: Tiny) -> None:
     slopes = np.diff(n_bytes) / np.diff(S)
     assert np.ptp(slopes) == 0.0
     assert (slopes > 0).all() if name in ATTENDING else (slopes == 0).all()
+
+
+def test_the_state_is_in_bytes(fresh: Tiny) -> None:
+    """Keeps out a size in numbers: c and the decoder's state, 16 wide, 4 bytes each."""
+    assert evaluate.state_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
 
 
 def test_the_state_ends_with_the_positions(fresh: Tiny) -> None:
@@ -934,6 +1014,16 @@ def test_a_size_that_cannot_be_is_said(name: str) -> None:
         runs.fit_width(name, 50_000, 100_000, **sizes)
 
 
+def test_a_size_that_is_nearly_right_is_not_right() -> None:
+    """Keeps out a tolerance that grows: 7 % more than the narrowest LSTM there is, and it is so."""
+    with torch.device("meta"):
+        narrowest = runs.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
+    with pytest.raises(ValueError, match="no width within 5 %"):
+        runs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.07), d_embed=128)
+    found = runs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
+    assert found["d_model"] == 16
+
+
 TOKENIZER = text.Words([*"abcdefg"])
 
 
@@ -1032,6 +1122,49 @@ def test_a_record_says_all(name: str, compared: Path) -> None:
     assert [n for n, _ in made["state_bytes"]][:3] == [8, 16, 32]
     weights = (compared / f"{name}-seed1.safetensors").read_bytes()
     assert made["weights_sha256"] == hashlib.sha256(weights).hexdigest()
+
+
+def test_the_record_holds_what_was_measured(name: str, compared: Path) -> None:
+    """Keeps out speeds upside down, the size that was asked for, and settings of another run."""
+    made = record.load(compared / f"{name}-seed1.json")
+    point = made["curve"][-1]
+    speed = made["speed"]
+    assert speed["evaluate_sentences_per_s"] == pytest.approx(12 / made["evaluate_s"])
+    assert speed["train_tokens_per_s"] == pytest.approx(point["tokens"] / point["seconds"])
+    assert made["train_s"] == point["seconds"]
+
+
+def test_seeds_and_flags_reach_their_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a second seed that trains the first again, and a rate or precision unused."""
+    asked: list[runs.Run] = []
+    monkeypatch.setattr(compare, "run_all", lambda todo, *_: asked.extend(todo) or [])
+    given = {"models": ["gpt", "bahdanau"], "seeds": [1, 4], "rate": 0.5, "precision": "bfloat16"}
+    compare.compare(toy(training={**toy().training, "clip": 0.7}), flags(tmp_path, **given))
+    assert [(run.name, run.cfg.seed) for run in asked] == [
+        ("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4),
+    ]  # fmt: skip
+    for run in asked:
+        assert run.path.name == f"{run.name}-seed{run.cfg.seed}.json"
+        assert (run.cfg.rate, run.cfg.precision, run.cfg.clip) == (0.5, "bfloat16", 0.7)
+
+
+def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out seeds that start from the same weights, and weights that depend on what ran."""
+    starts = []
+
+    def stop(run: runs.Run, model: SequenceModel) -> None:
+        starts.append({k: v.clone() for k, v in model.state_dict().items()})
+        raise InterruptedError
+
+    monkeypatch.setattr(runs, "train_run", stop)
+    for seed in (3, 5, 3):
+        cfg = TrainConfig(tokens=200, rate=0.1, seed=seed)
+        run = runs.Run("bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0)
+        with pytest.raises(InterruptedError):
+            runs.run_one(run)
+        torch.rand(9)
+    assert same(starts[0], starts[2])
+    assert not same(starts[0], starts[1])
 
 
 def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> None:
