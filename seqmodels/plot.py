@@ -359,7 +359,8 @@ def _draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     if is_gain:
         without = [_scores(group, name, headline)[:, 1, 0].mean() for _, group in lines]
         key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
-    caption = f"{_spread(records, noun, is_gain)} {_bars(test, noun)}"
+    how = f"({_methods(records, (headline, second))}) over {test.get('grouped_by') or noun}"
+    caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
     if is_gain:
         caption += f" Key: parameters and, without context, {NAMES[headline]}."
     if all(set(groups) & set(models) for models in findings.GROUPS.values()):
@@ -385,7 +386,7 @@ def _is_gain(test: dict[str, Any]) -> bool:
     return test["headline"] in LOSSES and test["bins"][0]["high"] == 0 and len(test["bins"]) > 1
 
 
-def _spread(records: Sequence[Record], noun: str, is_gain: bool) -> str:
+def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
     """Say what lines, bands and whiskers are."""
     is_many = len(records) > len(_by_model(records))
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
@@ -393,7 +394,7 @@ def _spread(records: Sequence[Record], noun: str, is_gain: bool) -> str:
         text = "the records hold intervals of the scores, not of the gains, so that none is drawn."
         return f"Gain: the score with a context less that without. {seeds}; {text}"
     averaged = ", its ends averaged over the seeds" if is_many else ""
-    return f"{seeds}; band: 95 % interval over {noun}{averaged}."
+    return f"{seeds}; band: 95 % interval {how}{averaged}."
 
 
 def _bars(test: dict[str, Any], noun: str) -> str:
@@ -404,6 +405,12 @@ def _bars(test: dict[str, Any], noun: str) -> str:
         have = f"{n_thin} of {len(test['bins'])} bins {'has' if n_thin == 1 else 'have'}"
         text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bin with {THIN}."
     return text
+
+
+def _methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
+    """Tell how the intervals of these scores were computed."""
+    told = {(r.get("intervals") or {}).get(m, "bootstrap"): None for m in metrics for r in records}
+    return ", ".join(told)
 
 
 def _draw_bins(
@@ -438,7 +445,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
         test = {"overall": system["overall"], "bins": system["bins"], **fixed}
         lines.append((look, [{"tests": [test]}]))
         key.append(look._replace(label=f"{look.label} · {bleu:.1f}"))
-    caption = f"Band: bootstrap 95 % interval over sentences. {_bars(test, 'sentences')} "
+    caption = f"Band: 95 % interval (BCa bootstrap) over sentences. {_bars(test, 'sentences')} "
     caption += "Key: overall BLEU."
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
@@ -832,8 +839,12 @@ def table(records: Sequence[Record]) -> str:
         }
         parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
     noun = _noun(records)
-    note = "Mean over the seeds ± half their range [bootstrap 95 % interval, mean over the seeds]"
-    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST}"
+    tests = _tests(records).values()
+    shown = {m: None for test in tests for m in (test["headline"], *LOSSES)}
+    units = ", ".join(dict.fromkeys(test.get("grouped_by") or noun for test in tests))
+    note = "Mean over the seeds ± half their range [95 % interval "
+    note += f"({_methods(records, shown)}) over {units}, mean over the seeds]"
+    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST} {units}"
     parts += [f"{note}. {', '.join(LOSSES.values())}: teacher-forced."]
     return "\n\n".join(parts) + "\n"
 
@@ -899,7 +910,7 @@ def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Re
     parts = [
         "## Published figures",
         f"From [{ledger.FILE}]({ledger.FILE}): values as they were printed, in parentheses the "
-        "parameters, where they are told. Ours [bootstrap 95 % interval] stand beside them where "
+        "parameters, where they are told. Ours [95 % interval] stand beside them where "
         "data, test set and measure are the same but for what is said; – where there is no such "
         "figure or no record of it.",
     ]

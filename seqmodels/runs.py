@@ -21,7 +21,7 @@ from seqmodels.interface import EOS, SequenceModel
 from seqmodels.learner import Learner, Progress, TrainConfig
 from seqmodels.models import build
 from seqmodels.progress import Here, say
-from seqmodels.scores import Row, by_bin, scores, signatures
+from seqmodels.scores import Row, by_bin, methods, scores, signatures
 from seqmodels.text import Tokenizer
 from seqmodels.train import train
 
@@ -48,6 +48,10 @@ class TestSet:
     """Width of the search; None: the task's."""
     texts: Sequence[tuple[str, str]] | None = None
     """Source and target of each example as they are, where decoding does not give them back."""
+    groups: Sequence[int] | None = None
+    """The group of each example; those of one group share text. None: each is on its own."""
+    grouped_by: str = ""
+    """What the groups are, in the plural."""
 
 
 class Recipe(NamedTuple):
@@ -271,7 +275,7 @@ def run_one(run: Run) -> dict[str, Any]:
         "evaluate_s": evaluate_s,
         "hypotheses": path.with_suffix(".jsonl").name,
         "weights_sha256": weights_sha256,
-        "intervals": None,
+        "intervals": methods(name for test in tests for name in test["overall"]),
         "continued": None,
     }
     with whole():
@@ -296,6 +300,8 @@ def evaluate(
             n_bytes = len(ref.encode())
         n_bytes += EOS in tgt  # a text's end counts as one byte
         row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
+        if test.groups is not None:
+            row["group"] = test.groups[i]
         if free is None:
             row["exact"] = row["n_right"] == row["n_tokens"]
         else:
@@ -303,13 +309,17 @@ def evaluate(
     overall, bins = scores(rows), by_bin(rows, test.bins)
     if test.headline == "perplexity":
         for part in (overall, *bins):
-            part["perplexity"] = {k: math.exp(min(nats, 99)) for k, nats in part["nats"].items()}
+            part["perplexity"] = {
+                k: None if nats is None else math.exp(min(nats, 99))
+                for k, nats in part["nats"].items()
+            }
     entry = {
         "name": test.name,
         "axis": test.axis,
         "headline": test.headline,
         **({"beam": beam} if test.is_generated else {}),
         "trained_to": test.trained_to,
+        "grouped_by": test.grouped_by or None,
         "overall": overall,
         "bins": bins,
     }

@@ -38,7 +38,7 @@ class Strict(BaseModel):
 
 
 class Interval(Strict):
-    """A score with its bootstrap interval."""
+    """A score with its 95 % interval; None where there are too few examples for one."""
 
     value: float | None
     low: float | None
@@ -86,6 +86,8 @@ class Test(Strict):
     beam: Count | None = None
     """Width of the search; 1: greedy; None where targets are not written freely, or the run's."""
     trained_to: int | None
+    grouped_by: Text | None = None
+    """What was drawn as one for the intervals, in the plural; None: each example on its own."""
     overall: dict[Name, Interval]
     bins: Annotated[list[Bin], Field(min_length=1, max_length=1_000)]
 

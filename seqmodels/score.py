@@ -202,7 +202,7 @@ def table(result: Result) -> str:
     systems, parts = result["systems"], []
     for key, name in SHOWN.items():
         parts += [f"### {name}", plot.markdown(rows_of(systems, key))]
-    says = f"[bootstrap 95 % interval]; * fewer than {plot.THIN} sentences."
+    says = f"[95 % interval (BCa bootstrap)]; * fewer than {plot.THIN} sentences."
     parts.append(signed(says, result["signatures"]))
     if paired := result["paired_signatures"]:
         says = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."

@@ -132,6 +132,8 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
         bins=[(k, k) for k in points],
         trained_to=int(lengths(train)[:, 0].max()),
         is_generated=False,
+        groups=[i for _ in points for i in range(len(examples))],
+        grouped_by="continuations",
     )
 
 
@@ -152,8 +154,13 @@ def distance_test(
 
 
 def whole_test(name: str, examples: Whole, headline: str) -> TestSet:
-    """Return a whole split, each of its tokens scored once, by the place of a block in it."""
+    """Return a whole split, each of its tokens scored once, by the place of a block in it.
+
+    Neighbouring blocks are alike, over whole scenes and plays: runs of √n blocks are one group.
+    With the cube root of n, right where blocks are soon independent, intervals are too narrow.
+    """
     n = len(examples)
+    together = round(n**0.5)
     return TestSet(
         name=name,
         axis="place in the text (tenths)",
@@ -162,6 +169,8 @@ def whole_test(name: str, examples: Whole, headline: str) -> TestSet:
         x=[1 + 10 * i // n for i in range(n)],
         bins=[(tenth, tenth) for tenth in range(1, 11)],
         is_generated=False,
+        groups=[i // together for i in range(n)],
+        grouped_by=f"runs of {together} neighbouring blocks",
     )
 
 
