@@ -158,18 +158,58 @@ def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str 
 # ------------------------------------------------------------------------ The comparison
 
 
-def begun_in(out: Path, wanted: Sequence[Path]) -> dict[Path, dict[str, Any]]:
-    """Return the settings of a folder's records, and of the wanted runs that have begun.
+Begun = dict[Path, dict[str, Any]]
+"""Settings by the path of the record, whether it is there yet or not."""
 
-    The key is the record's path, whether it is there yet or not.
-    """
-    begun = {}
+
+def recorded_in(out: Path) -> Begun:
+    """Return the settings of a folder's records."""
+    return {path: settings_of(schema.load(path)) for path in sorted(out.glob("*-seed*.json"))}
+
+
+def stopped_in(wanted: Sequence[Path]) -> Begun:
+    """Return the settings of the wanted runs that have a checkpoint."""
+    stopped = {}
     for path in wanted:
         if (there := Checkpoints(path).newest(lambda line: None)) is not None:
             settings = there.state.get("settings")
-            begun[path] = settings if isinstance(settings, dict) else {}
-    records = {path: settings_of(schema.load(path)) for path in sorted(out.glob("*-seed*.json"))}
-    return begun | records
+            stopped[path] = settings if isinstance(settings, dict) else {}
+    return stopped
+
+
+def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) -> None:
+    """Raise ValueError if anything in the folder was made with other settings.
+
+    A wanted run may have been trained on fewer tokens: it is trained further.
+    """
+    now = {run.path: run.settings() for run in runs if {run.path} & {*recorded, *stopped}}
+    for path, was in recorded.items():
+        if path not in now:
+            check_same(path, was, shared_settings(task))
+            continue
+        check_same(path, was | {"tokens": now[path]["tokens"]}, now[path])
+        if was["tokens"] > now[path]["tokens"]:
+            raise ValueError(
+                f"{path} was trained on {was['tokens']:,} tokens, more than the "
+                f"{now[path]['tokens']:,} asked for; --fresh begins again"
+            )
+        weights = path.with_suffix(".safetensors")
+        if was["tokens"] < now[path]["tokens"] and not weights.exists():
+            raise ValueError(
+                f"{weights} is not here, so that the run cannot be trained further; --fresh begins "
+                "again"
+            )
+    for path, was in stopped.items():
+        if path in recorded and was.get("tokens", 0) > max(
+            recorded[path]["tokens"], now[path]["tokens"]
+        ):
+            raise ValueError(
+                f"{path.stem} was being trained further; --tokens {was['tokens']} goes on, --fresh "
+                "begins again"
+            )
+        is_left = path in recorded and was.get("tokens") == recorded[path]["tokens"]
+        if not is_left:  # else of a process that was killed after it had recorded
+            check_same(path, was, now[path])
 
 
 def folder_name(task: Task, args: argparse.Namespace) -> str:
@@ -202,12 +242,13 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     """Compare in a folder that no one else uses."""
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
-    begun = begun_in(out, [] if args.fresh else paths)
+    recorded, stopped = recorded_in(out), stopped_in([] if args.fresh else paths)
     if args.fresh:
-        begun = {path: was for path, was in begun.items() if path not in paths}
+        recorded = {path: was for path, was in recorded.items() if path not in paths}
+    begun = [*recorded.values(), *stopped.values()]
     precision = args.precision
     if precision == "auto":  # measured for the first run alone: the others are to be like it
-        known = [was["precision"] for was in begun.values() if "precision" in was]
+        known = [was["precision"] for was in begun if "precision" in was]
         precision = known[0] if known else fastest_precision(device)
     task = replace(task, training={**task.training, "precision": precision})
     runs = []
@@ -215,18 +256,17 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         rate = args.rate or task.recipes[name].rate
         cfg = TrainConfig(rate=rate, seed=seed, **task.training)
         runs.append(Run(name, task, cfg, path, device, args.checkpoint_every))
-    now = {path: shared_settings(task) for path in begun}
-    now |= {run.path: run.settings() for run in runs if run.path in begun}
-    for path, was in begun.items():  # before anything in the folder is changed
-        check_same(path, was, now[path])
+    check_all(runs, task, recorded, stopped)  # before anything in the folder is changed
     if args.fresh:
         for run in runs:
             run.remove()
     task.tokenizer.save(out / "tokenizer.json")
-    todo = [run for run in runs if not run.path.exists()]
+    todo = [run for run in runs if run.cfg.tokens > recorded.get(run.path, {"tokens": 0})["tokens"]]
     for run in runs:
-        if run not in todo:
+        was = recorded.get(run.path, {}).get("tokens")
+        if was == stopped.get(run.path, {}).get("tokens", 0):
             run.checkpoints.remove()  # of a process that was killed after it had recorded
+        if run not in todo:
             say(f"{run.title}: recorded in {run.path}")
     failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
     if any(path.exists() for path in paths):

@@ -77,6 +77,8 @@ class Progress(Strict):
     n_parts: Count = 1
     """Pieces of a batch that go through the model one after the other, for lack of memory."""
     n_skipped: Count = 0
+    schedule_from: Count = 0
+    """Tokens after which the schedule began: those of a finished run that is trained further."""
     curve: list[dict[str, int | float]] = Field(default_factory=list)
     events: list[dict[str, int | str]] = Field(default_factory=list)
     """What the record tells besides (see schema.Event)."""
@@ -152,7 +154,8 @@ class Learner:
         at, cfg, since = self.progress, self.cfg, time.perf_counter()
         n = int((batch.tgt_out != PAD).sum())
         device = next(self.model.parameters()).device
-        rate = cfg.rate * schedule((at.tokens + 1) / cfg.tokens, cfg.warmup)
+        done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
+        rate = cfg.rate * schedule(done, cfg.warmup)
         at.step, at.tokens = at.step + 1, at.tokens + n
         loss = self.update(Batch(*(tensor.to(device) for tensor in batch)), rate)
         at.seconds += time.perf_counter() - since

@@ -197,6 +197,7 @@ def _subtitle(records: Sequence[Record]) -> str:
     parts += dict.fromkeys(r["data"]["name"] for r in records)
     parts += [f"{_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
+    parts += ["trained further"] * any(r.get("continued") for r in records)
     return " · ".join(parts)
 
 

@@ -6,19 +6,20 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from seqmodels import checkpoint, record, schema
-from seqmodels.batches import Example, collate
+from seqmodels.batches import Example, collate, draws
 from seqmodels.checkpoint import Checkpoints
 from seqmodels.command import whole
 from seqmodels.decode import align
 from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.interface import EOS, SequenceModel
-from seqmodels.learner import Learner, Progress, TrainConfig
+from seqmodels.learner import Learner, Progress, TrainConfig, seed_all
 from seqmodels.models import build
 from seqmodels.progress import Here, say
 from seqmodels.scores import Row, by_bin, methods, scores, signatures
@@ -190,10 +191,10 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | asdict(self.cfg)
 
 
-def train_run(run: Run, model: SequenceModel) -> tuple[Progress, str]:
-    """Train a run's model, from its newest checkpoint on if there is one; write its weights.
+def train_run(run: Run, model: SequenceModel) -> Progress:
+    """Train a run's model, from its newest checkpoint on if there is one; return how it went.
 
-    Return how it went and the SHA-256 of the weights' file.
+    A run that has its record is trained further, with a new schedule for the tokens it lacks.
     """
     learner, checkpoints, settings = Learner(model, run.cfg), run.checkpoints, run.settings()
     learner.say = lambda line: say(f"{run.title}: {line}")
@@ -206,7 +207,9 @@ def train_run(run: Run, model: SequenceModel) -> tuple[Progress, str]:
 
     most_bytes = 2**26 + 5 * sum(p.nbytes for p in model.parameters())  # nothing larger is its own
     if (there := checkpoints.newest(learner.say, most_bytes)) is None:
-        learner.say(f"training on {run.cfg.tokens:,} tokens")
+        if run.path.exists():
+            go_further(learner, run)
+        learner.say(f"training on {run.cfg.tokens - learner.progress.tokens:,} tokens")
     else:
         check_same(there.path, there.state.get("settings"), settings)
         try:
@@ -218,7 +221,26 @@ def train_run(run: Run, model: SequenceModel) -> tuple[Progress, str]:
         done = f"{learner.progress.tokens:,} of {run.cfg.tokens:,} tokens"
         learner.tell("resumed", f"goes on after {done}{moved(there.state, where)}")
     train(learner, run.task.train, run.task.valid, save, checkpoints.is_due)
-    return learner.progress, checkpoint.save(run.path.with_suffix(".safetensors"), learner.best)
+    return learner.progress
+
+
+def go_further(learner: Learner, run: Run) -> None:
+    """Go on where a finished run ended: its kept weights, the data that come next, its curve.
+
+    Optimiser and schedule are new. Raises ValueError if the weights are not there, or not its own.
+    """
+    old, cfg = record.load(run.path), run.cfg
+    learner.model.load_state_dict(
+        checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
+    )
+    learner.best = {k: v.detach().clone() for k, v in learner.model.state_dict().items()}
+    last, seen = old["curve"][-1], draws(run.task.train, cfg.batch_tokens, cfg.seed)
+    draw = next(islice(seen, last["step"] - 1, None))
+    place = {"epoch": draw.epoch, "batch": draw.batch + 1, "schedule_from": last["tokens"]}
+    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
+    learner.progress = Progress(**place, curve=old["curve"], events=old["events"])
+    seed_all(cfg.seed)
+    learner.tell("resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule")
 
 
 def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -240,7 +262,10 @@ def run_one(run: Run) -> dict[str, Any]:
     sizes = model_sizes(name, task)
     model = build(name, **sizes).to(device)
     Here.run = run.title
-    progress, weights_sha256 = train_run(run, model)
+    progress = train_run(run, model)
+    weights, is_further = path.with_suffix(".safetensors"), path.exists()
+    # a run that is trained further keeps its old record and weights until the new ones are complete
+    weights_sha256 = None if is_further else checkpoint.save(weights, model.state_dict())
     curve, since = progress.curve, time.perf_counter()
     rows, tests = [], []
     for test in task.tests:
@@ -276,12 +301,22 @@ def run_one(run: Run) -> dict[str, Any]:
         "hypotheses": path.with_suffix(".jsonl").name,
         "weights_sha256": weights_sha256,
         "intervals": methods(name for test in tests for name in test["overall"]),
-        "continued": None,
+        "continued": continued(run, progress),
     }
     with whole():
+        if is_further:
+            result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
         record.save(path, result, rows)
         run.checkpoints.remove()
     return result
+
+
+def continued(run: Run, progress: Progress) -> dict[str, Any] | None:
+    """Return what a run that was trained further began from."""
+    if not progress.schedule_from:
+        return None
+    sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
+    return {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
 
 
 def evaluate(

@@ -17,7 +17,7 @@ from seqmodels.batches import Example, collate, draws
 from seqmodels.command import whole
 from seqmodels.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
-from seqmodels.learner import Learner, Precision, Progress, seed_all
+from seqmodels.learner import Learner, Precision, Progress, TrainConfig, seed_all
 
 # oneDNN keeps a kernel for each of 1,024 shapes; those of batches are seldom met again.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -46,6 +46,13 @@ def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> 
     nats, n_right, n = (sum(row[key] for row in rows) for key in ("nats", "n_right", "n_tokens"))
     model.train()
     return {"valid_nats": nats / n, "valid_accuracy": 100 * n_right / n}
+
+
+def next_point(at: Progress, cfg: TrainConfig) -> float:
+    """Return after how many tokens the curve's next point is due."""
+    n_points = sum(point["tokens"] > at.schedule_from for point in at.curve)
+    to_train = cfg.tokens - at.schedule_from
+    return at.schedule_from + to_train * (n_points + 1) / cfg.n_validations
 
 
 def losses(at: Progress) -> str:
@@ -85,7 +92,7 @@ def train(
     try:
         while True:
             is_new = not at.curve or at.curve[-1]["step"] < at.step
-            if is_new and at.tokens >= cfg.tokens * (len(at.curve) + 1) / cfg.n_validations:
+            if is_new and at.tokens >= next_point(at, cfg):
                 scores = validate(model, valid, device)
                 with whole():
                     learner.add_point(scores)

@@ -47,7 +47,8 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
                    help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
     p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on")  # fmt: skip
+                   help="budget: target tokens to train each model on; more than a finished "
+                        "run had train it further")  # fmt: skip
     p.add_argument("--rate", type=positive_float, metavar="R",
                    help="learning rate for all models (default: each recipe's own)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
