@@ -1206,6 +1206,59 @@ def test_bytes_are_those_of_the_text() -> None:
     assert TOKENIZER.n_bytes(TOKENIZER.encode("a b c")) == 5
 
 
+SAID = [("Äh, ba", "für a"), ("ba", "b"), ("c", "a ä")]
+"""Texts that the tokens do not give back."""
+
+
+def evaluated(
+    monkeypatch: pytest.MonkeyPatch, **changes: Any
+) -> tuple[list[dict[str, Any]], dict[str, Any], list[int]]:
+    """Score three known rows; return them, the record's entry, and the beams asked for."""
+    examples = [
+        Example([4, 5], [4, 5, EOS]), Example([6], [5, 6], frozenset({0})), Example([4], [4, EOS]),
+    ]  # fmt: skip
+    taught = [(6.0, 3, 1), (1.0, 1, 1), (2.0, 2, 2)]
+    rows = [dict(zip(("nats", "n_tokens", "n_right"), row, strict=True)) for row in taught]
+    beams: list[int] = []
+    written = [[4, 5], [6], [5]]
+    monkeypatch.setattr(runs, "teacher_forced", lambda *_: rows)
+    monkeypatch.setattr(
+        runs, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
+    )
+    fields: dict[str, Any] = {
+        "name": "seen", "axis": "words", "headline": "nats", "examples": examples, "x": [2, 1, 1],
+        "bins": [(1, 1), (2, 3)],
+    }  # fmt: skip
+    test = runs.TestSet(**fields | changes)
+    return *runs.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
+
+
+def test_a_row_is_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out decoded texts for the originals, characters for bytes, a width that is not used."""
+    rows, entry, beams = evaluated(monkeypatch, texts=SAID, beam=3)
+    assert beams == [3] == [entry["beam"]]
+    assert [(row["src"], row["ref"]) for row in rows] == SAID
+    assert [row["hyp"] for row in rows] == ["a b", "c", "b"]
+    assert [row["n_bytes"] for row in rows] == [6 + 1, 1, 4 + 1]  # an end counts as a byte
+    assert [row["exact"] for row in rows] == [True, False, False]
+    assert [(b["low"], b["n"]) for b in entry["bins"]] == [(1, 2), (2, 1)]
+    assert entry["overall"]["nats"]["value"] == pytest.approx(9 / 6)
+
+
+def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out given places in a reference, half a target called exact, a perplexity of bits."""
+    rows, entry, beams = evaluated(
+        monkeypatch, is_generated=False, headline="perplexity", groups=[7, 8, 7]
+    )
+    assert (beams, "beam" in entry) == ([], False)
+    assert [row["ref"] for row in rows] == ["a b", "c", "a"]
+    assert [row["n_bytes"] for row in rows] == [3 + 1, 1, 1 + 1]
+    assert [row["exact"] for row in rows] == [False, True, True]
+    assert [row["group"] for row in rows] == [7, 8, 7]
+    for part in (entry["overall"], *entry["bins"]):
+        assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
+
+
 def test_what_is_recorded_is_not_trained_again(
     copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
