@@ -274,6 +274,30 @@ def from_folder(folder: Path, *flags: str) -> Task:
     return made[0]
 
 
+def test_flags_reach_their_switches(folder: Path) -> None:
+    """Keeps out two switches that are exchanged, and a loss that is not smoothed as it says."""
+    lower, clean = from_folder(folder, "--lowercase"), from_folder(folder, "--clean")
+    assert lower.data["name"] == "spoken qaa→qab, lower-cased"
+    assert clean.data["name"] == "spoken qaa→qab, cleaned"
+    assert lower.training["label_smoothing"] == clean.training["label_smoothing"] == 0.1
+
+
+def test_lengths_beyond_training_are_known(folder: Path) -> None:
+    """Keeps out figures in which no length is longer than trained: the test's own would be it."""
+    src, tgt = folder / "test.qaa", folder / "test.qab"
+    src.write_text(src.read_text() + "ka " * 40 + "\n")
+    tgt.write_text(tgt.read_text() + "kata " * 40 + "\n")
+    trained = [len(line.split()) for line in (folder / "train.qaa").read_text().splitlines()]
+    for test in from_folder(folder).tests:
+        assert max(test.x) == 40 > max(trained) == test.trained_to
+    given = {"size": "smoke", "tokens": None, "no_source_eos": False}
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 30, "per_bin": 3}
+        patch.setitem(translation.SIZES, "smoke", sizes)
+        (test,) = translation.embedded(argparse.Namespace(**given)).tests
+    assert max(test.x) > 20 > 10 >= test.trained_to
+
+
 def test_a_test_that_is_too_long_is_counted(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -592,6 +616,9 @@ def test_your_own_text_is_scored_whole(context: int, tmp_path: Path) -> None:
     assert len(whole) > 0.85 * path.stat().st_size
     tested = "".join(made.tokenizer.decode([*e.src, *e.tgt]) for e in made.tests[0].examples)
     assert min(int(w) for w in tested.split() if len(w) == 5) > 5600
+    for example in made.tests[0].examples:
+        begun = [] if example.src == [BOS] else example.src
+        assert made.tokenizer.decode([*begun, *example.tgt]) in path.read_text()
     assert max(int(w) for w in whole.split() if len(w) == 5) < 5400
     n = next_token.CONTINUATION + max(context, 1)
     assert n <= made.recipes["gpt"].sizes["n_positions"]
@@ -639,6 +666,7 @@ def test_a_language_model_has_no_context(tmp_path: Path) -> None:
     ]  # fmt: skip
     for test, split in zip(made.tests, ("test", "valid"), strict=True):
         assert sum(len(example.scored()) for example in test.examples) == n_tokens[split]
+        assert [len(example.scored()) for example in test.examples][:2] == [20, 6]  # the stride
         assert {*test.x} == {*range(1, 11)}
         assert list(test.x) == sorted(test.x)
     assert sum(len(example.scored()) for example in made.valid) == 50  # a tenth of what is trained
