@@ -113,7 +113,7 @@ class Learner:
         return loss
 
     def backward(self, batch: Batch) -> float:
-        """Leave the gradient of the mean loss in the parameters; return that loss.
+        """Leave the gradient of the mean loss in the parameters; return it, NaN without targets.
 
         Where memory does not suffice the batch is halved, and halved again: the same gradient, in
         pieces. Raises ValueError if one row alone is too much.
@@ -121,7 +121,8 @@ class Learner:
         while True:
             self.optimiser.zero_grad()
             try:
-                return sum(map(self.backward_part, *self.parts(batch)))
+                losses = [self.backward_part(*part) for part in self.parts(batch)]
+                return sum(losses) if losses else math.nan
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -131,12 +132,12 @@ class Learner:
             self.progress.n_parts = n_parts
             self.tell("memory", f"out of memory; from here on batches in {n_parts} pieces")
 
-    def parts(self, batch: Batch) -> tuple[list[Batch], list[float]]:
-        """Cut a batch into pieces; return them, and each one's share of the target tokens."""
+    def parts(self, batch: Batch) -> list[tuple[Batch, float]]:
+        """Cut a batch into pieces with targets; return each with its share of the target tokens."""
         columns = (tensor.chunk(self.progress.n_parts) for tensor in batch)
         parts = [Batch(*tensors) for tensors in zip(*columns, strict=True)]
         counts = [int((part.tgt_out != PAD).sum()) for part in parts]
-        return parts, [n / sum(counts) for n in counts]
+        return [(part, n / sum(counts)) for part, n in zip(parts, counts, strict=True) if n]
 
     def backward_part(self, part: Batch, share: float) -> float:
         """Add the gradient of one piece's share of the loss; return that share."""
@@ -147,8 +148,9 @@ class Learner:
         return loss.item()
 
     def learn(self, batch: Batch, lines: Sequence[int]) -> None:
-        """Take the next step of the schedule, and account for it.
+        """Take the next step of the schedule, and then account for it.
 
+        Whatever is raised by the step itself leaves progress and generators as they were before it.
         Raises ValueError if too many batches had no finite loss or gradient.
         """
         at, cfg, since = self.progress, self.cfg, time.perf_counter()
@@ -156,8 +158,13 @@ class Learner:
         device = next(self.model.parameters()).device
         done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
         rate = cfg.rate * schedule(done, cfg.warmup)
+        drawn = torch.get_rng_state(), cuda_states()
+        try:
+            loss = self.update(Batch(*(tensor.to(device) for tensor in batch)), rate)
+        except BaseException:
+            set_torch_states(*drawn)  # of dropout: the same batch is to be taken again
+            raise
         at.step, at.tokens = at.step + 1, at.tokens + n
-        loss = self.update(Batch(*(tensor.to(device) for tensor in batch)), rate)
         at.seconds += time.perf_counter() - since
         if math.isfinite(loss):
             at.nats_sum, at.n_losses = at.nats_sum + loss, at.n_losses + 1
@@ -318,11 +325,17 @@ def set_generators(states: Any) -> None:
         version, words, gauss = states["python"]
         random.setstate((version, tuple(words), gauss))
         np.random.set_state(states["numpy"])
-        torch.set_rng_state(bytes_tensor(states["torch"]))
-        for i, state in enumerate(states["cuda"][: torch.cuda.device_count()]):
-            torch.cuda.set_rng_state(bytes_tensor(state), i)
+        cuda = states["cuda"][: torch.cuda.device_count()]
+        set_torch_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
     except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
         raise ValueError(f"no state of a random generator: {error}") from None
+
+
+def set_torch_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
+    """Put torch's generators where they were."""
+    torch.set_rng_state(cpu)
+    for i, state in enumerate(cuda):
+        torch.cuda.set_rng_state(state, i)
 
 
 def bytes_tensor(text: str) -> Tensor:

@@ -42,7 +42,7 @@ from seqmodels import (
 )
 from seqmodels.batches import Example, collate
 from seqmodels.checkpoint import Checkpoints
-from seqmodels.interface import EOS
+from seqmodels.interface import EOS, PAD
 from seqmodels.learner import Learner, TrainConfig
 
 ROOT = Path(__file__).parents[1]
@@ -151,6 +151,38 @@ def test_a_step_is_taken_whole(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> 
         finish(one, save=lambda: seen.append((one.progress.step, one.progress.batch)))
     assert seen == [(1, 1)]
     assert {float(s["step"]) for s in one.optimiser.state.values()} == {1.0}
+
+
+def test_a_step_that_fails_is_not_counted(
+    name: str, fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out half a step in a checkpoint: counted before its update, or its dropout drawn."""
+    start = {k: v.clone() for k, v in fresh(name).state_dict().items()}
+
+    def begun() -> Learner:
+        model = fresh(name, dropout=0.2)
+        model.load_state_dict(start)
+        return Learner(model, CFG)
+
+    whole, one, steps = finish(begun()), begun(), itertools.count(1)
+    backward = Learner.backward
+
+    def failing(self: Learner, batch: Batch) -> float:
+        loss = backward(self, batch)
+        if next(steps) == 4:
+            raise KeyboardInterrupt
+        return loss
+
+    monkeypatch.setattr(Learner, "backward", failing)
+    with pytest.raises(KeyboardInterrupt):
+        finish(one)
+    monkeypatch.undo()
+    tensors, state = one.tensors(), json.loads(json.dumps(one.state()))
+    assert (one.progress.step, one.progress.batch) == (3, 3)
+    torch.manual_seed(99)
+    other = begun()
+    other.restore(tensors, state)
+    assert_same(finish(other), whole)
 
 
 @pytest.mark.parametrize(
@@ -540,6 +572,20 @@ def test_memory_that_is_short_halves_the_batch(
     n_parts = {9: 1, 4: 4, 1: 16}[n_rows_that_fit]
     assert parted.progress.n_parts == n_parts
     assert len(told) == int(math.log2(n_parts))
+
+
+def test_a_piece_without_targets_counts_nothing(name: str, tiny: Tiny) -> None:
+    """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
+    batch = collate(examples()[:8])
+    batch.tgt_out[4:] = PAD
+    whole, halved = (Learner(tiny(name), CFG) for _ in range(2))
+    halved.model.load_state_dict(whole.model.state_dict())
+    halved.progress.n_parts = 2
+    assert halved.backward(batch) == pytest.approx(whole.backward(batch))
+    for p, q in zip(whole.model.parameters(), halved.model.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+    batch.tgt_out[:] = PAD
+    assert math.isnan(whole.update(batch, 1e-2))
 
 
 def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
