@@ -1,7 +1,7 @@
 """Search, written once for every model: greedy, beam and sampling over `step`.
 
 All functions take padded sources and return lists of token ids without BOS and EOS. `max_len` is
-the number of tokens, EOS included, after which a text is cut.
+the number of tokens, EOS included, after which a text is cut: one for all rows, or one for each.
 """
 
 from __future__ import annotations
@@ -60,13 +60,30 @@ def strip(tokens: list[int]) -> list[int]:
 
 def is_due(t: int, device: torch.device) -> bool:
     """Return whether to ask who has finished: a GPU would wait for the answer, so not always."""
-    return device.type == "cpu" or t % 16 == 15
+    return device.type == "cpu" or t % 16 == 0
 
 
-def unfinished(done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
-    """Return the rows to go on with; None while it does not pay to let the finished ones go."""
-    left = (~done).nonzero().squeeze(1)
-    return left if len(left) <= 0.8 * len(done) else None
+class Limits:
+    """After how many tokens the text of each row is cut, and which rows go on."""
+
+    def __init__(self, max_len: int | Int[Tensor, " B"], src: Int[Tensor, "B S"]):
+        self.rows = torch.as_tensor(max_len, device=src.device).expand(len(src))
+        self.ends = {*self.rows.tolist()}
+        self.longest = max(self.ends)
+
+    def unfinished(self, t: int, done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
+        """Return the rows to go on with after t tokens; None if all stay.
+
+        The finished ones stay while it does not pay to let them go. At its limit a row always goes:
+        a model may have no position for another token.
+        """
+        if t not in self.ends and not is_due(t, done.device):
+            return None
+        left = (~done & (self.rows > t)).nonzero().squeeze(1)
+        if t not in self.ends and len(left) > 0.8 * len(done):
+            return None
+        self.rows = self.rows[left]
+        return left
 
 
 @torch.inference_mode()
@@ -74,7 +91,7 @@ def write(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
-    max_len: int,
+    max_len: int | Int[Tensor, " B"],
     choose: Choose,
     begun: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
@@ -82,20 +99,20 @@ def write(
 
     The first ones may have `begun` already.
     """
-    state = model.encode(src, src_mask)
+    state, limits = model.encode(src, src_mask), Limits(max_len, src)
     model = packed(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
     done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
-    written = torch.full((len(src), max_len), EOS, device=src.device)
-    for t in range(max_len):
+    written = torch.full((len(src), limits.longest), EOS, device=src.device)
+    for t in range(limits.longest):
         logits, state = model.step(y, state)
         if begun is not None and t < begun.shape[1]:
-            y = begun[:, t]
+            y = begun[texts, t]
         else:
             y = choose(logits).masked_fill(done, EOS)
         written[texts, t] = y
         done = done | (y == EOS)
-        if is_due(t, y.device) and (rows := unfinished(done)) is not None:
+        if (rows := limits.unfinished(t + 1, done)) is not None:
             if not len(rows):
                 break
             state, y, texts, done = select_rows(state, rows), y[rows], texts[rows], done[rows]
@@ -103,7 +120,10 @@ def write(
 
 
 def greedy(
-    model: SequenceModel, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], max_len: int
+    model: SequenceModel,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    max_len: int | Int[Tensor, " B"],
 ) -> list[list[int]]:
     """Take the likeliest token at every step."""
     return write(model, src, src_mask, max_len, allowed_argmax)
@@ -123,7 +143,7 @@ def sample(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
-    max_len: int,
+    max_len: int | Int[Tensor, " B"],
     generator: torch.Generator,
     temperature: float = 1.0,
 ) -> list[list[int]]:
@@ -163,14 +183,14 @@ def beam(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
-    max_len: int,
+    max_len: int | Int[Tensor, " B"],
     width: int,
 ) -> list[list[int]]:
     """Keep the `width` likeliest beginnings; return the best by log p / length.
 
     The length counts EOS. A finished text stays among the beginnings and is not continued.
     """
-    B, device = len(src), src.device
+    B, device, limits = len(src), src.device, Limits(max_len, src)
     state = model.encode(src, src_mask)
     model = packed(model, B * width)
     state = select_beams(model, state, torch.arange(B, device=device).repeat_interleave(width))
@@ -179,9 +199,9 @@ def beam(
     log_p[:, 0] = 0.0  # all beginnings are equal at the start: keep one
     length = torch.zeros_like(log_p)
     done = torch.zeros_like(log_p, dtype=torch.bool)
-    written = torch.full((B, width, max_len), EOS, device=device)
-    texts, best = torch.arange(B, device=device), torch.full((B, max_len), EOS, device=device)
-    for t in range(max_len):
+    written = torch.full((B, width, limits.longest), EOS, device=device)
+    texts, best = torch.arange(B, device=device), torch.full_like(written[:, 0], EOS)
+    for t in range(limits.longest):
         logits, state = model.step(y, state)
         log_p, parent, token = extend(log_p, forbid(logits), done)
         length = length.gather(1, parent) + ~done.gather(1, parent)
@@ -189,8 +209,7 @@ def beam(
         written = written.gather(1, parent.unsqueeze(2).expand_as(written))
         written[:, :, t] = token
         best[texts] = written[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
-        rows = unfinished(done.all(1)) if is_due(t, device) else None
-        if rows is not None:
+        if (rows := limits.unfinished(t + 1, done.all(1))) is not None:
             if not len(rows):
                 break
             texts, log_p, length, done = texts[rows], log_p[rows], length[rows], done[rows]

@@ -43,21 +43,25 @@ def free_running(
 ) -> list[list[int]]:
     """Write each target from its source alone: greedily, or with a beam if `width` > 1.
 
-    A target may be twice as long as its source, and ten tokens.
+    A target may be twice as long as its own source, and ten tokens, whatever its batch holds.
     """
     model.eval()
     written: list[list[int]] = [[] for _ in examples]
     for run in counted("search", by_length(examples, BATCH_TOKENS // width)):
         batch = collate([examples[i] for i in run], device)
-        n_source = batch.src.shape[1]
-        max_len = min(2 * n_source + 10, model.max_target(n_source))
+        max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
         if width == 1:
             out = greedy(model, batch.src, batch.src_mask, max_len)
         else:
             out = beam(model, batch.src, batch.src_mask, max_len, width)
         for i, tokens in zip(run, out, strict=True):
-            written[i] = tokens[: 2 * len(examples[i].src) + 10]
+            written[i] = tokens
     return written
+
+
+def longest_target(model: SequenceModel, n_source: int) -> int:
+    """Return how many tokens are written at most after a source of `n_source` tokens."""
+    return min(2 * n_source + 10, model.max_target(n_source))
 
 
 def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:

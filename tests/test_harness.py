@@ -661,12 +661,11 @@ def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
 def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
     """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
     model, examples = tiny(name), draw_examples(12, 9)
-    max_len = 2 * max(len(e.src) for e in examples) + 10
-    max_len = min(max_len, model.max_target(max(len(e.src) for e in examples)))
     for width in (1, 2):
         found = evaluate.free_running(model, examples, width)
         for example, written in zip(examples, found, strict=True):
             src, src_mask, *_ = collate([example])
+            max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
             assert decode.beam(model, src, src_mask, max_len, width) == [written]
 
 
@@ -676,6 +675,21 @@ def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
     expected = evaluate.free_running(model, examples, 1)
     assert evaluate.free_running(model.train(), examples, 1) == expected
     assert not model.training
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_a_text_does_not_depend_on_its_neighbours(name: str, width: int, tiny: Tiny) -> None:
+    """Keeps out a limit that is the batch's: a beam that may go on longer ends elsewhere.
+
+    EOS is unlikely, so that texts come to their limits; GPT's end at its last position.
+    """
+    model = tiny(name, **{"n_positions": 20} if name == "gpt" else {})
+    examples = draw_examples(16, 7, seed=3)
+    together = evaluate.free_running(model, examples, width)
+    alone = [evaluate.free_running(model, [example], width)[0] for example in examples]
+    assert together == alone
+    limits = [evaluate.longest_target(model, len(example.src)) for example in examples]
+    assert sum(len(y) == n for y, n in zip(together, limits, strict=True)) > 8
 
 
 @pytest.mark.parametrize(
