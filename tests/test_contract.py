@@ -148,6 +148,19 @@ def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
         assert_close(together[i : i + 1], alone)
 
 
+def test_padding_of_the_target_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out pads that are counted as positions: rows that fit GPT alone, and not together."""
+    model = tiny(name, **{"n_positions": 7} if name == "gpt" else {})
+    src, src_mask, tgt_in = pairs
+    n_src, n_tgt = src_mask.sum(1), 7 - src_mask.sum(1)
+    padded = tgt_in * (torch.arange(6) < n_tgt.unsqueeze(1))
+    together = model(src, src_mask, padded)
+    for i, (S, T) in enumerate(zip(n_src.tolist(), n_tgt.tolist(), strict=True)):
+        row = slice(i, i + 1)
+        alone = model(src[row, :S], src_mask[row, :S], tgt_in[row, :T])
+        assert_close(together[row, :T], alone)
+
+
 def test_padding_is_invisible_to_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a State in which pads were read: search sees what training saw."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs

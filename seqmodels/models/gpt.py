@@ -24,7 +24,9 @@ Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
        counted as positions; the loss is on the target alone, the tokens all models are scored on.
     2. GPT-2 has one vocabulary anyway; the other four share it.
-    3. `init_std` lets narrow models start from wider weights; its default is the paper's.
+    3. `init_std` lets narrow models start from wider weights; its default is the paper's. It is the
+       positions' too, for which OpenAI's released code has 0.01.
+    4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
     Time O((S+T) D² + (S+T)² D), memory O(L (S+T) D); training takes O(1) sequential steps,
@@ -43,7 +45,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, fused_attention, head_width, put, reserve, see_own
+from seqmodels.interface import (
+    PAD,
+    SequenceModel,
+    fused_attention,
+    head_width,
+    put,
+    reserve,
+    see_own,
+)
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -212,7 +222,7 @@ class GPT(SequenceModel):
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Read source and target as one text, in one masked pass."""
-        real = torch.cat([src_mask, torch.ones_like(tgt_in, dtype=torch.bool)], 1)
+        real = torch.cat([src_mask, tgt_in != PAD], 1)
         x, _ = self.read(torch.cat([src, tgt_in], 1), real, tgt_in.shape[1])
         return x @ self.tokens.weight.T
 
