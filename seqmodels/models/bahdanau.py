@@ -32,6 +32,8 @@ Differs
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+    5. The first word is written after reading BOS (authors' code: a vector of zeros). The authors
+       end each source with an end-of-sequence token; here a task says whether it does.
 
 Cost
     Time O((S+T) D² + S T D), memory O(S D) between source and target; S + T sequential steps.

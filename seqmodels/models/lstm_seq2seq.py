@@ -28,6 +28,9 @@ Differs
     3. AdamW (paper: SGD at 0.7, halved); dropout between layers is ours; one model (paper: five).
     4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) let narrow layers start faster;
        their defaults are the paper's.
+    5. The first word is written after reading BOS. In the paper (figure 1) it is written where the
+       source's end-of-sequence token is read, and there is no BOS; here a task says whether sources
+       end with that token, and it is turned round with the rest of the source.
 
 Cost
     Time O((S+T) L D²), memory O(L D) between source and target whatever S is; S + T sequential

@@ -32,6 +32,8 @@ Differs
     4. Full-rank output matrix G (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
        other than recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
+    6. The first word is written after reading BOS (A.1.2: e(y_0) is a vector of zeros). The authors
+       end each source with an end-of-sequence token; here a task says whether it does.
 
 Cost
     Time O((S+T) D²), memory O(D) between source and target whatever S is; S + T sequential steps.

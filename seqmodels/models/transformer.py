@@ -8,8 +8,7 @@ Before
     Attention sat on top of recurrence, where each state waits for the one before it.
 
 Idea
-    Every position looks at every other one directly, several times over (heads, layers); added
-    sinusoids tell positions apart. Training is one masked pass.
+    Every position looks at every other, in several heads and layers; sinusoids tell them apart.
 
 Symbols
     paper       code      shape        meaning
@@ -21,7 +20,8 @@ Symbols
 Differs
     1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code.
     2. Dropout also acts on attention weights, as in the authors' code (5.4 names two places).
-    3. AdamW with linear decay (paper: Adam with inverse square root decay).
+    3. AdamW with linear decay (paper: Adam, inverse square root); label smoothing where a task asks
+       for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 checkpoints (6.1).
 
 Cost
     Time O((S+T) D² + (S+T)² D), memory O(L S D); O(1) sequential steps to train, T to write.
