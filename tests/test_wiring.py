@@ -1,0 +1,308 @@
+"""Wiring: what a run does is what its record says, and dropout acts where the papers have it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from conftest import Pairs, Tiny
+from test_harness import flags, toy
+from torch import Tensor
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from seqmodels import batches, build, compare, evaluate, plot, record, scores, train
+from seqmodels.batches import Example
+from seqmodels.interface import BOS, EOS, PAD, fused_attention
+
+# ---------------------------------------------------------------------------- one run, by hand
+
+
+def letters(n: int, seed: int) -> list[Example]:
+    """Draw sources of one to eight letters, each to be said backwards, or half of it."""
+    rng = random.Random(seed)
+    texts = [[rng.randrange(4, 11) for _ in range(rng.randint(1, 8))] for _ in range(n)]
+    return [Example(text, [*text[: rng.randint(1, 8)][::-1], EOS]) for text in texts]
+
+
+UNUSUAL = {
+    "tokens": 150, "batch_tokens": 60, "warmup": 0.4, "beta_2": 0.9, "weight_decay": 0.5,
+    "clip": 0.3, "label_smoothing": 0.2, "n_validations": 1,
+}  # fmt: skip
+"""Every setting is another one than TrainConfig's own."""
+
+
+@pytest.fixture
+def run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Return a function that makes a comparison of one small Transformer, and returns its record.
+
+    There are two batches an epoch, so that the budget takes several epochs.
+    """
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
+
+    def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
+        task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)
+        given = {"models": ["transformer"], "seeds": [3], "rate": 0.02, "precision": precision}
+        compare.compare(task, flags(tmp_path, **given))
+        return record.load(tmp_path / "transformer-seed3.json")
+
+    return run
+
+
+def saved(folder: Path) -> dict[str, Tensor]:
+    """Return the weights that a run has left."""
+    return safetensors.torch.load_file(folder / "transformer-seed3.safetensors")
+
+
+def smoothed(logits: Tensor, tgt: Tensor, share: float) -> Tensor:
+    """Return the mean loss, a share of the target's probability spread over the vocabulary."""
+    log_p = logits.float().log_softmax(-1)
+    nats = -(1 - share) * log_p.gather(2, tgt.unsqueeze(2)).squeeze(2) - share * log_p.mean(2)
+    return nats[tgt != PAD].mean()
+
+
+def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
+    """Train as a record says, with AdamW written out; return the model, its tokens, its losses."""
+    cfg, seed = made["train_config"], made["seed"]
+    torch.manual_seed(seed)
+    model = build(made["model"], **made["model_config"]).train()
+    moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
+    torch.manual_seed(seed)
+    examples, tokens, step, losses = letters(20, 1), 0, 0, []
+    epochs = (batches.shuffled(examples, cfg["batch_tokens"], seed, epoch) for epoch in range(99))
+    for rows in (rows for epoch in epochs for rows in epoch):
+        if tokens >= cfg["tokens"]:
+            break
+        batch = batches.collate([examples[i] for i in rows])
+        done = (tokens + 1) / cfg["tokens"]
+        falls = (1 - done) / (1 - cfg["warmup"])
+        rate = cfg["rate"] * (done / cfg["warmup"] if done < cfg["warmup"] else falls)
+        with torch.autocast("cpu", torch.bfloat16, enabled=cfg["precision"] == "bfloat16"):
+            logits = model(batch.src, batch.src_mask, batch.tgt_in)
+        loss = smoothed(logits, batch.tgt_out, cfg["label_smoothing"])
+        grads = torch.autograd.grad(loss, [*model.parameters()])
+        norm = math.sqrt(sum(g.square().sum().item() for g in grads))
+        step, tokens = step + 1, tokens + sum(len(examples[i].tgt) for i in rows)
+        with torch.no_grad():
+            for p, g, (m, v) in zip(model.parameters(), grads, moments, strict=True):
+                g = g * min(1.0, cfg["clip"] / norm)
+                m += (1 - 0.9) * (g - m)
+                v += (1 - cfg["beta_2"]) * (g * g - v)
+                p *= 1 - rate * cfg["weight_decay"]
+                root = (v / (1 - cfg["beta_2"] ** step)).sqrt() + 1e-8
+                p -= rate * m / (1 - 0.9**step) / root
+        losses.append(loss.item())
+    return model.eval(), tokens, losses
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_run_does_what_its_record_says(
+    precision: str, run_it: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    """Keeps out a setting that is recorded and not used.
+
+    A gradient that is not clipped, a target that is not smoothed, other betas, no decay, a rate by
+    another schedule, pads in the budget, another seed, precision or order of epochs, dropout left
+    out, and a validation on some of the examples.
+    """
+    made = run_it(precision)
+    cfg = made["train_config"]
+    assert cfg == UNUSUAL | {"rate": 0.02, "seed": 3, "precision": precision}
+    model, tokens, losses = by_hand(made)
+    assert len(losses) > 4
+    (point,) = made["curve"]
+    assert (point["step"], point["tokens"]) == (len(losses), tokens)
+    assert point["train_nats"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+    found = saved(tmp_path)
+    for name, p in model.state_dict().items():
+        off = (found[name] - p).abs().max().item() / cfg["rate"]
+        assert off < TOLERANCE[precision], f"{name} is {off} steps off"
+    nats = n_right = n = 0.0
+    with torch.no_grad():
+        for example in letters(80, 2):
+            src = torch.tensor([example.src])
+            logits = model(src, src > 0, torch.tensor([[BOS, *example.tgt[:-1]]]))[0]
+            tgt = torch.tensor(example.tgt)
+            nats += F.cross_entropy(logits, tgt, reduction="sum").item()
+            n_right, n = n_right + (logits.argmax(-1) == tgt).sum().item(), n + len(tgt)
+    assert point["valid_nats"] == pytest.approx(nats / n, rel=1e-3)
+    assert point["valid_accuracy"] == pytest.approx(100 * n_right / n, abs=200 / n)
+
+
+TOLERANCE = {"float32": 0.02, "bfloat16": 0.2}
+"""Largest difference of a weight, in full steps of the rate."""
+
+
+def test_the_best_weights_are_written(
+    run_it: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out the last weights, or the first, in the file that translates."""
+    losses, seen = iter([3.0, 1.0, 2.0]), []
+
+    def validate(model: torch.nn.Module, *_: Any) -> dict[str, float]:
+        seen.append({k: v.clone() for k, v in model.state_dict().items()})
+        return {"valid_nats": next(losses), "valid_accuracy": 0.0}
+
+    monkeypatch.setattr(train, "validate", validate)
+    made = run_it(n_validations=3)
+    assert [point["valid_nats"] for point in made["curve"]] == [3.0, 1.0, 2.0]
+    for name, tensor in saved(tmp_path).items():
+        assert torch.equal(tensor, seen[1][name])
+    assert not torch.equal(seen[1]["embedding.weight"], seen[2]["embedding.weight"])
+    lines = (tmp_path / "transformer-seed3.jsonl").read_text()
+    rows = [json.loads(line) for line in lines.splitlines()]
+    model = build("transformer", **made["model_config"]).eval()
+    model.load_state_dict(seen[1])
+    nats = [row["nats"] for row in evaluate.teacher_forced(model, toy().tests[0].examples)]
+    assert [row["nats"] for row in rows] == pytest.approx(nats)
+
+
+# ------------------------------------------------------------------------------------ the start
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_the_forget_bias_keeps_the_cell(side: str, fresh: Tiny) -> None:
+    """Keeps out a bias on another gate: a cell of 1 must keep σ(3), and let nothing in."""
+    model = fresh("lstm_seq2seq", init_range=0.0, forget_bias=3.0)
+    for layer in getattr(model, side).layers:
+        x = layer.W(torch.zeros(1, layer.W.in_features))
+        h, c = layer.unit(x, torch.zeros(1, 16), torch.ones(1, 16))
+        kept = torch.sigmoid(torch.tensor(3.0))
+        assert_close(c, kept.expand_as(c))
+        assert_close(h, (0.5 * kept.tanh()).expand_as(h))
+
+
+# ------------------------------------------------------------------------- where dropout acts
+
+P = 0.37
+S, T = 5, 6
+
+
+class Sites:
+    """Every place where a model drops units, in the order in which it comes to them.
+
+    `only` alone drops; the others hand on the very tensor that they got.
+    """
+
+    def __init__(self, model: torch.nn.Module, patch: pytest.MonkeyPatch):
+        self.only: int | None = None
+        self.seen: list[tuple[Tensor, float]] = []
+        self.given: list[tuple[Tensor, str]] = []
+        self.said: list[tuple[Tensor, str]] = []
+        patch.setattr(F, "dropout", self.dropout)
+        patch.setattr(F, "scaled_dot_product_attention", self.attention)
+        for name, module in model.named_modules():
+            if not isinstance(module, torch.nn.Dropout):
+                module.register_forward_hook(lambda _, x, y, name=name: self.note(name, x, y))
+
+    def note(self, name: str, x: tuple[Any, ...], y: Any) -> None:
+        """Keep which module got a tensor, and which one made it."""
+        self.given.append((x[0], name))
+        self.said.append((y, name))
+
+    def dropout(self, x: Tensor, p: float = 0.5, training: bool = True, *_: Any) -> Tensor:
+        """Stand in for torch's."""
+        if not training or p == 0.0:
+            return x
+        self.seen.append((x, p))
+        if self.only != len(self.seen) - 1:
+            return x
+        return x * (torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.5)
+
+    def attention(
+        self, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor, dropout_p: float
+    ) -> Tensor:
+        """Stand in for torch's fused kernel, one product after the other."""
+        score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        return self.dropout(score.masked_fill(~attn_mask, -torch.inf).softmax(-1), dropout_p) @ v
+
+    def run(self, model: torch.nn.Module, pairs: Pairs, only: int | None = None) -> Tensor:
+        """Return the logits where one site alone drops."""
+        self.only = only
+        for kept in (self.seen, self.given, self.said):
+            kept.clear()
+        return model(*pairs)
+
+    def names(self) -> list[str]:
+        """Return for each site the weights that are dropped, or who made or gets the tensor."""
+        found = []
+        for x, p in self.seen:
+            assert p == P
+            if x.dim() == 4:
+                assert_close(x.sum(-1), torch.ones_like(x.sum(-1)))
+                found.append(f"weights {x.shape[2]} × {x.shape[3]}")
+            else:
+                makes = [f"out of {name}" for tensor, name in self.said if tensor is x]
+                gets = [f"into {name}" for tensor, name in self.given if tensor is x]
+                found.append([*makes, *gets, "nowhere"][0])
+        return found
+
+
+def layers(*sites: str) -> list[str]:
+    """Write the sites of two layers, {} for the number of each."""
+    return [site.format(i) for i in range(2) for site in sites]
+
+
+def transformer(first: str) -> list[str]:
+    """Write section 5.4's sites, and the attention weights that the authors' code drops, too."""
+    coded = layers(f"weights {S} × {S}", "out of encoder.{}.self_attention.W_o",
+                   "out of encoder.{}.ff.2")  # fmt: skip
+    decoded = layers(f"weights {T} × {T}", "out of decoder.{}.self_attention.W_o",
+                     f"weights {T} × {S}", "out of decoder.{}.src_attention.W_o",
+                     "out of decoder.{}.ff.2")  # fmt: skip
+    return [f"into decoder.0.{first}", f"into encoder.0.{first}", *coded, *decoded]
+
+
+PLACES = {
+    "rnn_encdec": ["out of embed", "out of embed", "into output.G"],
+    "bahdanau": ["out of embed", "out of embed", "into output.W_o"],
+    "lstm_seq2seq": ["out of embed", "into encoder.layers.1.W", "nowhere",
+                     "out of embed", "into decoder.layers.1.W", "into output"],
+    "transformer": transformer("self_attention.W_k"),
+    "prenorm": transformer("self_residual.norm"),
+    "gpt": ["into blocks.0.norm_1",
+            f"weights {S + T} × {S + T}", "out of blocks.0.attention.W_o", "out of blocks.0.W_out",
+            f"weights {T} × {S + T}", "out of blocks.1.attention.W_o", "out of blocks.1.W_out"],
+}  # fmt: skip
+"""Where each paper's model drops units: what a module says, or what it gets. The embeddings of
+source and target come first, sums with their positions where there are any; `nowhere` is the top
+of the LSTM's encoder, which no one reads."""
+
+
+@pytest.mark.parametrize("which", PLACES)
+def test_each_place_drops_by_itself(
+    which: str, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a place that drops nothing, another place, another share, and one in evaluation."""
+    is_prenorm = {"is_prenorm": True} if which == "prenorm" else {}
+    model = tiny("transformer" if is_prenorm else which, dropout=P, **is_prenorm)
+    sites, wanted = Sites(model, monkeypatch), PLACES[which]
+    model.train()
+    whole = sites.run(model, pairs)
+    assert sites.names() == wanted
+    for i, place in enumerate(wanted):
+        is_changed = (sites.run(model, pairs, only=i) - whole).abs().max() > 1e-6
+        assert is_changed == (place != "nowhere"), place
+    model.eval()
+    assert_close(sites.run(model, pairs, only=0), whole)
+    assert not sites.seen
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_drops_weights(dtype: torch.dtype) -> None:
+    """Keeps out a share that one of the two attentions does not drop: P of the weights are zero.
+
+    The values are unit vectors, so that what comes out is the weights.
+    """
+    q, k = torch.randn(2, 8, 4, 25, 6).to(dtype)
+    weights = fused_attention(q, k, torch.eye(25, dtype=dtype).expand(8, 4, -1, -1), None, P)
+    assert (weights == 0).float().mean().item() == pytest.approx(P, abs=0.03)
+    assert weights.float().sum(-1).mean().item() == pytest.approx(1.0, abs=0.03)
