@@ -1,0 +1,55 @@
+"""The golden run: the losses of twenty fixed steps of every model, kept in golden.json.
+
+    python tests/golden.py      write them anew, after a change of numbers that is meant
+
+Made data, tiny sizes, float32 on one thread of a CPU, no dropout: whose masks are drawn otherwise
+where torch is built otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqmodels import batches, build
+from seqmodels.batches import Example
+from seqmodels.interface import EOS
+from seqmodels.learner import Learner, TrainConfig
+
+PATH = Path(__file__).with_suffix(".json")
+V = 24
+CFG = TrainConfig(tokens=3_000, rate=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
+SIZES: dict[str, dict[str, Any]] = {
+    "rnn_encdec": {"d_model": 24, "d_embed": 16, "d_maxout": 12},
+    "bahdanau": {"d_model": 24, "d_embed": 16, "d_maxout": 12, "d_align": 16},
+    "lstm_seq2seq": {"d_model": 24, "d_embed": 16, "n_layers": 2, "forget_bias": 1.0},
+    "transformer": {"d_model": 24, "d_ff": 48, "n_heads": 2, "n_layers": 2, "dropout": 0.0},
+    "gpt": {"d_model": 24, "n_heads": 2, "n_layers": 2, "n_positions": 32, "dropout": 0.0},
+}
+
+
+def learner_of(name: str) -> Learner:
+    """Return a model at its start, to be trained."""
+    torch.manual_seed(CFG.seed)
+    return Learner(build(name, V, **SIZES[name]).train(), CFG)
+
+
+def losses(learner: Learner) -> list[float]:
+    """Take twenty steps; return the loss before each."""
+    rng = random.Random(5)
+    texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 9))] for _ in range(64)]
+    examples = [Example([*text, EOS], [*text[::-1], EOS]) for text in texts]
+    for draw in islice(batches.draws(examples, CFG.batch_tokens, CFG.seed), 20):
+        learner.learn(batches.collate([examples[i] for i in draw.rows]), draw.rows)
+    return learner.progress.losses
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    found = {"torch": torch.__version__, **{name: losses(learner_of(name)) for name in SIZES}}
+    PATH.write_text(json.dumps(found, indent=1) + "\n")
