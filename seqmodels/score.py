@@ -231,7 +231,8 @@ def cell(score: float | scores.Interval, n: int) -> str:
     """Write a ratio, or a score with its interval."""
     if isinstance(score, float):
         return f"{score:.3f}"
-    return plot.cell(np.array([[score["value"], score["low"], score["high"]]]), "bleu", n)
+    found = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
+    return plot.cell(found, "bleu", n)
 
 
 def difference(found: Mapping[str, Any]) -> str:
