@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -49,6 +51,13 @@ def models(args: argparse.Namespace) -> None:
 
 def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
+    try:
+        os.listdir(args.folder)
+    except OSError as error:
+        why = (
+            "does not exist" if error.errno == errno.ENOENT else f"cannot be read: {error.strerror}"
+        )
+        raise ValueError(f"{args.folder} {why}; name a folder of records") from None
     from seqmodels.plot import plot_results
 
     print("\n".join(printable(str(file)) for file in plot_results(args.folder)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import logging
 import math
 import os
 import signal
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from seqmodels.files import WriteError
+
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a home that is read-only is no news
 
 
 class Parser(argparse.ArgumentParser):
