@@ -7,6 +7,8 @@ import errno
 import json
 import logging
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -15,11 +17,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import hostile
 import psutil
 import pytest
+import survival
+from test_cli import no_network
 from test_harness import flags, toy
 
-from seqmodels import cli, command, compare, files, record, schema, score, scores
+from benchmarks import __main__ as benchmarks_main
+from seqmodels import (
+    build,
+    checkpoint,
+    cli,
+    command,
+    compare,
+    files,
+    presets,
+    record,
+    schema,
+    score,
+    scores,
+    text,
+)
+from tasks import __main__ as tasks_main
+from tasks import next_token, recall, translation
 
 ROOT = Path(__file__).parents[1]
 
@@ -220,8 +241,8 @@ def test_memory_that_is_short_from_the_start(call: str, n_kib: int, tmp_path: Pa
 
 def test_pipes_are_scored(tmp_path: Path) -> None:
     """Keeps out `is no plain file` for subwords that are joined on the way, and a second read."""
-    for name, text in {"src": "a b\nc\n", "ref": "x y@@ z\nw\n", "hyp": "x yz\nw\n"}.items():
-        (tmp_path / name).write_text(text)
+    for name, said in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
+        (tmp_path / name).write_text(said)
     pipe = tmp_path / "fifo"
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
@@ -327,3 +348,139 @@ def test_many_full_stops_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
         scores.scores([row] * 150)
     assert not caplog.records
+
+
+@pytest.mark.slow
+def test_a_home_that_is_read_only() -> None:
+    """Keeps out matplotlib's advice about its folders, in front of the answer."""
+    env = {k: v for k, v in os.environ.items() if k not in ("MPLCONFIGDIR", "XDG_CONFIG_HOME")}
+    env |= {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere"}
+    program = "from seqmodels.command import guard; from seqmodels import plot"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_folder_that_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out `holds no record` for a folder whose records nobody has seen."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    monkeypatch.setattr(sys, "argv", ["seqmodels", "plot", str(tmp_path)])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "cannot be read: Permission denied" in capsys.readouterr().err
+
+
+# --------------------------------------------------------------------------------- hostile calls
+
+
+@pytest.fixture(scope="module")
+def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the files of the list."""
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, content in hostile.TEXTS.items():
+        (folder / name).write_bytes(content)
+    good = (ROOT / "results" / "recall" / "gpt-seed1.json").read_bytes()
+    made = record.load(ROOT / "results" / "recall" / "gpt-seed1.json")
+    tiny = {"d_model": 16, "n_layers": 1, "n_heads": 2, "n_positions": 64, "vocab_size": 20}
+    small = made | {"model_config": made["model_config"] | tiny}
+    for name in ("empty-folder", "twice", "two-tasks", "run"):
+        (folder / name).mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "link.en").symlink_to("ref.en")
+    os.mkfifo(folder / "fifo")
+    for name in ("twice", "two-tasks"):
+        (folder / name / "a.json").write_bytes(good)
+    (folder / "twice" / "b.json").write_bytes(good)
+    other = json.loads(good) | {"task": "other", "seed": 2}
+    (folder / "two-tasks" / "b.json").write_text(json.dumps(other))
+    for name, (place, value) in hostile.RECORDS.items():
+        (folder / f"record-{name}").mkdir()
+        content = hostile.edited(json.loads(good), place, value)
+        (folder / f"record-{name}" / "gpt-seed1.json").write_bytes(content)
+    contents = {"not-json": b"{", "json-pickle": b"\x80\x04x", "json-latin": b"\xe4"}
+    contents |= {"json-deep": b"[" * 100_000, "json-fifo": None, "json-folder": None}
+    for name, content in (contents | {"json-loop": None}).items():
+        path = folder / name / "gpt-seed1.json"
+        path.parent.mkdir()
+        if content is not None:
+            path.write_bytes(content)
+        elif name == "json-loop":
+            path.symlink_to(path.name)
+        else:
+            (os.mkfifo if name == "json-fifo" else os.mkdir)(path)
+    run = folder / "run"
+    (run / "gpt-seed1.json").write_text(json.dumps(small))
+    model = build("gpt", **small["model_config"])
+    checkpoint.save(run / "gpt-seed1.safetensors", model.state_dict())
+    text.Words([f"w{i}" for i in range(20 - text.N_SPECIALS)]).save(run / "tokenizer.json")
+    for fault in hostile.RUNS:
+        shutil.copytree(run, folder / f"run-{fault}")
+        hostile.break_run(folder / f"run-{fault}", fault, small)
+    return folder
+
+
+PROGRAMS = {
+    "seqmodels": cli.main, "translation": translation.main, "recall": recall.main,
+    "next_token": next_token.main, "tasks": tasks_main.main, "benchmarks": benchmarks_main.main,
+    "survival": survival.main,
+}  # fmt: skip
+
+
+def test_the_list_is_long() -> None:
+    """Keeps out a list that shrinks."""
+    assert len(hostile.CALLS) >= 250
+    assert len({(c.program, *c.argv) for c in hostile.CALLS}) == len(hostile.CALLS)
+    assert {c.program for c in hostile.CALLS} == set(PROGRAMS)
+
+
+def too_long(*_: object) -> None:
+    """Raise, from an alarm, what no command catches."""
+    raise AssertionError("it hangs")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_hostile_calls(
+    program: str,
+    hostile_files: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Keeps out tracebacks, hangs, wrong exit codes and messages of several lines."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    monkeypatch.setattr(presets, "urlopen", no_network)
+    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    wrong = []
+    for given in (c for c in hostile.CALLS if c.program == program):
+        argv = [word.replace("@", str(hostile_files)) for word in given.argv]
+        monkeypatch.setattr(sys, "argv", [program, *argv])
+        hears = signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(120)
+        ended: object = "no exit"
+        try:
+            PROGRAMS[program]()
+        except SystemExit as stopped:
+            ended = stopped.code or 0
+        except BaseException as error:
+            ended = repr(error)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, hears)
+        _, err = capfd.readouterr()
+        *notes, line = err.splitlines() or [""]
+        is_said = all(word in line for word in given.words)
+        is_one_line = all(note.endswith("they are not checked") for note in notes)
+        is_one_line = (given.code == 0 or is_one_line) and "\x1b" not in err
+        if ended != given.code or not is_said or not is_one_line:
+            wrong.append(f"{given!r:.200}: {ended}: {err[-300:]!r}")
+    assert not wrong, "\n".join(wrong)
