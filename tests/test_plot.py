@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from seqmodels import plot
+from seqmodels import fonts, plot
 
 MODELS = ("rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt")
 ATTENDING = ("bahdanau", "transformer", "gpt")
@@ -439,3 +442,390 @@ def test_plotting_needs_neither_torch_nor_pyplot() -> None:
     command = [sys.executable, "-c", code, str(spec.origin)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# ------------------------------------------------------------------ Numbers read back from figures
+
+
+def scored(
+    values: dict[str, Sequence[float]],
+    counts: Sequence[int] = (100, 100, 100),
+    headline: str = "bleu",
+    trained: int | None = None,
+    half: float = 1.0,
+    **about: Any,
+) -> list[dict[str, Any]]:
+    """Make a record per model with these scores in bins of ten words, each ± half."""
+    records = []
+    for model, scores in values.items():
+        r = fake_record(model, 1)
+        bins = [
+            {"low": 10 * i + 1, "high": 10 * i + 10, "n": n, **about.get("bins", {}).get(i, {}),
+             headline: {"value": v, "low": v - half, "high": v + half}}
+            for i, (n, v) in enumerate(zip(counts, scores, strict=True))
+        ]  # fmt: skip
+        overall = dict.fromkeys({headline, "nats"}, bins[0][headline])
+        r["tests"] = [{"name": "length", "axis": about.get("axis", "source length (words)"),
+                       "headline": headline, "trained_to": trained, "overall": overall,
+                       "bins": bins}]  # fmt: skip
+        records.append(r)
+    return records
+
+
+def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
+    """Draw a test set."""
+    return plot._draw_scores(records, records[0]["tests"][index])
+
+
+def title_of(records: list[dict[str, Any]]) -> str:
+    """Return the title of the first test set's figure, on one line."""
+    return " ".join(drawn_scores(records).texts[0].get_text().split())
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Path) -> None:
+    """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
+    records = plot.load_records(write(tmp_path, several(3)))
+    metric = ("bleu", "nats")[column]
+    figure = drawn_scores(records)
+    ax, strip = figure.axes[column], figure.axes[2 + column]
+    bins = records[0]["tests"][0]["bins"]
+    assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
+        b["n"] for b in bins
+    ]
+    assert [t.get_text() for t in strip.get_xticklabels()] == ["1–10", *(
+        f"{b['low']}–{b['high']}" for b in bins[1:]
+    )]  # fmt: skip
+    for i, model in enumerate(MODELS):
+        group = [r["tests"][0]["bins"] for r in records if r["model"] == model]
+        cells = np.array(
+            [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
+        )
+        mean = cells.mean(axis=0)
+        colour = plot.LOOKS[model].colour
+        line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
+        assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bin has 17 sentences
+        assert np.allclose(marks.get_ydata(), mean[:7, 0])
+        assert np.allclose(hollow.get_ydata(), mean[7:, 0])
+        band, whiskers = ax.collections[2 * i : 2 * i + 2]
+        corners = band.get_paths()[0].vertices
+        for k in range(7):
+            x = line.get_xdata()[k]
+            at = corners[np.isclose(corners[:, 0], x), 1]
+            assert np.isclose(at.min(), mean[k, 1])
+            assert np.isclose(at.max(), mean[k, 2])
+            ends = whiskers.get_segments()[k][:, 1]
+            assert np.allclose(ends, [cells[:, k, 0].min(), cells[:, k, 0].max()])
+
+
+def test_names_are_written_where_the_lines_end() -> None:
+    """Keeps out names in the order of two sentences, where bins of a hundred say otherwise."""
+    values = {"rnn_encdec": (30, 20, 50), "bahdanau": (30, 25, 40), "gpt": (30, 22, 45)}
+    ax = drawn_scores(scored(values, counts=(100, 100, 2))).axes[0]
+    labels = sorted((t for t in ax.texts if hasattr(t, "xyann")), key=lambda t: -t.xyann[1])
+    assert [t.get_text() for t in labels] == ["Bahdanau", "GPT", "RNN encoder–\ndecoder"]
+    assert [round(t.xy[0]) for t in labels] == [1, 1, 1]
+    assert [round(t.xy[1]) for t in labels] == [25, 22, 20]
+
+
+def test_too_few_examples_have_no_interval() -> None:
+    """Keeps out a band over nine sentences, drawn or in a table, between two bins of a hundred."""
+    records = scored({"gpt": (30, 20, 25)}, counts=(100, 9, 100))
+    ax = drawn_scores(records).axes[0]
+    xs = {round(float(x)) for path in ax.collections[0].get_paths() for x in path.vertices[:, 0]}
+    assert 1 not in xs
+    assert len(ax.lines[0].get_xdata()) == 3
+    assert row(plot.by_length_table(records), "GPT")[1:] == [
+        "30.0 [29.0, 31.0]", "20.0 [–]*", "25.0 [24.0, 26.0]"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", [*plot.METRICS, *plot.LOSSES, "perplexity"])
+def test_the_better_direction_is_said(metric: str) -> None:
+    """Keeps out a loss captioned as higher is better."""
+    ax = drawn_scores(scored({"gpt": (3, 2, 1)}, headline=metric)).axes[0]
+    words = "lower is better ↓" if metric in (*plot.LOSSES, "perplexity") else "higher is better ↑"
+    assert words in [t.get_text() for t in ax.texts]
+
+
+def test_a_caption_counts_thin_bins_and_says_what_is_drawn() -> None:
+    """Keeps out a caption of another figure: thin bins where there are none, seeds of one seed."""
+    values = {"bahdanau": (30, 20, 25)}
+
+    def caption(*records: dict[str, Any]) -> str:
+        return " ".join(drawn_scores(list(records)).texts[2].get_text().split())
+
+    one = caption(*scored(values, counts=(100, 12, 2)))
+    assert "Hollow: fewer than 30 (2 of 3 bins have)" in one
+    assert one.startswith("One seed; band: 95 % interval (bootstrap) over sentences. ")
+    assert "Dashed" not in one
+    two = scored(values)[0], scored(values)[0] | {"seed": 2}
+    assert caption(*two).startswith(
+        "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval (bootstrap) over "
+        "sentences, its ends averaged over the seeds."
+    )
+    assert "Hollow" not in caption(*two)
+    both = caption(*scored(values | {"rnn_encdec": (3, 2, 1)}))
+    assert both.endswith("Dashed: source in one vector; solid: attends to every word.")
+
+
+# ------------------------------------------------------------------------------------------ Titles
+
+FALLING = {
+    "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
+    "bahdanau": (100, 98, 50), "gpt": (50, 48, 20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trained", "counts", "words"),
+    [
+        (20, (100, 100, 100), "45 % of its BLEU between 1–10 and 11–20 words; attention loses 3 %"),
+        (None, (100, 100, 29), "45 % of its BLEU between 1–10 and 11–20 words; attention loses 3 "),
+        (None, (100, 100, 30), "84 % of its BLEU between 1–10 and 21–30 words; attention loses 55"),
+        (29, (100, 100, 100), "45 % of its BLEU between 1–10 and 11–20 words"),
+    ],
+)
+def test_a_title_says_what_is_lost(
+    trained: int | None, counts: tuple[int, ...], words: str
+) -> None:
+    """Keeps out a loss from another bin than the longest trained, or one of two sentences."""
+    records = scored(FALLING, counts, trained=trained)
+    assert title_of(records).startswith(f"One vector loses {words}")
+    numbers = " ".join(drawn_scores(records).texts[1].get_text().split())
+    change = -50 if counts[2] < 30 or trained else -88
+    assert f"RNN encoder–decoder −{-change} %" in numbers
+
+
+def test_a_title_says_that_a_score_rises() -> None:
+    """Keeps out a gain that is sold as a loss."""
+    rising = FALLING | {"bahdanau": (50, 60, 70), "gpt": (40, 48, 56)}
+    assert title_of(scored(rising, trained=20)).endswith("; attention gains 20 %")
+
+
+@pytest.mark.parametrize(
+    ("values", "half"),
+    [
+        ({m: FALLING[m] for m in ("bahdanau", "gpt")}, 1.0),  # one group
+        (FALLING, 30.0),  # intervals that meet
+        ({m: tuple(v / 50 for v in x) for m, x in FALLING.items()}, 0.01),  # nothing learned
+        (FALLING | {"a_sixth": (9, 9, 9)}, float("nan")),  # intervals not recorded
+    ],
+)
+def test_a_title_says_no_more_than_is_known(values: Any, half: float) -> None:
+    """Keeps out a finding where there is but one group, where intervals meet, or below BLEU 2."""
+    assert title_of(scored(values, half=half, trained=20)) == "BLEU against source length"
+
+
+def test_groups_that_overlap_give_way_to_two_models() -> None:
+    """Keeps out a mean of attention in which one model hides that is worse than one vector."""
+    values = FALLING | {"gpt": (50, 10, 5)}
+    assert title_of(scored(values, trained=20)).startswith(
+        "GPT loses 80 % of its BLEU between 1–10 and 11–20 words; Bahdanau loses 2 %"
+    )
+
+
+def test_percentages_are_titled_from_first_to_last() -> None:
+    """Keeps out a share of a percentage: from 2 to 4 % right would be a gain of 100 %."""
+    records = scored(FALLING, headline="accuracy", trained=20)
+    title = "Symbols right from 1–10 to 11–20 words: attention 75 → 73 %, one vector 65 → 35 %"
+    assert title_of(records) == title
+
+
+def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
+    """Keeps out lines that differ by 0.05 on an axis of 2.5, and a gain turned round."""
+    none = {0: {"low": 0, "high": 0, "token_accuracy": {"value": 10, "low": 9, "high": 11}}}
+    more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
+    values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
+    records = scored(
+        values, headline="bits_per_byte", half=0.01, axis="length (tokens)", bins=none | more
+    )
+    figure = drawn_scores(records)
+    saved, gained = figure.axes[:2]
+    assert title_of(records) == (
+        "21–30 tokens of context save attention 0.60 bits per byte, one vector 0.20"
+    )
+    assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
+    assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
+    assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
+    assert saved.get_title("left").startswith("bits per byte saved")
+    assert saved.get_ylim()[1] < 0.7
+    for ax in (saved, gained):
+        assert "higher is better ↑" in [t.get_text() for t in ax.texts]
+        assert not any(len(band.get_paths()[0].vertices) for band in ax.collections[::2]
+                       if band.get_paths())  # fmt: skip
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == [
+        "RNN encoder–decoder (2014) · 0.98 M · 2.00", "GPT (2019) · 1.02 M · 2.50"
+    ]  # fmt: skip
+
+
+def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) -> None:
+    """Keeps out a vector that is said to grow, and the highest loss sold as the lowest."""
+    records = plot.load_records(write(tmp_path, several(2)))
+    state = plot._draw_state(records).texts[0].get_text()
+    assert " ".join(state.split()) == (
+        "State: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at 256 tokens of "
+        "source"
+    )
+    title = " ".join(plot._draw_curves(records).texts[0].get_text().split())
+    last = {
+        m: np.mean([r["curve"][-1]["valid_nats"] for r in records if r["model"] == m])
+        for m in MODELS
+    }
+    low, high = min(last.values()), max(last.values())
+    assert f"{low:.2f} nats per token, the lowest" in title
+    assert title.endswith(f"{high:.2f}, the highest")
+
+
+# ------------------------------------------------------------------------------------------- Words
+
+
+def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None:
+    """Keeps out words that are drawings, which nobody can search, select or have read aloud."""
+    for path in sorted(drawn.glob("*.svg")):
+        root = ElementTree.parse(path).getroot()
+        space = root.tag.removesuffix("svg")
+        title, desc = (root[i] for i in (0, 1))
+        assert (title.tag, desc.tag) == (f"{space}title", f"{space}desc")
+        shown = [text.text or "" for text in root.iter(f"{space}text")]
+        words = " ".join(" ".join(shown).split())
+        assert title.text, path.name
+        assert desc.text, path.name
+        assert all(word in words for word in [*title.text.split(), *desc.text.split()])
+        assert "Bahdanau" in words
+        styles = {text.get("style", "") for text in root.iter(f"{space}text")}
+        assert all("'DejaVu Sans'" in style and "sans-serif" in style for style in styles)
+
+
+def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: Path) -> None:
+    """Keeps out BLEU's signature under accuracies, and long bins that look like trained ones."""
+    recall = plot.load_records(write(tmp_path / "a", several(1, "recall")))
+    text = plot.table(recall) + plot.by_length_table(recall)
+    assert "tok:13a" not in text
+    assert "nc:6" not in text
+    assert "| 32, longest trained | 128, longest, longer than trained |" in re.sub(" +", " ", text)
+    assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
+    assert text.count("† longer than trained") == 3
+    translation = plot.load_records(write(tmp_path / "b", several(1)))
+    text = plot.table(translation)
+    assert ("tok:13a" in text, "nc:6" in text) == (True, False)
+    for index, name in enumerate(["copy", "reverse", "lookup"]):
+        figure = drawn_scores(recall, index)
+        assert recall[0]["tests"][index]["name"] == name
+        for ax in figure.axes[:2]:
+            assert "longer than trained" in [t.get_text() for t in ax.texts]
+
+
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (["RNN encoder–decoder", "GPT"], ["RNN encoder–\ndecoder", "GPT"]),
+        (
+            [f"experiment_of_november_with_rate_{i}_beam_5_out" for i in (1, 2, 10)],
+            ["…1…", "…2…", "…10…"],
+        ),
+        ([f"{'x' * 40}{i}" for i in "ab"], ["…a", "…b"]),
+        (["base.de", "a_very_long_name_of_a_system.v1", "a_very_long_name_of_a_system.v2"],) * 2,
+    ],
+)
+def test_long_names_keep_what_differs(labels: list[str], shown: list[str]) -> None:
+    """Keeps out two systems that are both called `exper…5_out` beside their lines."""
+    found = plot._brief(labels)
+    assert len(set(found)) == len(labels)
+    assert [text.replace("\n", "") for text in found] == [s.replace("\n", "") for s in shown]
+    assert max(len(line) for text in found for line in text.split("\n")) <= plot.ROW + 2
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["The", "▁mag", "ic", ",", "▁isn", "'t", "▁", "8", "]"],
+         ["The", "mag", "·ic", ",", "isn", "'t", "␣", "8", "]"]),
+        (["Fr", r"\xc3", r"\xa4", "u", "▁"], ["Fr", "ä", "…", "u", "␣"]),
+        ([r"▁M\xc3", r"\xa4dch", "en"], ["Mä", "·dch", "·en"]),
+        ([r"▁\xe4", r"\xbd\xa0"], ["你", "…"]),
+        ([r"\xe4", "x", r"a\x00"], [r"\xe4", "x", r"a\x00"]),
+        (["nine", "words"], ["nine", "words"]),
+    ],
+)  # fmt: skip
+def test_pieces_are_shown_as_text(pieces: list[str], shown: list[str]) -> None:
+    r"""Keeps out marks of spaces, bytes such as \xe4, and pieces that look like whole words."""
+    assert plot._pieces(pieces) == shown
+
+
+def test_alignments_stand_in_one_row_with_one_scale() -> None:
+    """Keeps out maps below each other, a scale of another range, and marks without a word."""
+    a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
+    a["gold"] = [[0, 0], [2, 1]]
+    other = a | {"alpha": [[0.2, 0.8, 0], [0, 0, 1]]}
+    figure = plot._draw_alignments({"bahdanau": a, "transformer": other, "gpt": other}, "about")
+    *maps, scale = figure.axes
+    assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
+    assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
+    assert scale.get_ylim() == (0, 1)
+    assert maps[0].collections[0].norm.vmax == 1
+    assert np.allclose(maps[0].collections[0].get_array(), a["alpha"])
+    assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
+    assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
+    assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+    title, _, caption = (" ".join(text.get_text().split()) for text in figure.texts[:3])
+    assert title == (
+        "Strongest weight on a gold link: Bahdanau 1 of 2 target words, Transformer 1 of 2 target "
+        "words, GPT 1 of 2 target words"
+    )
+    assert "A dot (·): goes on with the word before." in caption
+    assert "GPT's to less" in caption
+    assert "GPT's" not in plot._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
+
+
+STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_any_script_is_drawn_and_what_lacks_a_font_is_named_once(
+    is_installed: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Keeps out dozens of warnings about glyphs, and boxes that nobody explains."""
+    manager = fonts.font_manager
+    if not is_installed:
+        known = [f for f in manager.fontManager.ttflist if "DejaVu" in f.name]
+        monkeypatch.setattr(manager.fontManager, "ttflist", known)
+        monkeypatch.setattr(manager, "findSystemFonts", lambda: [])
+    fonts.families.cache_clear()
+    fonts.NOTED.clear()
+    alpha = np.eye(len(STRANGE)).tolist()
+    a = {"src": STRANGE, "tgt": STRANGE, "alpha": alpha}
+    for kind in ("png", "svg"):
+        plot.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
+    fonts.families.cache_clear()
+    assert "你好" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") <= 1
+    if not is_installed:
+        assert err.startswith("note: no font here has ")
+        assert "fonts-noto" in err
+        assert "Cjk" in err
+
+
+def test_a_font_that_has_the_script_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out boxes on a machine that has a font for them, installed a minute ago, too."""
+    manager = fonts.font_manager
+    entry = next(f for f in manager.fontManager.ttflist if f.name == "DejaVu Sans")
+    noto = dataclasses.replace(entry, name="Noto Sans Tested", fname="/tested.ttf")
+    monkeypatch.setattr(manager.fontManager, "ttflist", [entry])
+    monkeypatch.setattr(manager, "findSystemFonts", lambda: ["/tested.ttf"])
+    monkeypatch.setattr(
+        manager.fontManager, "addfont", lambda path: manager.fontManager.ttflist.append(noto)
+    )
+    has = fonts._characters
+    monkeypatch.setattr(
+        fonts, "_characters", lambda path: {ord("你")} if path == "/tested.ttf" else has(path)
+    )
+    fonts.families.cache_clear()
+    assert fonts.families(frozenset("你好")) == (("Noto Sans Tested",), frozenset("好"))
+    fonts.families.cache_clear()
+    assert fonts.lacking("abc ä → − \n") == set()
