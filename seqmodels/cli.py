@@ -36,16 +36,18 @@ def models(args: argparse.Namespace) -> None:
     """Print the models in order of history."""
     import torch
 
+    from seqmodels.catalog import CATALOG
     from seqmodels.models import MODELS
     from seqmodels.runs import count_parameters
 
-    print(f"{'name':13} {'year':5} {'paper':36} {'parameters':>12}  file")
+    print(f"{'name':13} {'year':5} {'label':20} {'paper':36} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         module = sys.modules[model_type.__module__]
         paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
             n = count_parameters(model_type(paper))
-        print(f"{name:13} {model_type.year:<5} {model_type.paper:36} {n:12,}  {module.__file__}")
+        known = f"{name:13} {model_type.year:<5} {CATALOG[name].label:20} {model_type.paper:36}"
+        print(f"{known} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's own sizes and vocabulary (the first Config in each file).")
 
 

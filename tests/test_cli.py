@@ -25,6 +25,7 @@ import pytest
 import torch
 
 from seqmodels import MODELS, cli, command, compare, plot, presets, record, scores
+from seqmodels.catalog import CATALOG
 from seqmodels.runs import Run
 from tasks import next_token, recall, translation
 
@@ -100,12 +101,12 @@ def test_models_are_listed_in_order(call: Call) -> None:
     code, out, err = call(cli, "models")
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
-    assert head.split() == ["name", "year", "paper", "parameters", "file"]
+    assert head.split() == ["name", "year", "label", "paper", "parameters", "file"]
     rows = [line.split() for line in lines[: len(MODELS)]]
     assert [row[0] for row in rows] == list(MODELS)
     for row, (name, model_type) in zip(rows, MODELS.items(), strict=True):
         assert row[1] == str(model_type.year)
-        assert model_type.paper in " ".join(row)
+        assert f"{CATALOG[name].label} {model_type.paper}" in " ".join(row)
         assert int(row[-2].replace(",", "")) > 10_000_000
         assert Path(row[-1]) == ROOT / "seqmodels" / "models" / f"{name}.py"
     years = [int(row[1]) for row in rows]
