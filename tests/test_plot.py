@@ -561,8 +561,8 @@ def test_a_caption_counts_thin_bins_and_says_what_is_drawn() -> None:
     assert "Dashed" not in one
     two = scored(values)[0], scored(values)[0] | {"seed": 2}
     assert caption(*two).startswith(
-        "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval (bootstrap) over "
-        "sentences, its ends averaged over the seeds."
+        "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval "
+        "(bootstrap) over sentences, its ends averaged over the seeds."
     )
     assert "Hollow" not in caption(*two)
     both = caption(*scored(values | {"rnn_encdec": (3, 2, 1)}))
