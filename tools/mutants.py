@@ -216,14 +216,15 @@ class Watch:
 class Measure(Watch):
     """Note which lines each test, and each fixture that several share, runs through."""
 
-    def __init__(self, at: Path, tree: Path, out: Path):
-        super().__init__(at, tree)
-        self.out, self.now = out, [""]
-        self.tests: dict[str, dict[str, Any]] = {}
+    def __init__(self, at: Path, tree: Path, out: Path, own: str):
         from coverage import Coverage  # needed here alone; `read` and `faults` do without
 
+        super().__init__(at, tree)
+        self.out, self.own, self.now = out, own, [""]
+        self.tests: dict[str, dict[str, Any]] = {}
         sources = [str(tree / name) for name in CODE]
-        self.cov = Coverage(str(out.with_suffix(".cov")), source=sources, config_file=False)
+        self.cov = Coverage(str(at.with_name("coverage")), source=sources, config_file=False)
+        self.cov.erase()
         self.cov.start()
 
     def context(self, name: str) -> Iterator[Any]:
@@ -260,8 +261,19 @@ class Measure(Watch):
     def pytest_sessionfinish(self) -> None:
         """Write it all."""
         self.cov.stop()
-        self.cov.save()
-        self.out.write_text(json.dumps({"tree": str(self.tree), "tests": self.tests}))
+        data = self.cov.get_data()
+        lines: dict[str, dict[str, list[int]]] = {}
+        for path in data.measured_files():
+            file = str(Path(path).relative_to(self.tree))
+            contexts: dict[str, list[int]] = defaultdict(list)
+            for line, names in data.contexts_by_lineno(path).items():
+                for name in filter(None, names):  # what ran on import has no name
+                    contexts[name].append(line)
+            if contexts:
+                lines[file] = contexts
+        sums = {file: sha256(self.tree / file) for file in lines}
+        found = {"own": self.own, "sources": sums, "tests": self.tests, "lines": lines}
+        self.out.write_text(json.dumps(found))
 
 
 def shared_name(definition: Any) -> str:
@@ -377,29 +389,48 @@ class Cover(NamedTuple):
     """By name, those that pass: seconds, and how many lines."""
     lines: dict[str, dict[int, set[str]]]
     """File -> line -> tests."""
+    states: dict[str, str]
+    """Test file -> checksum of it and of all that its tests run through."""
 
 
-def hashes(base: Path) -> dict[str, str]:
-    """Return a checksum of each test file with all that it may import, and of the whole tree."""
-    sums = {
-        str(path.relative_to(base)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in [base / "pyproject.toml", *sorted(base.glob("*/**/*.py"))]
-        if path.relative_to(base).parts[0] not in ("tools", "benchmarks")
-    }
-    tests = {name for name in sums if Path(name).name.startswith("test_")}
-    common = [(name, value) for name, value in sums.items() if name not in tests]
-    each = {name: digest([common, sums[name]]) for name in sorted(tests)}
-    return {**each, "": digest(sorted(sums.items()))}
+def sha256(path: Path) -> str:
+    """Return a file's checksum."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def own_state(base: Path, name: str) -> str:
+    """Return a checksum of a test file, of those that it imports from, and of what all share."""
+    files = {path for path in base.glob("tests/*.py") if not path.name.startswith("test_")}
+    waiting = [base / name]
+    while waiting:
+        files.add(path := waiting.pop())
+        found = re.findall(r"^from (test_\w+) import", path.read_text("utf-8"), re.MULTILINE)
+        waiting += [new for new in (path.with_name(f"{stem}.py") for stem in found)
+                    if new not in files]  # fmt: skip
+    return digest([[path.name, sha256(path)] for path in sorted(files)])
+
+
+def state(base: Path, name: str, path: Path) -> str | None:
+    """Return the state of a test file that was measured; None where it must be measured anew."""
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    now = {file: sha256(base / file) for file in found["sources"] if (base / file).exists()}
+    is_same = found["own"] == own_state(base, name) and now == found["sources"]
+    return digest([found["own"], found["sources"]]) if is_same else None
 
 
 def measure(base: Path, out: Path) -> Cover:
-    """Return what the tests cover; only test files that are not known yet are run."""
-    sums, jobs = hashes(base), []
-    wanted = {name: out / "cover" / f"{Path(name).stem}-{sums[name]}.json" for name in sums if name}
-    (out / "cover").mkdir(parents=True, exist_ok=True)
-    for name, path in wanted.items():
-        if not path.exists():
-            jobs.append(Job(None, [name], partial(Measure, out=path), {}))
+    """Return what the tests cover; only test files are run that may cover something else by now."""
+    folder, jobs = out / "cover", []
+    folder.mkdir(parents=True, exist_ok=True)
+    names = sorted(str(path.relative_to(base)) for path in base.glob("tests/**/test_*.py"))
+    paths = {name: folder / f"{Path(name).stem}.json" for name in names}
+    for name, path in paths.items():
+        if state(base, name, path) is None:
+            path.unlink(missing_ok=True)
+            plugin = partial(Measure, out=path, own=own_state(base, name))
+            jobs.append(Job(None, [name], plugin, {}))
 
     def done(job: Job, slot: Slot) -> None:
         took = f"{time.monotonic() - slot.since:.0f} s"
@@ -407,11 +438,12 @@ def measure(base: Path, out: Path) -> Cover:
         if slot.code not in (0, 5):
             print(slot.log.read_text("utf-8", "replace")[-2000:])
 
-    sizes = {name: (base / name).stat().st_size for name in wanted}
+    sizes = {name: (base / name).stat().st_size for name in names}
     run_all(sorted(jobs, key=lambda job: -sizes[job.args[0]]), done, base)
-    cover = Cover({}, defaultdict(lambda: defaultdict(set)))
-    for path in wanted.values():
-        if path.exists():
+    cover = Cover({}, defaultdict(lambda: defaultdict(set)), {})
+    for name, path in paths.items():
+        if (now := state(base, name, path)) is not None:
+            cover.states[name] = now
             add(cover, path)
     return cover
 
@@ -425,15 +457,13 @@ def add(cover: Cover, path: Path) -> None:
         cover.tests[name] = {"seconds": test["seconds"], "n_lines": 0}
         for context in (name, *test["shared"]):
             users[context].add(name)
-    from coverage import CoverageData
-
-    data = CoverageData(str(path.with_suffix(".cov")))
-    data.read()
-    for file in data.measured_files():
-        own = cover.lines[str(Path(file).relative_to(found["tree"]))]
-        for line, contexts in data.contexts_by_lineno(file).items():
-            own[line] |= (here := set().union(*(users[context] for context in contexts)))
-            for name in here:
+    for file, contexts in found["lines"].items():
+        for context, lines in contexts.items():
+            for line in lines:
+                cover.lines[file][line] |= users[context]
+    for lines in cover.lines.values():
+        for names in lines.values():
+            for name in names & tests.keys():
                 cover.tests[name]["n_lines"] += 1
 
 
@@ -477,6 +507,7 @@ class Verdict(NamedTuple):
 
     key: str
     tree: str
+    """Checksum of the tests on which it rests, and of what they run through."""
     verdict: str
     """killed, alive, or uncovered."""
     by: str
@@ -487,10 +518,27 @@ class Verdict(NamedTuple):
 
 
 def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdict]:
-    """Run the tests against each mutant that has no verdict on this tree; return all verdicts."""
-    cover, tree, path = measure(base, out), hashes(base)[""], out / "verdicts.jsonl"
+    """Run the tests against each mutant without a verdict that still holds; return all verdicts.
+
+    One holds while the test that killed, for one alive all tests that it met, and all that they run
+    through are the same.
+    """
+    cover, path = measure(base, out), out / "verdicts.jsonl"
     old = earlier(path)
-    known = {verdict.key: verdict for verdict in old if verdict.tree == tree}
+    met = {mutant.key: covering(mutant, cover, base) for mutant in mutants}
+
+    def tree_of(mutant: Mutant, by: str) -> str:
+        tests = [by] if by in met[mutant.key] else sorted(met[mutant.key])
+        states = {cover.states[test.partition("::")[0]] for test in tests}
+        return digest([sha256(base / mutant.file), sorted(states), tests])
+
+    known: dict[str, Verdict] = {}
+    by_key = {mutant.key: mutant for mutant in mutants}
+    for verdict in old:
+        if mutant := by_key.get(verdict.key):
+            known.pop(verdict.key, None)
+            if verdict.tree == tree_of(mutant, verdict.by):
+                known[verdict.key] = verdict
     todo = [m for m in mutants if m.key not in known]
     seconds = {name: test["seconds"] for name, test in cover.tests.items()}
 
@@ -500,7 +548,7 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
             for verdict in (*old, *known.values()):
                 same = [verdict.mutant[key] == getattr(mutant, key) for key in ("file", "function")]
                 kills[verdict.by] += all(same) + 1_000 * (verdict.key == mutant.key)
-            tests = sorted(covering(mutant, cover, base), key=lambda test: -kills[test])
+            tests = sorted(met[mutant.key], key=lambda test: -kills[test])
             files = dict.fromkeys(test.partition("::")[0] for test in tests)
             if not tests:
                 note(mutant, "uncovered", "", 0.0, 0)
@@ -510,7 +558,7 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
     def note(mutant: Mutant, verdict: str, by: str, took: float, n_tests: int) -> None:
         fields = {key: value for key, value in mutant._asdict().items() if value}
         known[mutant.key] = found = Verdict(
-            mutant.key, tree, verdict, by, round(took, 1), n_tests, fields
+            mutant.key, tree_of(mutant, by), verdict, by, round(took, 1), n_tests, fields
         )
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(found._asdict(), ensure_ascii=False) + "\n")
