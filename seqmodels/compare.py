@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import signal
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -273,6 +274,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         drawn = plot.plot_folder(out)
         print(f"\n{summary.summary(plot.load_records(out))}")
         print(f"\nRecords, hypotheses, weights and figures are in {out}:")
-        print("  " + ", ".join(sorted(file.name for file in drawn)))
+        names = ", ".join(sorted(file.name for file in drawn))
+        print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
     if failed:
         raise ValueError("; ".join(failed))

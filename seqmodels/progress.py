@@ -202,6 +202,8 @@ class Board(AbstractContextManager["Board"]):
         line = f"{n_done} of {self.n} runs done, {n_running} running"
         if left_s is None or over_s < SURE_S:
             return 0.0, line
+        if not (n_running or self.waiting):
+            return 1.0, line
         return over_s / (over_s + left_s), f"{line}, {in_words(left_s)} left"
 
     def show(self, now_s: float) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from seqmodels import checkpoint, record, schema
 from seqmodels.batches import Example, collate, draws
@@ -100,7 +101,7 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
     """
     counts = {}
     for step in (8, 4):  # multiples of 4 where those of 8 are too far apart
-        with torch.device("meta"):
+        with torch.device("meta"), Unfilled():
             for d_model in range(16, 2049, step):
                 model = build(name, vocab_size, d_model=d_model, **sizes)
                 counts[d_model] = count_parameters(model)
@@ -113,6 +114,19 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
         f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
         f"the nearest is {counts[d_model]:,}"
     )
+
+
+class Unfilled(TorchFunctionMode):
+    """Draw no numbers: to be counted, parameters need no values.
+
+    On the meta device the first draw imports 800 modules, in a second and more.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Leave out what fills a tensor with random numbers."""
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def count_parameters(model: SequenceModel) -> int:

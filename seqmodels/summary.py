@@ -81,7 +81,7 @@ def scores(records: Records, test: dict[str, Any]) -> list[str]:
         for b, beyond in zip(bins, is_beyond, strict=True)
     ]
     ratios = {m: ratio(group, name) for m, group in plot._by_model(records).items()}
-    has_ratio = any(map(math.isfinite, ratios.values()))
+    has_ratio = metric == "bleu" and any(map(math.isfinite, ratios.values()))
     rows = [["", "all", *heads, *(["length"] if has_ratio else [])]]
     for model, group in plot._by_model(records).items():
         if (found := plot._scores(group, name, metric)).size:

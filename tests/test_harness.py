@@ -10,6 +10,7 @@ import math
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -1011,6 +1012,20 @@ def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_param
     with torch.device("meta"):
         n = runs.count_parameters(build(name, vocab_size, **sizes))
     assert abs(n / n_parameters - 1) <= 0.05
+
+
+def test_widths_are_found_at_once() -> None:
+    """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
+    program = (
+        "import sys\nfrom seqmodels.runs import fit_width\nfrom tasks.recall import RECIPES\n"
+        "before = len(sys.modules)\n"
+        "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"
+        "print(len(sys.modules) - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 100
 
 
 def test_a_size_that_cannot_be_is_said(name: str) -> None:
