@@ -590,7 +590,7 @@ def _ended(records: Sequence[Record]) -> tuple[str, str]:
     low, high = (pick(last, key=lambda m: np.mean(last[m]), default="") for pick in (min, max))
     if low == high or max(last[low]) >= min(last[high]):
         return what, subtitle
-    at = [f"{label_of(m)} ends at {np.mean(last[m]):.2f} nats per token" for m in (low, high)]
+    at = [f"{label_of(m)} ends at {np.mean(last[m]):.3f} nats per token" for m in (low, high)]
     title = (
         f"{at[0]}, the lowest validation loss; {at[1].replace(' nats per token', '')}, the highest"
     )

@@ -673,8 +673,8 @@ def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) ->
         for m in MODELS
     }
     low, high = min(last.values()), max(last.values())
-    assert f"{low:.2f} nats per token, the lowest" in title
-    assert title.endswith(f"{high:.2f}, the highest")
+    assert f"{low:.3f} nats per token, the lowest" in title
+    assert title.endswith(f"{high:.3f}, the highest")
 
 
 # ------------------------------------------------------------------------------------------- Words
