@@ -6,6 +6,7 @@ a file itself, or as a list of edits of a valid one.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -353,7 +354,10 @@ def arguments(data: bytes) -> list[str]:
 def command_line(folder: Path) -> Target:
     """Run every program with any arguments: exit code 0, 1 or 2, and a single line on stderr."""
     (folder / "runs").mkdir()
-    make_run(folder / "runs", "gpt")
+    path, weights, _ = make_run(folder / "runs", "gpt")
+    checksum = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
+    made = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(made | checksum))  # without one, a line says so
     (folder / "spoken").mkdir()
     for split in corpus.SPLITS:
         for code in ("xx", "yy"):
