@@ -13,6 +13,7 @@ from typing import Any
 
 from seqmodels.command import (
     Parser,
+    check_limit,
     guard,
     not_negative,
     on_screen,
@@ -299,4 +300,5 @@ def build_parser() -> Parser:
 def main() -> None:
     """Run the command line."""
     args = build_parser().parse_args()
+    check_limit("seqmodels")
     guard("seqmodels", lambda: args.run_command(args))

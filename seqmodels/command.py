@@ -174,6 +174,7 @@ def leave_quietly() -> None:
 
     Be it for a signal, or for lack of memory.
     """
+    check_limit("seqmodels")
     sys.excepthook = end_in_short
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -189,6 +190,19 @@ def end_in_short(kind: Any, error: BaseException, trace: Any) -> None:
 
 
 SHORT = "out of memory; this process may take too little (see ulimit -v), or the machine is full"
+
+
+LEAST_BYTES = 640 * 2**20
+"""With less, libraries in C end the process as they are imported, each in its own way."""
+
+
+def check_limit(prog: str) -> None:
+    """Exit with 2 where a limit gives this process too little memory to import what it needs."""
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_BYTES:
+            sys.exit(fail(prog, SHORT, 2))
 
 
 def is_memory_short(error: BaseException) -> bool:
