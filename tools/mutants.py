@@ -48,6 +48,11 @@ CODE = ("seqmodels", "tasks")
 MOST_ALIVE = 0.05
 """Share of the mutants that may live."""
 N_AT_ONCE = 2
+PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+BROKEN = 99
+"""Exit code of a run of the tests that failed by itself."""
+N_FIRST = 150
+"""Tests of the two likeliest files that are run before the other files are imported."""
 PATIENCE_S = 30.0
 """How much longer than ten times its usual time a test may take before it counts as hanging."""
 LIBRARIES = (
@@ -281,15 +286,18 @@ def shared_name(definition: Any) -> str:
     return f"fixture {definition.baseid}::{definition.argname}"
 
 
+Stage = tuple[Sequence[str], Callable[[Path, Path], Watch]]
+"""Arguments for pytest, and (file for the running test's name, tree) -> plugin."""
+
+
 class Job(NamedTuple):
     """Tests to be run in a copy of the tree."""
 
     mutant: Mutant | None
-    args: Sequence[str]
-    watch: Callable[[Path, Path], Watch]
-    """(file for the running test's name, tree) -> plugin."""
+    stages: Sequence[Stage]
+    """One after the other, each in a process of its own, until a test fails."""
     seconds: Mapping[str, float]
-    """What each test usually takes."""
+    """How long each test usually takes."""
 
 
 class Slot:
@@ -317,22 +325,35 @@ class Slot:
             self.run()
 
     def run(self) -> None:
-        """Run the job's tests in this process, and end it."""
-        code = 99
+        """Run the job's stages from this process, and end it."""
+        code = BROKEN
         try:
-            os.setsid()
+            os.setpgid(0, 0)
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for stream, number in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
                 os.dup2(stream, number)
             os.chdir(self.tree)
             os.environ["PYTHONPATH"] = sys.path[0] = str(self.tree)
             sys.pycache_prefix = str(self.folder / "compiled")
+            for stage in self.job.stages:
+                if not (pid := os.fork()):
+                    self.test(*stage)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                if code not in PASSED:
+                    break
+        finally:
+            os._exit(code if code >= 0 else pytest.ExitCode.TESTS_FAILED)  # or by a signal
+
+    def test(self, args: Sequence[str], watch: Callable[[Path, Path], Watch]) -> None:
+        """Run tests in this process, and end it."""
+        code = BROKEN
+        try:
             import torch
 
             torch.set_num_threads(1)
-            more = ["-n", "0", "-p", "no:cacheprovider", "--tb=short", *self.job.args]
+            more = ["-n", "0", "-p", "no:cacheprovider", "--tb=short", *args]
             more += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported
-            code = int(pytest.main(more, [self.job.watch(self.at, self.tree)]))
+            code = int(pytest.main(more, [watch(self.at, self.tree)]))
         except BaseException:
             traceback.print_exc()
         finally:
@@ -430,16 +451,16 @@ def measure(base: Path, out: Path) -> Cover:
         if state(base, name, path) is None:
             path.unlink(missing_ok=True)
             plugin = partial(Measure, out=path, own=own_state(base, name))
-            jobs.append(Job(None, [name], plugin, {}))
+            jobs.append(Job(None, [([name], plugin)], {}))
 
     def done(job: Job, slot: Slot) -> None:
         took = f"{time.monotonic() - slot.since:.0f} s"
-        print(f"covered {job.args[0]} in {took}, exit code {slot.code}", flush=True)
-        if slot.code not in (0, 5):
+        print(f"covered {job.stages[0][0][0]} in {took}, exit code {slot.code}", flush=True)
+        if slot.code not in PASSED:
             print(slot.log.read_text("utf-8", "replace")[-2000:])
 
     sizes = {name: (base / name).stat().st_size for name in names}
-    run_all(sorted(jobs, key=lambda job: -sizes[job.args[0]]), done, base)
+    run_all(sorted(jobs, key=lambda job: -sizes[job.stages[0][0][0]]), done, base)
     cover = Cover({}, defaultdict(lambda: defaultdict(set)), {})
     for name, path in paths.items():
         if (now := state(base, name, path)) is not None:
@@ -502,6 +523,12 @@ def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
 # ----------------------------------------------------------------------------------- Replay
 
 
+def stage(tests: Sequence[str]) -> Stage:
+    """Return the run of some tests in their order, up to the first that fails."""
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
+    return ["-x", *files], partial(Watch, chosen=tests)
+
+
 class Verdict(NamedTuple):
     """What became of a mutant."""
 
@@ -549,16 +576,19 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
                 same = [verdict.mutant[key] == getattr(mutant, key) for key in ("file", "function")]
                 kills[verdict.by] += all(same) + 1_000 * (verdict.key == mutant.key)
             tests = sorted(met[mutant.key], key=lambda test: -kills[test])
-            files = dict.fromkeys(test.partition("::")[0] for test in tests)
-            if not tests:
-                note(mutant, "uncovered", "", 0.0, 0)
+            files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+            first = [test for test in tests[:N_FIRST] if test.partition("::")[0] in files[:2]]
+            parts = first, [test for test in tests if test not in first]
+            if tests:
+                yield Job(mutant, [stage(part) for part in parts if part], seconds)
             else:
-                yield Job(mutant, ["-x", *files], partial(Watch, chosen=tests), seconds)
+                note(mutant, "uncovered", "", 0.0)
 
-    def note(mutant: Mutant, verdict: str, by: str, took: float, n_tests: int) -> None:
+    def note(mutant: Mutant, verdict: str, by: str, took: float) -> None:
         fields = {key: value for key, value in mutant._asdict().items() if value}
+        n_tests, tree = len(met[mutant.key]), tree_of(mutant, by)
         known[mutant.key] = found = Verdict(
-            mutant.key, tree_of(mutant, by), verdict, by, round(took, 1), n_tests, fields
+            mutant.key, tree, verdict, by, round(took, 1), n_tests, fields
         )
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(found._asdict(), ensure_ascii=False) + "\n")
@@ -568,13 +598,11 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
 
     def done(job: Job, slot: Slot) -> None:
         assert job.mutant
-        if slot.code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR, 99):
+        if slot.code in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR, BROKEN):
             raise RuntimeError(slot.log.read_text("utf-8", "replace")[-2000:])
-        chosen = getattr(job.watch, "keywords")["chosen"]  # noqa: B009
-        lives = slot.code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        lives = slot.code in PASSED
         by = "" if lives else slot.at.read_text("utf-8") or "on import"
-        took = time.monotonic() - slot.since
-        note(job.mutant, "alive" if lives else "killed", by, took, len(chosen))
+        note(job.mutant, "alive" if lives else "killed", by, time.monotonic() - slot.since)
 
     run_all(jobs(), done, base)
     return known
