@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 
 from seqmodels import fonts, plot
 
@@ -224,6 +226,8 @@ def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> Non
     half = np.ptp([s["value"] for s in seeds]) / 2
     cells = row(plot.table(records), "GPT ")
     assert cells[1] == "3"
+    assert cells[-1] == "142"  # seconds, the mean of 141, 142 and 143
+    assert "2 M target tokens" in plot._subtitle(records)
     assert cells[3] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
 
 
@@ -675,6 +679,44 @@ def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) ->
     low, high = min(last.values()), max(last.values())
     assert f"{low:.3f} nats per token, the lowest" in title
     assert title.endswith(f"{high:.3f}, the highest")
+
+
+def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
+    """Keeps out the training loss under the name of validation, and exchanged axes."""
+    records = plot.load_records(write(tmp_path, several(1)))
+    axes = plot._draw_curves(records).axes
+    assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
+    for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
+        for record in records:
+            points, colour = record["curve"], plot.LOOKS[record["model"]].colour
+            line = next(line for line in ax.lines if line.get_color() == colour)
+            assert np.allclose(line.get_xdata(), [point[field] for point in points])
+            assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
+
+
+def test_lengths_beyond_training_are_shaded(tmp_path: Path) -> None:
+    """Keeps out a shade that begins a bin late, or a bin early."""
+    records = plot.load_records(write(tmp_path, several(1)))
+    assert records[0]["tests"][0]["trained_to"] == 40
+    figure = drawn_scores(records)
+    for ax in figure.axes:
+        shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches
+                  if p.get_facecolor() == to_rgba("#F5F2EA")]  # fmt: skip
+        assert [(round(s.x0, 2), round(s.x1, 2)) for s in shades] == [(3.5, 7.5)]
+
+
+def test_gold_links_lie_on_their_cells() -> None:
+    """Keeps out links and words that are transposed, or rows that are upside down to them."""
+    ax = Figure().subplots()
+    a = {"src": ["a", "b", "c"], "tgt": ["x", "y"], "alpha": [[1, 0, 0], [0, 0, 1]]}
+    plot._draw_heat(ax, a | {"gold": [[2, 1]]})
+    (link,) = ax.patches
+    assert [int(x) for x in link.get_xy()] == [2, 1]
+    assert np.array_equal(ax.collections[0].get_array().reshape(2, 3), a["alpha"])
+    assert ax.yaxis_inverted()
+    assert not ax.xaxis_inverted()
+    assert [t.get_text() for t in ax.get_xticklabels()] == a["src"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == a["tgt"]
 
 
 # ------------------------------------------------------------------------------------------- Words
