@@ -44,6 +44,7 @@ METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
 METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
 LOSSES = {"nats": "nats per token", "bits_per_byte": "bits per byte"}
 NAMES = METRICS | LOSSES | {"perplexity": "perplexity per word"}
+NAMES |= {"source_gain": "gain from the source (nats per token)"}
 TEACHER_FORCED = (*LOSSES, "token_accuracy")
 
 
@@ -501,6 +502,10 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
             ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
         last = (enough if enough.size else known)[-1:]
         ends += [(x[k], mean[k], name, look.colour) for k in last]
+    if metric == test["headline"] and test.get("baseline"):
+        without = [b["baseline"]["value"] for b in test["bins"]]
+        ax.plot(without, ls=":", lw=1.4, color=GREY, zorder=3)
+        ax.text(0, without[0], test["baseline"], color=GREY, size=8.5, va="bottom")
     title = NAMES.get(metric, metric)
     if is_gain:
         title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
@@ -800,7 +805,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     """Write mean, half the range of the seeds and interval of (seeds, 3)."""
-    digits = 3 if metric in LOSSES else 1
+    digits = 3 if metric in (*LOSSES, "source_gain") else 1
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
     interval = "[–]" if low == "nan" or n < FEWEST else f"[{low}, {high}]"
@@ -816,7 +821,8 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     at |= {len(bins) - 1: ends[1] + ", longer than trained" * _is_beyond(test, bins[-1])}
     losses = [m for m in LOSSES if m != headline]
     heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
-    heads += [*(LOSSES[m] for m in losses), "train tokens/s", "train s"]
+    losses += ["source_gain"] * ("source_gain" in test["overall"])
+    heads += [*(NAMES[m] for m in losses), "train tokens/s", "train s"]
     rows = [["model", "seeds", "parameters", *heads]]
     for model, group in _by_model(records).items():
         if (scores := _scores(group, name, headline)).size:
@@ -860,6 +866,9 @@ def by_length_table(records: Sequence[Record]) -> str:
             if (scores := _scores(group, name, headline)).size:
                 cells = [cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
                 rows.append([_looks([model])[model].label, *cells])
+        if test.get("baseline"):
+            values = (f"{b['baseline']['value']:.1f}" for b in bins)
+            rows.append([f"({test['baseline']})", *values])
         rows.append(["n", *(f"{b['n']:,}" for b in bins)])
         parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]
         parts += ["† longer than trained"] * any(_is_beyond(test, b) for b in bins)

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +15,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from seqmodels import checkpoint, record, schema
-from seqmodels.batches import Example, collate, draws
+from seqmodels.batches import Example, collate, draws, lengths
 from seqmodels.checkpoint import Checkpoints
 from seqmodels.command import whole
 from seqmodels.decode import align
 from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
-from seqmodels.interface import EOS, SequenceModel
+from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.learner import Learner, Progress, TrainConfig, seed_all
 from seqmodels.models import build
 from seqmodels.progress import Here, say
-from seqmodels.scores import Row, by_bin, methods, scores, signatures
+from seqmodels.scores import Row, by_bin, methods, partners, scores, signatures
 from seqmodels.text import Tokenizer
 from seqmodels.train import train
 
@@ -54,6 +55,10 @@ class TestSet:
     """The group of each example; those of one group share text. None: each is on its own."""
     grouped_by: str = ""
     """What the groups are, in the plural."""
+    baseline: Sequence[float] | None = None
+    """How often each target is found, from 0 to 1, without what the test asks for."""
+    baseline_name: str = ""
+    """What knowledge that takes."""
 
 
 class Recipe(NamedTuple):
@@ -88,6 +93,8 @@ class Task:
     n_parameters: int
     """Size of every model, to 5 %."""
     beam: int = 1
+    bleu_tokenize: str = "13a"
+    """sacreBLEU's tokenizer, for BLEU."""
     shown: Shown | None = None
 
 
@@ -302,7 +309,7 @@ def run_one(run: Run) -> dict[str, Any]:
         "curve": curve,
         "events": progress.events,
         "tests": tests,
-        "signatures": signatures(),
+        "signatures": signatures(task.bleu_tokenize),
         "alignment": alignment_of(model, task, device),
         "state_bytes": state_bytes(model, device),
         "speed": {
@@ -351,11 +358,16 @@ def evaluate(
         row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
         if test.groups is not None:
             row["group"] = test.groups[i]
+        if test.baseline is not None:
+            row["baseline"] = test.baseline[i]
         if free is None:
             row["exact"] = row["n_right"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    overall, bins = scores(rows), by_bin(rows, test.bins)
+    for i, nats in shuffled_sources(model, test.examples, device).items():
+        rows[i]["nats_shuffled"] = nats
+    score = partial(scores, tokenize=task.bleu_tokenize)
+    overall, bins = score(rows), by_bin(rows, test.bins, score)
     if test.headline == "perplexity":
         for part in (overall, *bins):
             part["perplexity"] = {
@@ -369,10 +381,32 @@ def evaluate(
         **({"beam": beam} if test.is_generated else {}),
         "trained_to": test.trained_to,
         "grouped_by": test.grouped_by or None,
+        "baseline": test.baseline_name or None,
         "overall": overall,
         "bins": bins,
     }
     return rows, entry
+
+
+def shuffled_sources(
+    model: SequenceModel, examples: Sequence[Example], device: str
+) -> dict[int, float]:
+    """Return the nats of each example's target after the source of another, of like length.
+
+    Examples without a source, BOS alone, are left out.
+    """
+    real = []
+    if int(lengths(examples)[:, 0].max()) > 1:
+        real = [i for i, example in enumerate(examples) if list(example.src) != [BOS]]
+    if len(real) < 2:
+        return {}
+    own = [examples[i] for i in real]
+    swapped = [
+        example._replace(src=own[j].src)
+        for example, j in zip(own, partners([len(e.src) for e in own]), strict=True)
+    ]
+    rows = teacher_forced(model, swapped, device, "sources shuffled")
+    return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 
 def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:

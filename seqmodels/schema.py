@@ -88,6 +88,8 @@ class Test(Strict):
     trained_to: int | None
     grouped_by: Text | None = None
     """What was drawn as one for the intervals, in the plural; None: each example on its own."""
+    baseline: Text | None = None
+    """What knowledge reaches the score `baseline`; None: there is no such score."""
     overall: dict[Name, Interval]
     bins: Annotated[list[Bin], Field(min_length=1, max_length=1_000)]
 
@@ -213,7 +215,8 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
     check(Record, record)
     limits = {"max_tokens": 200, "max_tokens_test": 400}
     is_limited = "n_too_long_train" in record["data"]
-    record["data"] = {"source_end": "none"} | (limits if is_limited else {}) | record["data"]
+    fixed = {"source_end": "none", "bleu_tokenize": "13a"}
+    record["data"] = fixed | (limits if is_limited else {}) | record["data"]
     record["train_config"] = {"precision": "float32"} | record["train_config"]
     for test in record["tests"]:
         if test["name"] == "context":

@@ -10,6 +10,7 @@ right or wrong, each on its own, gets Wilson's interval (1927).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Any
@@ -178,8 +179,28 @@ def sacre(
     return {**interval(counts, score, groups, is_percent=True), "value": value}
 
 
-def scores(rows: Sequence[Row]) -> dict[str, Interval]:
-    """Return every score that the rows allow.
+def partners(lengths: Sequence[int]) -> list[int]:
+    """Return for each of at least two rows another one of like length.
+
+    Neighbours by length swap; the last three, where they are odd, go round. Of rows of one length,
+    those that stand far apart are as likely to swap as any.
+    """
+    n = len(lengths)
+    order = np.lexsort((np.random.default_rng(1).permutation(n), np.array(lengths)))
+    swapped = np.arange(n) ^ 1
+    if n % 2:
+        swapped[-3:] = np.roll(np.arange(n)[-3:], 1)
+    found = np.empty(n, dtype=int)
+    found[order] = order[swapped]
+    return found.tolist()
+
+
+def scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
+    """Return every score that the rows allow; `tokenize` is sacreBLEU's tokenizer for BLEU.
+
+    source_gain: nats per token that are saved by a row's own source against another row's.
+    chance_bleu: what the references score where each is taken for another row's; without interval.
+    baseline (%): what is right, on average, without what the test asks for; without interval.
 
     Teacher-forced: nats per token, bits_per_byte, token_accuracy (%). Free-running, where the rows
     hold a `hyp`: bleu, chrf, accuracy (% of places right), exact (% of targets right),
@@ -199,28 +220,80 @@ def scores(rows: Sequence[Row]) -> dict[str, Interval]:
         "token_accuracy": share("n_right", lambda row: row["n_tokens"]),
         "exact": share("exact", lambda row: 1.0, is_yes_no=True),
     }
+    if shuffled := [row for row in rows if "nats_shuffled" in row]:
+        result["source_gain"] = ratio(
+            shuffled,
+            lambda row: row["nats_shuffled"] - row["nats"],
+            lambda row: row["n_tokens"],
+            1.0,
+        )
+    if "baseline" in rows[0]:
+        result["baseline"] = alone(100 * float(np.mean([row["baseline"] for row in rows])))
     if "hyp" in rows[0]:
         hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
         result["accuracy"] = share("n_same", lambda row: row["n_places"])
-        for name, metric in (("bleu", BLEU(force=True)), ("chrf", CHRF())):
+        for name, metric in (("bleu", BLEU(force=True, tokenize=tokenize)), ("chrf", CHRF())):
             counts = count(metric, hyps, refs)
             result[name] = sacre(metric, counts, groups_of(rows))
             if name == "bleu":
                 written, true, *_ = counts.sum(0)
-                length = float(written / max(true, 1))
-                result["length_ratio"] = {"value": length, "low": None, "high": None}
+                result["length_ratio"] = alone(float(written / max(true, 1)))
+                if len(rows) > 1:
+                    others = [refs[0][i] for i in partners([len(ref) for ref in refs[0]])]
+                    result["chance_bleu"] = alone(metric.corpus_score(others, refs).score)
     return result
 
 
 def methods(names: Iterable[str]) -> dict[str, str]:
     """Return how each score's interval was computed, in a few words."""
-    return {name: "Wilson" if name == "exact" else "BCa bootstrap" for name in names}
+    return {
+        name: "Wilson" if name == "exact" else "BCa bootstrap"
+        for name in names
+        if name not in ("length_ratio", "chance_bleu", "baseline")
+    }
 
 
-def signatures() -> dict[str, str]:
+UNSPACED = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    **dict.fromkeys(("th", "tha", "my", "mya", "bur", "km", "khm", "lo", "lao"), "flores200"),
+    **dict.fromkeys(("bo", "bod", "tib", "dz", "dzo"), "flores200"),
+}
+"""sacreBLEU's tokenizers for languages whose words are not set apart, or not as 13a expects."""
+
+
+def tokenizer_for(language: str) -> str:
+    """Return the name of sacreBLEU's tokenizer for a target language; "char" where it lacks it."""
+    name = UNSPACED.get(re.split(r"[-_]", language.lower())[0], "13a")
+    try:
+        check_tokenizer(name)
+    except ValueError:
+        return "char"
+    return name
+
+
+def check_tokenizer(name: str) -> None:
+    """Raise ValueError for a tokenizer that sacreBLEU does not have, or that does not work here."""
+    if name not in BLEU.TOKENIZERS:
+        known = ", ".join(BLEU.TOKENIZERS)
+        raise ValueError(f"--bleu-tokenize {name}: sacreBLEU has {known}")
+    try:
+        BLEU(tokenize=name)
+    except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(f"--bleu-tokenize {name} does not work here: {why}") from error
+
+
+def alone(value: float) -> Interval:
+    """Return a value without an interval."""
+    return {"value": value, "low": None, "high": None}
+
+
+def signatures(tokenize: str = "13a") -> dict[str, str]:
     """Return sacreBLEU's signatures of the two scores."""
     found = {}
-    for name, metric in (("bleu", BLEU(force=True)), ("chrf", CHRF())):
+    for name, metric in (("bleu", BLEU(force=True, tokenize=tokenize)), ("chrf", CHRF())):
         metric.corpus_score(["a"], [["a"]])
         found[name] = str(metric.get_signature())
     return found

@@ -25,7 +25,7 @@ TEXT = (
 )
 OF_PAIRS = (
     "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
-    "parameters",
+    "parameters", "bleu_tokenize",
 )  # fmt: skip
 """Flags of translation that go with --data alone."""
 OF_TEXT = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
@@ -101,6 +101,8 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
         help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="its size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="of every model (default: 2 M)")
+    add("--bleu-tokenize", metavar="NAME",
+        help="sacreBLEU's tokenizer, for BLEU (default: by the target language)")  # fmt: skip
     args = parse(p, argv)
     given = [name for name in OF_PAIRS if getattr(args, name) != p.get_default(name)]
     if given and not args.data:

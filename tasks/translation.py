@@ -32,6 +32,7 @@ from seqmodels.corpus import Pair, official, sha256
 from seqmodels.interface import EOS
 from seqmodels.prepare import How, prepare, summary
 from seqmodels.runs import Recipe, Shown, Task, TestSet
+from seqmodels.scores import check_tokenizer, tokenizer_for
 from seqmodels.text import Tokenizer, Words
 from tasks import grammar
 
@@ -251,6 +252,8 @@ def embedded(args: argparse.Namespace) -> Task:
 
 def own(args: argparse.Namespace) -> Task:
     """Return the task on a corpus of yours, or on one that is known by name."""
+    if args.bleu_tokenize:
+        check_tokenizer(args.bleu_tokenize)  # now, not after the training
     corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
     print(presets.about(args.data[0]) + corpus.first_lines())
     if args.test:
@@ -270,6 +273,8 @@ def own(args: argparse.Namespace) -> Task:
     print(summary(ready.data, args.clean))
     if note := presets.note(args.data[0], ready.data["sha256"]):
         print(note)
+    tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang)
+    print(f"BLEU by sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     words = [n_words(src) for src, _ in ready.test_texts]
     n_test = lengths(ready.test)
     shown = min(  # a figure has a cell for each token and each
@@ -281,7 +286,7 @@ def own(args: argparse.Namespace) -> Task:
     by_length = length_test(ready.test, words, int(ready.train.n_words.max()), ready.test_texts)
     return Task(
         name="translation",
-        data=ready.data,
+        data={**ready.data, "bleu_tokenize": tokenize},
         tokenizer=ready.tokenizer,
         train=ready.train,
         valid=ready.valid,
@@ -294,6 +299,7 @@ def own(args: argparse.Namespace) -> Task:
         },
         n_parameters=args.parameters or tuned.n_parameters,
         beam=5,
+        bleu_tokenize=tokenize,
         shown=Shown(ready.test[shown], None),
     )
 

@@ -1193,7 +1193,7 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     path = compared / f"{name}-seed1.json"
     (test,) = record.load(path)["tests"]
     kinds = {"nats", "bits_per_byte", "token_accuracy", "exact", "accuracy", "bleu", "chrf"}
-    kinds |= {"length_ratio"}
+    kinds |= {"length_ratio", "chance_bleu", "source_gain"}
     assert test["overall"].keys() == kinds
     assert [(b["low"], b["high"], b["n"]) for b in test["bins"]] == [(1, 4, 6), (5, 9, 6)]
     assert all(b.keys() > kinds for b in test["bins"])

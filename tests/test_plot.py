@@ -871,3 +871,22 @@ def test_a_font_that_has_the_script_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert fonts.families(frozenset("你好")) == (("Noto Sans Tested",), frozenset("好"))
     fonts.families.cache_clear()
     assert fonts.lacking("abc ä → − \n") == set()
+
+
+def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
+    """Keeps out a look-up that seems to be learned, where it is what anyone gets without it."""
+    made = several(1, "recall")[:2]
+    for r in made:
+        test = r["tests"][0]
+        test["baseline"] = "knows the values"
+        for i, part in enumerate((*test["bins"], test["overall"])):
+            part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
+    records = plot.load_records(write(tmp_path, made))
+    test = records[0]["tests"][0]
+    expected = [50.5 - i for i in range(len(test["bins"]))]
+    assert row(plot.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
+    left, right, *_ = plot._draw_scores(records, test).axes
+    drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
+    assert drawn == [expected]
+    assert "knows the values" in [t.get_text() for t in left.texts]
+    assert not [line for line in right.lines if line.get_linestyle() == ":"]
