@@ -218,7 +218,7 @@ def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
     found = []
     for model, group in plot._by_model(records).items():
         bleu, chance = (plot._scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
-        if bleu.size and chance.size and (bleu[:, 0, 0] <= chance[:, 0, 0]).all():
+        if test["headline"] == "bleu" and chance.size and (bleu[:, 0, 0] <= chance[:, 0, 0]).all():
             found.append(model)
     return found
 
