@@ -63,5 +63,7 @@ CATALOG = {
 
 PUBLISHED = ("gpt2", "o200k_base")
 """tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""
-TOKENIZERS = ("bpe", "words", "characters", "bytes", *PUBLISHED)
+TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *PUBLISHED)
 """The kinds of tokenizers that `text.make` makes."""
+SIZED = ("bpe", "words", "spaces")
+"""Those whose size is chosen."""

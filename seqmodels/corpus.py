@@ -65,10 +65,12 @@ class Parallel(NamedTuple):
 
     def first_lines(self) -> str:
         """Return where each side is read from and what it begins with, in lines for a person."""
-        first = next(self.parts["train"](), Pair("", ""))
+        src, tgt, _ = next(self.parts["train"](), Pair("", ""))
         return "\n".join(
             f"{side}: {one_line(origin)}, first line: {glimpse(text)}"
-            for side, origin, text in zip(("source", "target"), self.origins, first, strict=False)
+            for side, origin, text in zip(
+                ("source", "target"), self.origins, (src, tgt), strict=True
+            )
         )
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
@@ -260,9 +262,9 @@ def read_folder(
         parts[split], n, key = _side_by_side(src, tgt)
         keys.append(key)
         sizes.append(n)
-    src, tgt = (str(folder / f"{names['train']}.{code}") for code in (src_lang, tgt_lang))
+    src_file, tgt_file = (str(folder / f"{names['train']}.{code}") for code in (src_lang, tgt_lang))
     name, key = folder.resolve().name, " ".join(keys)
-    return Parallel(name, src_lang, tgt_lang, parts, sizes[0], key, (src, tgt))
+    return Parallel(name, src_lang, tgt_lang, parts, sizes[0], key, (src_file, tgt_file))
 
 
 def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Parallel:
@@ -581,20 +583,47 @@ def read_texts(
     """Open text files, which are read one after the other, and cut them into splits."""
     if tables := [str(path) for path in paths if path.suffix in TABLES]:
         raise ValueError(f"{tables[0]} is one of several files; those are to be text files")
+    framed = [path for path in paths if is_framed(path)]
+    n_left_out = sum(sum(map(len, pieces(path))) - sum(map(len, unframed(path))) for path in framed)
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
     name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
-    splits = cut(partial(_one_after_the_other, paths), shares)
+    read = [partial(unframed if path in framed else pieces, path) for path in paths]
+    splits = cut(partial(_one_after_the_other, read), shares)
     origin = str(paths[0]) + name.removeprefix(paths[0].name)
-    return Running(name, splits, key, shares["valid"] == shares["test"], origin=origin)
+    return Running(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
 
 
-def _one_after_the_other(paths: Sequence[Path]) -> Iterator[str]:
+MARK = re.compile(
+    r"^(?:\*\*\* ?(START|END) OF TH|End of (?:the )?Project Gutenberg)[^\n]*\n?", re.MULTILINE
+)
+"""A line that begins or ends a book of Project Gutenberg."""
+
+
+def is_framed(path: Path) -> bool:
+    """Return whether a file has Project Gutenberg's header before a text, or before several."""
+    return any(found[1] == "START" for piece in pieces(path) for found in MARK.finditer(piece))
+
+
+def unframed(path: Path) -> Iterator[str]:
+    """Yield the pieces of a file without Project Gutenberg's headers and licences."""
+    is_in = False
+    for piece in pieces(path):
+        start = 0
+        for found in MARK.finditer(piece):
+            if is_in:
+                yield piece[start : found.start()]
+            is_in, start = found[1] == "START", found.end()
+        if is_in:
+            yield piece[start:]
+
+
+def _one_after_the_other(files: Sequence[Texts]) -> Iterator[str]:
     """Yield the pieces of several files; each but the last ends in a line feed."""
     last = "\n"
-    for path in paths:
+    for read in files:
         if not last.endswith("\n"):
             yield "\n"
-        for piece in pieces(path):
+        for piece in read():
             yield piece
             last = piece
 

@@ -240,8 +240,14 @@ def reason(fault: BaseException) -> str:
     if isinstance(fault, ConnectionError):
         return f"the hub cannot be reached, and this set is not on disk; {OFFLINE}"
     deepest = fault
+    caches = str(constants.HF_HOME), str(datasets.config.HF_DATASETS_CACHE)
     while (below := deepest.__cause__ or deepest.__context__) is not None:
         deepest = below
+    if isinstance(deepest, OSError) and str(deepest.filename).startswith(caches):
+        return (
+            f"the cache {deepest.filename} cannot be written: {deepest.strerror}; HF_HOME names "
+            "another place"
+        )
     return one_line(str(deepest) or type(deepest).__name__)[:300]
 
 

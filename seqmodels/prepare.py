@@ -12,7 +12,7 @@ import os
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -26,7 +26,7 @@ from tqdm import tqdm
 from seqmodels import files, text
 from seqmodels.batches import Example, Examples
 from seqmodels.command import printable
-from seqmodels.corpus import SPLITS, Pair, Parallel, Running, Texts, lines
+from seqmodels.corpus import SPLITS, Pair, Parallel, Running, Texts, draw, lines
 from seqmodels.interface import EOS, UNK
 from seqmodels.lock import NO_LOCKS
 from seqmodels.text import Tokenizer
@@ -218,13 +218,13 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
     doing = f"{printable(corpus.name)}: cleaning and tokenizing"
     folder = kept(known, doing, lambda part: build(part, corpus, how), say)
-    made = files.read_json(folder / "made.json")
+    noted = files.read_json(folder / "made.json")
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     tokenizer = text.load(folder / "tokenizer.json")
     train, valid, test = (Tokens(folder / split) for split in SPLITS)
     name += ", lower-cased" if how.is_lowercase else ""
     name += ", cleaned" if how.is_cleaned else ""
-    data = {"name": name, **made["data"], "tokenizer": tokenizer.name}
+    data = {"name": name, **noted["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
 
@@ -233,12 +233,11 @@ def kept(
     known: Sequence[Any],
     doing: str,
     build: Callable[[Path], dict[str, Any]],
-    say: Callable[[str], None],
+    say: Callable[[str], None] = print,
 ) -> Path:
     """Return the folder of what depends on `known` alone; `build` fills it if it is not there."""
-    folder = cache() / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
+    folder = made(cache()) / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         with alone(folder, say):
             if not is_whole(folder):
                 say(f"{doing}; kept in {folder}")
@@ -254,7 +253,21 @@ def kept(
 def cache() -> Path:
     """Return the folder of all that is prepared."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
-    return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
+    try:
+        return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
+    except RuntimeError as fault:
+        raise ValueError("there is no home folder; SEQMODELS_CACHE names a place") from fault
+
+
+def made(folder: Path) -> Path:
+    """Return a folder, which is there then; raises WriteError where it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} cannot be made: {fault.strerror}; SEQMODELS_CACHE names another place"
+        ) from fault
+    return folder
 
 
 @contextmanager
@@ -303,6 +316,9 @@ def digest_of(path: Path) -> str:
 def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
     """Write tokenizer, tokens and the test's texts; return what else is to be known."""
     cleaner = Cleaner(corpus, how)
+    for split in SPLITS:
+        if next(cleaner.pairs(split), None) is None:
+            raise ValueError(nothing_in(split, corpus, cleaner.counts))
     sides = (side for _, pair in cleaner.pairs("train") for side in pair[:2])
     tokenizer = text.make(how.tokenizer, sides, how.vocab_size)
     tokenizer.save(folder / "tokenizer.json")
@@ -329,9 +345,11 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
                 sources.append(pair.src)
     for split in SPLITS:
         if not counts[f"n_{split}"]:
+            n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
             raise ValueError(
-                f"{printable(corpus.name)} has no pair in {split} with text on both sides and at "
-                f"most {longest[split]} tokens"
+                f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
+                f"{longest[split]:,} tokens on a side, which --max-tokens can allow, and "
+                f"{n_blank:,} have a blank one"
             )
     counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
     return {
@@ -341,6 +359,28 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
         "max_tokens": longest["train"],
         "max_tokens_test": longest["test"],
     }
+
+
+def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
+    """Return why a corpus has no pair in a split, in a sentence."""
+    name, n = printable(corpus.name), sum(1 for _ in corpus.pairs(split))
+    if n:
+        n_blank = counts[f"n_blank_{split}"]
+        rest = ", and --clean leaves out the others" if n_blank < n else ""
+        return f"{name}: {n_blank:,} of {n:,} pairs in {split} have a blank side{rest}"
+    if len(corpus.parts) == len(SPLITS):
+        return f"{name} has no pair in {split}"
+    sources = Counter(map(draw, (pair.src for pair in corpus.parts["train"]())))
+    n = sources.total()
+    if n > 1 and len(sources) == 1:
+        return (
+            f"{name}: all {n:,} pairs have the same source, and a source is never in two of train, "
+            "valid and test; give other sentences as well"
+        )
+    return (
+        f"{name}: {n:,} pairs are too few to draw valid and test from, {split} would be empty; "
+        "give more (a larger --limit, where there is one), or files for valid and test"
+    )
 
 
 def summary(data: dict[str, Any], is_cleaned: bool) -> str:
@@ -439,23 +479,28 @@ def prepare_text(
     known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
     doing = f"{printable(corpus.name)}: tokenizing"
     folder = kept(known, doing, lambda part: build_text(part, corpus, kind, vocab_size), say)
-    made = files.read_json(folder / "made.json")["data"]
+    noted = files.read_json(folder / "made.json")["data"]
     tokenizer = text.load(folder / "tokenizer.json")
     train, valid, test = (Ids(folder / split, tokenizer.vocab_size) for split in SPLITS)
     name = printable(corpus.name)[:200]
-    return PreparedText(tokenizer, train, valid, test, {"name": name, **made})
+    return PreparedText(tokenizer, train, valid, test, {"name": name, **noted})
 
 
 def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dict[str, Any]:
     """Write tokenizer and tokens; return what else is to be known."""
+    for split in SPLITS:
+        is_needed = str.strip if split == "train" else bool
+        if not any(map(is_needed, corpus.splits[split]())):
+            raise ValueError(
+                f"{printable(corpus.name)} has no text in {split}, or white space alone; give more "
+                "text"
+            )
     tokenizer = text.make(kind, corpus.splits["train"](), vocab_size)
     tokenizer.save(folder / "tokenizer.json")
     digest = hashlib.sha256()
     data: dict[str, int | str] = {}
     for split in SPLITS:
         n, n_unknown = write_ids(folder / split, corpus.splits[split], tokenizer)
-        if not n:
-            raise ValueError(f"{printable(corpus.name)} has no text in {split}")
         data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
         if split != "test" or not corpus.is_valid_tested:
             for piece in corpus.splits[split]():
@@ -470,7 +515,7 @@ def text_summary(data: dict[str, Any]) -> str:
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
     told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
     if n := data["n_characters_left_out"]:
-        told.append(f"  {n:,} characters of a header and a footer are left out")
+        told.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
     if "tested" in data:
         told.append("  there is no third part: tested is valid, by which weights are chosen, too")
     return "\n".join(told + unknown(data))

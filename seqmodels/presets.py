@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from seqmodels import corpus, files
+from seqmodels import bible, corpus, files
 from seqmodels.command import one_line
-from seqmodels.corpus import SHARES, TABLES, Parallel, Running, cut, read_text, read_texts
+from seqmodels.corpus import SHARES, TABLES, Parallel, Running, read_texts
 
 
 class Preset(NamedTuple):
@@ -38,6 +37,8 @@ class Preset(NamedTuple):
     """Of the splits, where a text has none."""
     is_gutenberg: bool = False
     """An edition of Project Gutenberg, which corrects it now and then, in its frame."""
+    is_tokenized: bool = False
+    """Its words are between spaces already, and unknown ones may be written `<unk>`."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -54,7 +55,7 @@ PARALLEL = {
     ),
     "bible": Preset(
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
-        "both texts are at https://ebible.org", "public domain", "bible",
+        bible.ADDRESS, "public domain", "bible",
         "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
     ),
     "anki-en-fr": Preset(
@@ -117,7 +118,10 @@ def parallel(
     preset = PARALLEL.get(name) if len(data) == 1 else None
     if preset is None:
         return read_parallel(data, languages, limit)
-    if (path := local(preset)) and preset.columns:
+    path = local(preset)
+    if name == "bible" and not (path and (path / "train.de").exists()):
+        path = made_bible(path, preset)
+    if path and preset.columns:
         src, tgt = corpus.directed([*preset.columns], languages, name)
         opened = read_parallel([str(path)], (preset.columns[src], preset.columns[tgt]), limit)
         return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
@@ -129,6 +133,24 @@ def parallel(
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:
         raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+
+
+def made_bible(folder: Path | None, preset: Preset) -> Path:
+    """Return the split of the Bible, made from eBible's files in a folder, or at its address."""
+    from seqmodels.prepare import kept  # it takes seconds to import, and names do without
+
+    given = [folder / Path(file).name for file in bible.FILES] if folder else []
+    if not (given and all(path.exists() for path in given)):
+        listed = ", ".join(Path(file).name for file in bible.FILES)
+        otherwise = f"{offline('bible', preset)}; it holds either our splits or {listed} of eBible"
+        given = [
+            fetch(
+                bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, otherwise
+            )
+            for file in bible.FILES
+        ]
+    known = ["bible", 1, *(corpus.scan(path)[0] for path in given)]
+    return kept(known, "bible: splitting eBible's verses", lambda part: bible.split(given, part))
 
 
 def read_parallel(
@@ -191,8 +213,12 @@ TEXT = {
         "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9", is_gutenberg=True,
     ),
     "wikitext-2": Preset(
+        "Wikipedia, 720 articles, 2 M words, rare ones written <unk>",
+        "Salesforce/wikitext:wikitext-2-v1", "CC BY-SA", "wikitext-2-v1", is_tokenized=True,
+    ),
+    "wikitext-2-raw": Preset(
         "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
-        "wikitext-2-raw-v1",
+        "wikitext-2-raw-v1", is_tokenized=True,
     ),
     "tinystories": Preset(
         "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
@@ -208,12 +234,6 @@ TIMEOUT_S = 20.0
 """How long to wait for an address."""
 MOST_BYTES = 2**26
 """Of what is fetched."""
-FRAME = re.compile(
-    r".*?^\*\*\* ?START OF TH[^\n]*\n(.*?)(?:^End of (?:the )?Project Gutenberg[^\n]*\s*)?"
-    r"^\*\*\* ?END OF TH",
-    re.DOTALL | re.MULTILINE,
-)
-"""A book between Project Gutenberg's marks."""
 
 
 def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
@@ -229,12 +249,7 @@ def running(data: Sequence[str], column: str | None = None, limit: int | None = 
         except ValueError as fault:
             raise ValueError(f"{fault}; {offline(name, preset)}") from fault
     path = path or fetched(name, preset)
-    opened = read_running([path], column, limit, preset.shares)._replace(name=name)
-    if preset.is_gutenberg:
-        text, n_left_out = unframed(read_text(path), str(path))
-        splits = cut(lambda: iter([text]), preset.shares)
-        opened = opened._replace(splits=splits, n_left_out=n_left_out)
-    return opened
+    return read_running([path], column, limit, preset.shares)._replace(name=name)
 
 
 def read_running(
@@ -270,31 +285,32 @@ def fetched(name: str, preset: Preset) -> Path:
 
     Raises ValueError where it cannot be, or where something else comes.
     """
-    from seqmodels.prepare import cache  # it takes seconds to import, and names do without
 
-    path = cache() / f"{name}.txt"
+    def is_it(content: bytes) -> bool:
+        if preset.is_gutenberg:
+            return b"*** START OF TH" in content and b"*** END OF TH" in content
+        return hashlib.sha256(content).hexdigest() == preset.sha256
+
+    return fetch(preset.source, f"{name}.txt", is_it, offline(name, preset))
+
+
+def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: str) -> Path:
+    """Return the cache's copy of what is at an address; it is fetched once.
+
+    Raises ValueError where it cannot be, or where something else comes, and says what to do
+    otherwise; WriteError.
+    """
+    from seqmodels.prepare import cache, made  # it takes seconds to import, and names do without
+
+    path = made(cache()) / name
     if path.exists():
         return path
     try:
-        with urlopen(preset.source, timeout=TIMEOUT_S) as answer:
+        with urlopen(address, timeout=TIMEOUT_S) as answer:
             content = answer.read(MOST_BYTES)
     except Exception as fault:  # of one of several network libraries
         why = one_line(str(fault)) or type(fault).__name__
-        raise ValueError(
-            f"{preset.source} cannot be fetched: {why}; {offline(name, preset)}"
-        ) from fault
-    if preset.is_gutenberg:
-        unframed(content.decode(errors="replace"), preset.source)
-    elif hashlib.sha256(content).hexdigest() != preset.sha256:
-        raise ValueError(f"{preset.source} gave something else; {offline(name, preset)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+        raise ValueError(f"{address} cannot be fetched: {why}; {otherwise}") from fault
+    if not is_it(content):
+        raise ValueError(f"{address} gave something else; {otherwise}")
     return files.write(path, content)
-
-
-def unframed(text: str, where: str) -> tuple[str, int]:
-    """Return a text without Project Gutenberg's header and footer, and their characters."""
-    text = text.replace("\r\n", "\n")
-    found = FRAME.match(text)
-    if found is None:
-        raise ValueError(f"{where} has no *** START OF and *** END OF of Project Gutenberg")
-    return found[1], len(text) - len(found[1])

@@ -4,6 +4,7 @@ In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and what a text contai
 text can write a special: "<eos>" in a corpus is five ordinary characters.
 
     Words       readable plots, small closed vocabularies; a word not trained on becomes UNK
+    Spaces      what stands between spaces, and line feeds: the tokens of a corpus that has its own
     Characters  those of the training text; long sequences; one that is not among them becomes UNK
     Bytes       no vocabulary to train, no UNK, the longest sequences
     BPE         between words and bytes: merges learned from the given lines alone, no UNK
@@ -26,7 +27,7 @@ from typing import Any
 import tiktoken
 import tokenizers as hf
 
-from seqmodels.catalog import PUBLISHED
+from seqmodels.catalog import PUBLISHED, SIZED
 from seqmodels.catalog import TOKENIZERS as KINDS
 from seqmodels.command import printable
 from seqmodels.files import read_json, write
@@ -109,13 +110,18 @@ def split_words(text: str) -> list[str]:
 class Words(Tokenizer):
     """Words and punctuation marks. White space is not kept: decoding puts its own."""
 
+    kind = "words"
+    split = staticmethod(split_words)
+    is_cut = True
+    """Long lines may be cut before a mark to be trained on."""
+
     def __init__(self, words: Sequence[str]):
-        if len(set(words)) != len(words) or any(split_words(word) != [word] for word in words):
+        if len(set(words)) != len(words) or any(self.split(word) != [word] for word in words):
             raise ValueError("the vocabulary must hold every word once, and nothing but words")
         _check_sizes([word.encode() for word in words])
         self._words = [*SPECIALS, *words]
         self.labels = [*map(printable, self._words)]
-        self.name = f"words ({self.vocab_size:,})"
+        self.name = f"{self.kind} ({self.vocab_size:,})"
         self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
 
     @classmethod
@@ -125,7 +131,7 @@ class Words(Tokenizer):
         No more than fit into `vocab_size` ids, and none longer than LONGEST_PIECE.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
-        counts = Counter(word for part in trained_on(lines) for word in split_words(part))
+        counts = Counter(word for part in trained_on(lines, cls.is_cut) for word in cls.split(part))
         words = [word for word, n in counts.items() if n >= min_count and _fits(word.encode())]
         if not words:
             raise ValueError(f"no word occurs {min_count} times; give more text or lower min_count")
@@ -134,7 +140,7 @@ class Words(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return an id per word and mark; UNK for one that is not in the vocabulary."""
-        return [self._ids.get(word, UNK) for word in split_words(text)]
+        return [self._ids.get(word, UNK) for word in self.split(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the words with spaces between them, and none before a closing mark."""
@@ -142,7 +148,27 @@ class Words(Tokenizer):
         return re.sub(r" ([,.;:!?])", r"\1", spaced)
 
     def _fields(self) -> dict[str, Any]:
-        return {"kind": "words", "words": self._words[N_SPECIALS:]}
+        return {"kind": self.kind, "words": self._words[N_SPECIALS:]}
+
+
+def split_spaces(text: str) -> list[str]:
+    """Return what stands between white space, and each line feed."""
+    return re.findall(r"\n|\S+", text)
+
+
+class Spaces(Words):
+    """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`; and line feeds.
+
+    A line feed takes the place of the <eos> that published perplexities count for each line.
+    """
+
+    kind = "spaces"
+    split = staticmethod(split_spaces)
+    is_cut = False
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the tokens with spaces between them, but for the ends of lines."""
+        return re.sub(r" ?\n ?", "\n", " ".join(self._words[i] for i in ids if i >= UNK))
 
 
 class _Pieces(Tokenizer):
@@ -290,12 +316,14 @@ class Published(_Merged):
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
     """Make one of KINDS, trained on `lines`, which are read once at most.
 
-    Words and BPE have up to `vocab_size` ids, the others as many as they need.
+    Those of SIZED have up to `vocab_size` ids, the others as many as they need.
     """
     if kind == "bpe":
         return BPE.train(lines, vocab_size)
     if kind == "words":
         return Words.train(lines, MIN_COUNT, vocab_size)
+    if kind == "spaces":
+        return Spaces.train(lines, MIN_COUNT, vocab_size)
     if kind == "characters":
         return Characters.train(lines)
     if kind == "bytes":
@@ -303,6 +331,15 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
     if kind in PUBLISHED:
         return Published(kind)
     raise ValueError(f"{kind!r} is no tokenizer; there are {', '.join(KINDS)}")
+
+
+def chosen_size(kind: str, asked: int | None, default: int) -> int:
+    """Return how many ids a tokenizer may have; raise ValueError where that is not to be chosen."""
+    if asked and kind not in SIZED:
+        raise ValueError(
+            f"--vocab {asked} goes with {', '.join(SIZED)}; {kind} has a size of its own"
+        )
+    return asked or default
 
 
 def blocks(text: str) -> Iterator[str]:
@@ -319,10 +356,10 @@ def blocks(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def trained_on(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the blocks of the lines, the first MOST_TRAINED bytes of them."""
+def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
+    """Yield the blocks of the lines, or these, the first MOST_TRAINED bytes of them."""
     n_left = MOST_TRAINED
-    for block in chain.from_iterable(map(blocks, lines)):
+    for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
         n_left -= len(block.encode())
         if n_left < 0:
             return
@@ -354,6 +391,8 @@ def load(path: str | Path) -> Tokenizer:
         match read_json(Path(path)):
             case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
                 return Words(words)
+            case {"kind": "spaces", "words": [*words]} if all(isinstance(w, str) for w in words):
+                return Spaces(words)
             case {"kind": "characters", "characters": str(characters)}:
                 return Characters(characters)
             case {"kind": "bytes"}:

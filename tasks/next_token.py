@@ -48,7 +48,7 @@ from seqmodels.corpus import SPLITS, sha256
 from seqmodels.interface import BOS
 from seqmodels.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.runs import Recipe, Task, TestSet
-from seqmodels.text import Tokenizer, Words
+from seqmodels.text import MOST_IDS, Tokenizer, Words, chosen_size
 from seqmodels.windows import Whole, Windows
 from tasks import stories
 from tasks.translation import RECIPES
@@ -76,7 +76,7 @@ MOST = 300
 MOST_BLOCKS = 2**20
 """Blocks of a text to train on begin at every token, or so seldom that there are no more of them
 than this, but not farther apart than they are long."""
-HEADLINES = {"characters": "nats", "words": "perplexity"}
+HEADLINES = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
 """Score of a whole text by its tokens; bits per byte of others."""
 
 
@@ -334,6 +334,21 @@ def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
         )
 
 
+def comparable(name: str, kind: str, data: Mapping[str, Any]) -> str:
+    """Return with which perplexities those of a text compare, in a line for a person."""
+    n_unknown = sum(data[f"n_unknown_{split}"] for split in SPLITS)
+    if name == "wikitext-2" and kind == "spaces" and not n_unknown:
+        return (
+            "perplexity is per token of the corpus, <unk> and the end of each line among them, as "
+            "it is published for WikiText-2; each block begins without what stands before it, "
+            "unless --stride gives it"
+        )
+    return (
+        f"perplexity is per token of {data['tokenizer']}: it compares with those of the same "
+        "tokens alone; bits per byte compare with any"
+    )
+
+
 def own(args: argparse.Namespace) -> Task:
     """Return the task on a text of yours, or on one that is known by name."""
     tuned = TUNED.get(args.data[0], OWN)
@@ -350,8 +365,14 @@ def own(args: argparse.Namespace) -> Task:
     corpus = presets.running(args.data, args.column, args.limit)
     print(presets.about(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or tuned.tokenizer
-    ready = prepare_text(corpus, kind, args.vocab or tuned.vocab_size)
+    known = presets.TEXT.get(args.data[0])
+    if kind == "words" and known and known.is_tokenized:
+        kind = "spaces"
+    size = chosen_size(kind, args.vocab, MOST_IDS if kind == "spaces" else tuned.vocab_size)
+    ready = prepare_text(corpus, kind, size)
     print(text_summary(ready.data))
+    if HEADLINES.get(kind) == "perplexity" and not context:
+        print(comparable(args.data[0], kind, ready.data))
     if note := presets.note(args.data[0], ready.data["sha256"]):
         print(note)
     tokens = args.tokens or tuned.tokens[args.size]

@@ -33,7 +33,7 @@ from seqmodels.interface import EOS
 from seqmodels.prepare import How, prepare, summary
 from seqmodels.runs import Recipe, Shown, Task, TestSet
 from seqmodels.scores import check_tokenizer, tokenizer_for
-from seqmodels.text import Tokenizer, Words
+from seqmodels.text import Tokenizer, Words, chosen_size
 from tasks import grammar
 
 # ---------------------------------------------------------------------------------------- Data
@@ -263,7 +263,7 @@ def own(args: argparse.Namespace) -> Task:
     tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
     how = How(
         args.tokenizer,
-        args.vocab or tuned.vocab,
+        chosen_size(args.tokenizer, args.vocab, tuned.vocab),
         args.lowercase,
         args.clean,
         max_tokens=args.max_tokens,

@@ -1,15 +1,21 @@
 """Tables through `datasets`: hub layouts on a local disk take the very path of a hub id."""
 
+import hashlib
 import json
 import os
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqmodels import corpus, hub, presets
+from seqmodels import bible, corpus, hub, presets
 from seqmodels.corpus import Pair, Parallel
 from seqmodels.prepare import Cleaner, How
 from seqmodels.presets import read_parallel
@@ -221,7 +227,180 @@ def test_unknown_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
             read_parallel([data])
 
 
+def test_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a bare "Not a directory" for a home that cannot be written to."""
+    (tmp_path / "home").write_text("")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "home" / "datasets"))
+    with pytest.raises(
+        ValueError, match=r"the cache .*home.* cannot be written: Not a directory; HF"
+    ):
+        read_parallel([layout(tmp_path / "tiny", flat)])
+
+
 # Presets
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """Serve a folder on this machine alone; return its address."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    (tmp_path / "served").mkdir()
+    handler = partial(Quiet, directory=str(tmp_path / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def ebible(folder: Path, parts: dict[str, list[tuple[str, str, str]]]) -> list[Path]:
+    """Write verses as eBible has them: three files, with blank lines and ranges between verses."""
+    lines = []
+    for i, verse in enumerate(verse for part in parts.values() for verse in part):
+        lines.append(verse)
+        if i % 50 == 7:
+            lines += [("GEN 99:1", "", "only one has it"), ("GEN 99:2", "nur einer", " ")]
+        if i % 50 == 9:
+            lines += [("GEN 99:3", "zwei", "two"), ("GEN 99:4", "<range>", "more"), verse[:0]]
+    lines = [line or ("GEN 99:5", "", "") for line in lines]
+    for path, side in zip(bible.FILES, zip(*lines, strict=True), strict=True):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("".join(f"{line}\n" for line in side), "utf-8", newline="\n")
+    return [folder / path for path in bible.FILES]
+
+
+TESTED = corpus.read_lines(bible.TEST)
+VERSES = {
+    "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
+    "valid": [("EST 1:1", "Ahasveros", "Ahasuerus"), ("JAS 1:2", "Freude", "joy")],
+    "test": [(ref, f"{ref} deutsch", f"{ref} english") for ref in TESTED],
+    "test_books": [("RUT 1:1", "Richter", "judges"), ("PHP 4:23", "Gnade", "grace")],
+}
+
+
+def test_the_bible_from_an_empty_cache(
+    served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a split that an outsider cannot make: from an address, or from three files."""
+    monkeypatch.setattr(bible, "ADDRESS", served)
+    made = ebible(tmp_path / "served", VERSES)
+    for cache, where in (("one", ""), ("two", tmp_path / "data")):
+        monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / cache))
+        monkeypatch.setenv("SEQMODELS_DATA", str(where))
+        if where:
+            (where / "bible").mkdir(parents=True)
+            for path in made:
+                path.rename(where / "bible" / path.name)
+        opened = presets.parallel(["bible"], ("de", None))
+        for split in corpus.SPLITS:
+            verses = [(de.strip(), en) for _, de, en in VERSES[split]]
+            assert texts(opened, split) == verses
+        (books,) = (tmp_path / cache).glob("*/test_books.en")
+        assert books.read_text() == "judges\ngrace\n"
+        assert opened.origins[0].startswith(str(tmp_path / cache))
+
+
+def test_another_bible(tmp_path: Path) -> None:
+    """Keep out another edition's split by the same name, and verses that are shifted."""
+    paths = ebible(tmp_path, VERSES | {"test": VERSES["test"][1:]})
+    with pytest.raises(
+        ValueError, match=r"^1 verses to be tested, such as GEN 10:24, are not in bot"
+    ):
+        bible.split(paths, tmp_path)
+    paths[0].write_text("GEN 1:1\n")
+    with pytest.raises(
+        ValueError, match=r"vref\.txt, .* have 1, 708, 708 lines; they need one for "
+    ):
+        bible.split(paths, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
+def test_the_very_split_of_the_bible(tmp_path: Path) -> None:
+    """Keep out another split than that of the results: order, ranges, bins, every byte."""
+    named = {
+        "train": [f"GEN 90:{i}" for i in range(28_944)], "valid": ["HOS 1:1"] * 621,
+        "test": TESTED, "test_books": ["MRK 1:1"] * 915,
+    }  # fmt: skip
+    sides = {
+        split: [corpus.read_lines(DATA / "bible" / f"{split}.{code}") for code in ("de", "en")]
+        for split in named
+    }
+    assert corpus.read_lines(DATA / "bible" / "test.refs") == TESTED
+    paths = ebible(tmp_path, {s: [*zip(named[s], *sides[s], strict=True)] for s in named})
+    assert bible.split(paths, tmp_path) == {split: len(refs) for split, refs in named.items()}
+    listed = dict(
+        reversed(line.split("  ")) for line in corpus.read_lines(DATA / "SHA256SUMS") if line
+    )
+    for split in named:
+        for code in ("de", "en"):
+            made = hashlib.sha256((tmp_path / f"{split}.{code}").read_bytes()).hexdigest()
+            assert made == listed[f"bible/{split}.{code}"]
+    n_words = [len(line.split()) for line in sides["test"][0]]
+    bins = Counter(min(6, (n - 1) // 10) for n in n_words)
+    assert bins == {**dict.fromkeys(range(6), 100), 6: 10}
+    assert not {ref[:3] for ref in TESTED} & set(bible.BOOKS)
+
+
+@pytest.mark.parametrize("name", [n for n, p in presets.PARALLEL.items() if p.is_on_hub])
+def test_pairs_of_the_hub_from_an_empty_cache(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a corpus by name whose layout on the hub is not read, or not in this direction."""
+    preset = presets.PARALLEL[name]
+    other = "fr" if "fr" in name else "de"
+    if name == "multi30k":
+        (tmp_path / "set").mkdir()
+        for split, pairs in zip(("train", "val", "test"), PARTS.values(), strict=True):
+            rows = "".join(json.dumps({"en": en, "de": de}) + "\n" for de, en in pairs)
+            (tmp_path / "set" / f"{split}.jsonl").write_text(rows)
+    else:
+        parts = {"train": PARTS["train"]} if "books" in name else PARTS
+        (tmp_path / "set").mkdir()
+        for split, pairs in parts.items():
+            both = [{other: src, "en": tgt} for src, tgt in pairs]
+            pq.write_table(pa.table({"translation": both}), tmp_path / "set" / f"{split}.parquet")
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    source = str(tmp_path / "set")
+    monkeypatch.setitem(presets.PARALLEL, name, preset._replace(source=source))
+    opened = presets.parallel([name], (other, "en"))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == (name, other, "en")
+    train = {pair[:2] for _, pair in opened.pairs("train")}
+    assert train <= set(PAIRS)
+    assert len(train) > 250
+    assert f"source: {source}, column {other}, first line: Satz 0" in opened.first_lines()
+
+
+def test_texts_from_an_empty_cache(
+    served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a text that is fetched each time, or taken whatever comes."""
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    book = "*** START OF THE BOOK ***\nOnce.\n*** END OF THE BOOK ***\n"
+    for name, said in (("shakespeare", "Ay me!\n"), ("names", "emma\n"), ("war-and-peace", book)):
+        path = tmp_path / "served" / name
+        path.write_text(said)
+        sha256 = hashlib.sha256(said.encode()).hexdigest()
+        known = presets.TEXT[name]._replace(source=f"{served}{name}", sha256=sha256)
+        monkeypatch.setitem(presets.TEXT, name, known)
+        opened = presets.running([name])
+        path.unlink()
+        assert presets.running([name]).key == opened.key
+        body = "Once.\n" if name == "war-and-peace" else said
+        parts = {split: "".join(opened.splits[split]()) for split in ("train", "test")}
+        assert "".join(parts.values()) == body
+        (tmp_path / "cache" / f"{name}.txt").unlink()
+        for other, why in (("<html>", "gave something else"), (None, "cannot be fetched: .*404")):
+            path.write_text(other) if other else path.unlink()
+            with pytest.raises(
+                ValueError, match=rf"{name} {why}.*; to have {name} without network"
+            ):
+                presets.running([name])
 
 
 def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,11 +124,40 @@ def test_checksum_is_of_the_content(tmp_path: Path) -> None:
 def test_nothing_left(split: str) -> None:
     """Keep out a run that fails at its first batch, or at its end, for lack of sentences."""
     empty = corpus_of(**{split: [("", "x"), ("y " * 900, "y")]})
+    n_most = {"train": 200, "valid": 200, "test": 400}[split]
     with pytest.raises(
-        ValueError, match=rf"^tiny has no pair in {split} with text on both sides a"
+        ValueError,
+        match=rf"^tiny: no pair of {split} is left: 1 have more than {n_most} tokens on a side, "
+        "which --max-tokens can allow, and 1 have a blank one$",
     ):
         prepared(empty)
     assert list((prepare.cache()).glob("*.part-*")) == []
+
+
+@pytest.mark.parametrize("kind", ["bytes", "words"])
+@pytest.mark.parametrize(
+    ("pairs", "why"),
+    [
+        ([("a", "b")], r"1 pairs are too few to draw valid and test from, .*give more \(a larg"),
+        ([("a", "b"), ("c", "d")], "2 pairs are too few to draw valid and test from, "),
+        ([("A ", "b"), ("a", "c")] * 40, "all 80 pairs have the same source, and a source is ne"),
+        ([("", " ")] * 9, "(9 of 9 pairs in train have a blank|all 9 pairs have the same source)"),
+        ([(str(i), "") for i in range(99)], r"\d+ of \d+ pairs in (train|valid|test) have a blank"),
+    ],
+)  # fmt: skip
+def test_too_little_to_split(kind: str, pairs: list[tuple[str, str]], why: str) -> None:
+    """Keep out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
+    made = corpus_of(train=pairs)
+    alone = made._replace(parts={"train": made.parts["train"]}, n=len(pairs))
+    with pytest.raises(ValueError, match=rf"^tiny: {why}"):
+        prepared(alone, How(kind))
+
+
+def test_nothing_but_blanks() -> None:
+    """Keep out blank files that are said to be too long, or to need more memory."""
+    for split in ("train", "valid", "test"):
+        with pytest.raises(ValueError, match=rf"^tiny: 2 of 2 pairs in {split} have a blank side$"):
+            prepared(corpus_of(**{split: [("", "x"), (" ", " ")]}), How("words"))
 
 
 def test_a_source_ends_with_eos() -> None:
@@ -297,14 +326,28 @@ def test_leftovers_of_a_killed_process() -> None:
     assert not left.exists()
 
 
+def no_home(path: Path) -> Path:
+    """Fail as `Path.expanduser` does for a user without a home."""
+    raise RuntimeError("Could not determine home directory.")
+
+
 def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep out a traceback where the folder cannot be made or written to."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(
-        files.WriteError, match=r"could not be written: Not a directory; SEQMODELS_"
+        files.WriteError, match=r"cannot be made: Not a directory; SEQMODELS_CACHE names another"
     ):
         prepared(corpus_of())
+
+    monkeypatch.delenv("SEQMODELS_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with monkeypatch.context() as homeless:
+        homeless.setattr(Path, "expanduser", no_home)
+        with pytest.raises(
+            ValueError, match=r"^there is no home folder; SEQMODELS_CACHE names a pl"
+        ):
+            prepared(corpus_of())
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -174,7 +174,7 @@ def test_the_hub_is_read_as_a_folder_is(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(hub.datasets, "load_dataset", load_dataset)
     monkeypatch.setattr(hub, "revision_of", lambda name: "abc")
     opened = presets.running(["wikitext-2"])
-    assert asked == [("Salesforce/wikitext", "wikitext-2-raw-v1", "abc")]
+    assert asked == [("Salesforce/wikitext", "wikitext-2-v1", "abc")]
     assert opened.name == "wikitext-2"
     assert {split: whole(opened, split) for split in SPLITS} == SAID
 
@@ -328,7 +328,7 @@ End of the Project Gutenberg EBook of A Book\r
 def test_a_frame_is_left_out(internet: Fetch) -> None:
     """Keeps out licences that are learned by heart, and a page that is no book."""
     internet(b"<html>Try later.</html>")
-    with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 has no \*\*\* START OF and \*\*\* END"):
+    with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 gave something else; to have war-a"):
         presets.running(["war-and-peace"])
     internet(BOOK.replace("THIS", "THE").encode())  # of today: other marks, another checksum
     opened = presets.running(["war-and-peace"])
@@ -336,7 +336,7 @@ def test_a_frame_is_left_out(internet: Fetch) -> None:
     assert opened.n_left_out == len(BOOK.replace("THIS", "THE").replace("\r", "")) - 1 - 17
     ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
     told = text_summary(ready.data)
-    assert f"{opened.n_left_out} characters of a header and a footer are left out" in told
+    assert f"{opened.n_left_out} characters of Project Gutenberg's header and licence are" in told
     assert presets.note("war-and-peace", ready.data["sha256"])
 
 
@@ -362,6 +362,63 @@ def test_war_and_peace(data: Path) -> None:
     assert book.split()[:3] == ["An", "Anonymous", "Volunteer,"]
     assert book.split()[-6:] == ["of", "which", "we", "are", "not", "conscious."]
     assert presets.note("war-and-peace", hashlib.sha256(book.encode()).hexdigest()) == ""
+
+
+FRAMED = (
+    "The Project Gutenberg eBook of Made\r\n\r\n"
+    "*** START OF THE PROJECT GUTENBERG EBOOK MADE ***\r\n"
+    "{}\r\nEnd of the Project Gutenberg EBook of Made\r\n\r\n"
+    "*** END OF THE PROJECT GUTENBERG EBOOK MADE ***\r\nSTART: FULL LICENSE\r\n"
+)
+
+
+def test_any_book_of_gutenberg(tmp_path: Path) -> None:
+    """Keeps out a licence that is learned, and tested, with a book that has no name here."""
+    books = ["Once.\n" * 3, "Twice.\n" * 200_000, "Never.\n"]
+    one, two = tmp_path / "one.txt", tmp_path / "two.txt"
+    one.write_bytes(FRAMED.format(books[0]).encode())
+    two.write_bytes("".join(FRAMED.format(book) for book in books[1:]).encode())
+    (tmp_path / "three.txt").write_text("\n*** START\nEnd of the Project Gutenberg\nsaid\n" * 9)
+    opened = read_running([one, two])
+    assert "".join(whole(opened, split) for split in SPLITS) == "\n".join(books) + "\n"
+    raw = len(read_text(one)) + len(read_text(two))
+    assert opened.n_left_out == raw - len("\n".join(books)) - 1
+    data = prepare_text(opened, "bytes", 300, say=lambda line: None).data
+    left_out = (
+        f"{opened.n_left_out:,} characters of Project Gutenberg's header and licence are left"
+    )
+    assert left_out in text_summary(data)
+    opened = read_running([tmp_path / "three.txt"])
+    assert opened.n_left_out == 0
+    said = "".join(whole(opened, split) for split in SPLITS)
+    assert said == (tmp_path / "three.txt").read_text()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "words"])
+def test_white_space_is_no_text(kind: str, tmp_path: Path) -> None:
+    """Keeps out a model of blank lines, and a vocabulary that is blamed for them."""
+    (tmp_path / "x.txt").write_text("\n \n" * 500)
+    for said in ("\n \n" * 500, "x"):
+        (tmp_path / "x.txt").write_text(said)
+        with pytest.raises(
+            ValueError, match=r"^x\.txt has no text in (train|valid), or white space"
+        ):
+            prepare_text(read_running([tmp_path / "x.txt"]), kind, 300, say=lambda line: None)
+
+
+def test_wikitext_keeps_its_tokens(data: Path) -> None:
+    """Keeps out a perplexity of other tokens than those of the corpus, such as `< unk >`."""
+    path = data / "wikitext2" / "wiki.valid.tokens"
+    raw = path.read_text("utf-8")
+    tokenizer = text.Spaces.train([raw])
+    ids = tokenizer.encode(raw)
+    assert len(ids) == 217_646  # as published, <eos> of each line among them
+    assert tokenizer.tokens(ids)[:6] == ["\\n", "=", "Homarus", "gammarus", "=", "\\n"]
+    assert tokenizer.encode("<unk> @,@ \n")[-1] == tokenizer.encode("\n")[0] > text.UNK
+    assert len(tokenizer.encode("<unk> @,@")) == 2
+    assert [line.split() for line in tokenizer.decode(ids[:500]).split("\n")[:9]] == [
+        line.split() for line in raw.split("\n")[:9]
+    ]
 
 
 def test_other_real_texts(data: Path) -> None:
@@ -457,7 +514,7 @@ def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_empty_split(tmp_path: Path) -> None:
     """Keeps out a division by zero where a split holds nothing."""
     (tmp_path / "a.txt").write_text("abc")
-    with pytest.raises(ValueError, match=r"^a\.txt has no text in valid$"):
+    with pytest.raises(ValueError, match=r"^a\.txt has no text in valid, or white "):
         prepare_text(read_running([tmp_path / "a.txt"]), "bytes", 300, say=lambda line: None)
 
 

@@ -323,7 +323,7 @@ def test_a_test_that_is_too_long_is_counted(
         (folder / f"test.{code}").write_text(f"{code} " * 5_000, encoding="utf-8")
     with pytest.raises(SystemExit):
         from_folder(folder)
-    assert "spoken has no pair in test with text on both sides and at" in capsys.readouterr().err
+    assert "spoken: no pair of test is left: 1 have more than 400 " in capsys.readouterr().err
 
 
 def test_who_ends_a_source(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,6 +379,45 @@ def test_committed_records_are_accepted(
         task.main(flags.split())
     for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):
         check_same(path, settings_of(record.load(path)), shared_settings(made[0]))
+
+
+@pytest.mark.parametrize("task", [translation, next_token], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("kind", ["bytes", "characters"])
+def test_a_size_that_is_not_chosen(
+    task: ModuleType, kind: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out --vocab being ignored in silence."""
+    data = folder if task is translation else folder / "train.qaa"
+    with pytest.raises(SystemExit) as stopped:
+        task.main(["--data", str(data), "--tokenizer", kind, "--vocab", "300"])
+    assert stopped.value.code == 2
+    assert f"--vocab 300 goes with bpe, words, spaces; {kind} has a s" in capsys.readouterr().err
+
+
+def test_wikitext_is_read_by_its_own_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out `<unk>` in three tokens, and a perplexity that seems to compare and does not."""
+    for name in ("wikitext-2", "wikitext-2-raw"):
+        folder = tmp_path / presets.TEXT[name].local
+        folder.mkdir()
+        for split in ("train", "validation", "test"):
+            said = " The <unk> cost 5 @,@ 000 pounds . \n" * 900 + "odd\n" * ("raw" in name)
+            rows = (json.dumps({"text": line}) + "\n" for line in said.split("\n")[:-1])
+            (folder / f"{split}.jsonl").write_text("".join(rows))
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    monkeypatch.setattr(next_token, "recipes", lambda *_: {})
+    given = dict.fromkeys(OF_TEXT) | {"context": 0, "tokens": 900, "size": "smoke"}
+    given |= {"tokenizer": "words"}
+    for name, published in (("wikitext-2", True), ("wikitext-2-raw", False)):
+        made = next_token.own(argparse.Namespace(data=[name], **given))
+        labels = made.tokenizer.tokens(made.train[0].tgt)
+        assert {"<unk>", "@,@", "\\n"} < set(labels)
+        assert made.tests[0].headline == "perplexity"
+        assert made.data["n_tokens_test"] >= 900 * 9
+        told = capsys.readouterr().out
+        assert ("as it is published for WikiText-2" in told) == published
+        assert ("compares with those of the same tokens alone" in told) != published
 
 
 def test_max_tokens_is_a_flag(folder: Path) -> None:

@@ -33,6 +33,7 @@ from seqmodels.text import (
     Bytes,
     Characters,
     Published,
+    Spaces,
     Tokenizer,
     Words,
     blocks,
@@ -498,7 +499,9 @@ def test_every_kind_is_made() -> None:
         known = tokenizer.encode(" ".join(LINES))
         assert all(i > UNK for i in known), kind
         assert tokenizer.vocab_size <= 300 or kind in PUBLISHED
-    assert [*map(type, made.values())] == [BPE, Words, Characters, Bytes, Published, Published]
+    assert [*map(type, made.values())] == [
+        BPE, Words, Spaces, Characters, Bytes, Published, Published,
+    ]  # fmt: skip
     assert make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
     assert make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
     with pytest.raises(ValueError, match=r"'word' is no tokenizer; .* bpe, words, .*gpt2"):
