@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
 
     sizes: Mapping[str, Any]
     rate: float
-    """Peak learning rate, the best of those tried."""
+    """Peak learning rate; the task says which were tried."""
 
 
 class Shown(NamedTuple):
