@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
-from seqmodels import MODELS, SequenceModel, unroll
+from seqmodels import EOS, MODELS, SequenceModel, unroll
 from seqmodels.models import bahdanau, gpt, lstm_seq2seq, rnn_encdec, transformer
 
 with warnings.catch_warnings():
@@ -516,10 +516,10 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
 
 
 def test_reversal_leaves_pads_at_the_end() -> None:
-    """Keeps out a flip of the whole row, which moves the pads to the front."""
-    src = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [4, 5, 6, 7], [9, 0, 0, 0]])
-    turned = lstm_seq2seq.reverse(src, src != 0)
-    assert turned.tolist() == [[7, 6, 5, 0], [9, 8, 0, 0], [7, 6, 5, 4], [9, 0, 0, 0]]
+    """Keeps out a flip of the whole row, which moves the pads to the front, or an EOS."""
+    src = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [4, 5, 6, 7], [9, 0, 0, 0], [5, 6, EOS, 0]])
+    turned = lstm_seq2seq.reverse(src, src != 0).tolist()
+    assert turned == [[7, 6, 5, 0], [9, 8, 0, 0], [7, 6, 5, 4], [9, 0, 0, 0], [6, 5, EOS, 0]]
 
 
 def test_the_switch_turns_the_source_round(tiny: Tiny, pairs: Pairs) -> None:

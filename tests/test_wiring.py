@@ -317,7 +317,7 @@ def test_the_golden_run_stays(name: str) -> None:
 
     Two threads, float64 and weights off by one in their last bit move a loss by 2e-7 of it at most;
     a decay of 0.011 for 0.01 moves it by 1e-5, AdamW's ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4.
-    It has been run on torch 2.13.0 (CPU) alone, not yet on the lowest version that is allowed.
+    They hold on torch 2.10.0 (a build for CUDA, run on a CPU) and 2.13.0 (for CPUs).
     `python tests/golden.py` writes the losses anew.
     """
     kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[name]

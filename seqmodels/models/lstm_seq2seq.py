@@ -46,7 +46,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import EOS, SequenceModel
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -140,10 +140,11 @@ class DeepLSTM(nn.Module):
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Turn each source round and leave its pads at the end."""
-    n = src_mask.sum(1, keepdim=True)
+    """Turn each source's words round; an EOS that ends it, and its pads, stay at the end."""
+    is_word = src_mask & (src != EOS)
+    n = is_word.sum(1, keepdim=True)
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)
-    return src.gather(1, torch.where(src_mask, n - 1 - t, t))
+    return src.gather(1, torch.where(is_word, n - 1 - t, t))
 
 
 # -------------------------------------------------------------------------------------- Model
