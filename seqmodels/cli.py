@@ -135,11 +135,12 @@ def read(model: Any, tokenizer: Any, text: str, has_source_eos: bool = False) ->
     from seqmodels.batches import Example, collate
     from seqmodels.interface import BOS, EOS
 
-    tokens = [*encode(tokenizer, text), *([EOS] if has_source_eos else [])] or [BOS]
-    limit = min(LONGEST_TEXT, len(tokens) + model.max_target(len(tokens)) - 1)
+    tokens, end = encode(tokenizer, text), [EOS] if has_source_eos else []
+    src = [*tokens, *end] or [BOS]
+    limit = min(LONGEST_TEXT, len(src) + model.max_target(len(src)) - 1 - len(end))
     if len(tokens) > limit:
         raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
-    return collate([Example(tokens, tokens)])
+    return collate([Example(src, src)])
 
 
 def encode(tokenizer: Any, text: str) -> list[int]:
@@ -153,10 +154,11 @@ def encode(tokenizer: Any, text: str) -> list[int]:
 
 def note_unknown(src: Sequence[int]) -> None:
     """Say how many words of a source the run does not know."""
-    from seqmodels.interface import UNK
+    from seqmodels.interface import EOS, UNK
 
     if n := src.count(UNK):
-        print(f"{n} of {len(src)} words are unknown to this run: read as ⁇", file=sys.stderr)
+        n_words = len(src) - src.count(EOS)
+        print(f"{n} of {n_words} words are unknown to this run: read as ⁇", file=sys.stderr)
 
 
 def translate(args: argparse.Namespace) -> None:
@@ -174,8 +176,10 @@ def translate(args: argparse.Namespace) -> None:
     has_source_eos = load(record_of(args.run))["data"].get("source_end") == "EOS"
     batch = read(model, tokenizer, args.text, has_source_eos)
     n = batch.src.shape[1]
-    if args.alignment and n > LONGEST_DRAWN:
-        raise ValueError(f"--alignment: the text has {n} tokens; at most {LONGEST_DRAWN} are drawn")
+    if args.alignment and (n_text := n - has_source_eos) > LONGEST_DRAWN:
+        raise ValueError(
+            f"--alignment: the text has {n_text} tokens; at most {LONGEST_DRAWN} are drawn"
+        )
     written = beam(
         model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
     )

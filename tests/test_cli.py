@@ -355,7 +355,7 @@ def test_lines_that_are_all_too_long(spoken: Path, call: Call) -> None:
     for code in ("qaa", "qab"):
         (spoken / f"valid.{code}").write_text(" ".join([code, *map(str, range(900))]))
     check_one_line(
-        call(translation, "--data", spoken), "spoken has no pair in valid with", "most 200"
+        call(translation, "--data", spoken), "no pair of valid is left", "more than 200"
     )
 
 
@@ -490,8 +490,9 @@ def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
     long = " ".join(["the"] * (n + 5))
     for name in ("translate", "generate"):
         result = call(cli, name, trained / "gpt-seed1", long)
-        check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {n - 1}")
-    longest = " ".join(["the"] * (n - 1))
+        most = n - 2 if name == "translate" else n - 1  # a source ends with EOS
+        check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {most}")
+    longest = " ".join(["the"] * (n - 2))
     assert call(cli, "translate", trained / "gpt-seed1", longest)[0] == 0
 
 

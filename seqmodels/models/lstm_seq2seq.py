@@ -141,10 +141,10 @@ class DeepLSTM(nn.Module):
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
     """Turn each source's words round; an EOS that ends it, and its pads, stay at the end."""
-    is_word = src_mask & (src != EOS)
-    n = is_word.sum(1, keepdim=True)
+    n = src_mask.sum(1, keepdim=True)
+    n = n - (src.gather(1, n - 1) == EOS).long()
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)
-    return src.gather(1, torch.where(is_word, n - 1 - t, t))
+    return src.gather(1, torch.where(t < n, n - 1 - t, t))
 
 
 # -------------------------------------------------------------------------------------- Model
