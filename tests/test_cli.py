@@ -354,9 +354,7 @@ def test_lines_that_are_all_too_long(spoken: Path, call: Call) -> None:
     """Keeps out training on nothing: every pair was left out for its length."""
     for code in ("qaa", "qab"):
         (spoken / f"valid.{code}").write_text(" ".join([code, *map(str, range(900))]))
-    check_one_line(
-        call(translation, "--data", spoken), "no pair of valid is left", "more than 200"
-    )
+    check_one_line(call(translation, "--data", spoken), "no pair of valid is left", "more than 200")
 
 
 def test_a_text_that_is_too_short(tmp_path: Path, call: Call) -> None:
