@@ -327,7 +327,7 @@ def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> fl
             [
                 ("copy", "accuracy", 32),
                 ("reverse", "accuracy", 32),
-                ("recall", "token_accuracy", 32),
+                ("first-query", "exact", 32),
             ],
         ),
         ("8 words", "next_token", [("distance", "exact", 8 * 2**i) for i in range(6)]),

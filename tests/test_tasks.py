@@ -164,7 +164,8 @@ def test_all_results_are_made_again(
     (records,) = zip(*(plot.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
         "stories", "shakespeare", "war-and-peace", "random symbols", "bible de→en",
-        "English–German grammar", "multi30k de→en, lower-cased", "multi30k en→de, lower-cased",
+        "English–German grammar", "English–German grammar", "multi30k de→en, lower-cased",
+        "multi30k en→de, lower-cased",
     ]  # fmt: skip
     assert [made["data"]["name"] for made in records] == sources
     drawn = (out / "README.md").read_text()

@@ -1,0 +1,441 @@
+"""What the README finds: each of its findings is made here, from the records that it names.
+
+A paragraph of the README that begins with **Seen** states findings about one folder of records and
+links to it. The functions of that folder return its sentences, with the numbers of the records, and
+assert what the words say besides. Nothing else in the README's results says what was found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from seqmodels import schema
+from seqmodels.catalog import CATALOG
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MODELS = list(CATALOG)
+ATTENDING = [name for name, entry in CATALOG.items() if entry.attends]
+ONE_VECTOR = [name for name, entry in CATALOG.items() if not entry.attends]
+
+FINDINGS: dict[str, list[Callable[[], str]]] = {}
+"""Folder of records -> what makes the sentences about it."""
+
+
+def about(folder: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    """Name the folder whose records a sentence is made from."""
+
+    def keep(sentence: Callable[[], str]) -> Callable[[], str]:
+        FINDINGS.setdefault(folder, []).append(sentence)
+        return sentence
+
+    return keep
+
+
+# -------------------------------------------------------------------------------- The records
+
+
+@cache
+def records(folder: str, model: str) -> list[dict[str, Any]]:
+    """Return the records of a model, one for each seed."""
+    paths = sorted((ROOT / "results" / folder).glob(f"{model}-seed*.json"))
+    return [schema.load(path) for path in paths]
+
+
+def cells(folder: str, model: str, test: str, low: int | None) -> list[dict[str, Any]]:
+    """Return the scores of every seed: of the bin that begins at `low`, or of all the test set."""
+    found = []
+    for record in records(folder, model):
+        (entry,) = [t for t in record["tests"] if t["name"] == test]
+        parts = {b["low"]: b for b in entry["bins"]} | {None: entry["overall"]}
+        found.append(parts[low])
+    return found
+
+
+def each(folder: str, model: str, test: str, metric: str, low: int | None = None) -> list[float]:
+    """Return a score of every seed."""
+    return [cell[metric]["value"] for cell in cells(folder, model, test, low)]
+
+
+def bound(folder: str, model: str, test: str, metric: str, low: int | None = None) -> float:
+    """Return the lower end of a score's interval, the mean over the seeds."""
+    return mean(cell[metric]["low"] for cell in cells(folder, model, test, low))
+
+
+def score(folder: str, model: str, test: str, metric: str, low: int | None = None) -> float:
+    """Return the mean of a score over the seeds."""
+    return mean(each(folder, model, test, metric, low))
+
+
+def kept(folder: str, model: str, first: int, low: int) -> float:
+    """Return the percentage of its BLEU in the first bin that a model keeps in another."""
+    a, b = (score(folder, model, "length", "bleu", at) for at in (first, low))
+    return 100 * b / a
+
+
+def still_falls(folder: str, model: str) -> float:
+    """Return by how many per cent the validation loss fell in the last tenth of the budget."""
+    curves = [[p["valid_nats"] for p in r["curve"]] for r in records(folder, model)]
+    return mean(100 * (curve[-2] - curve[-1]) / curve[-2] for curve in curves)
+
+
+def join(values: list[str]) -> str:
+    """Write a list in words."""
+    return f"{', '.join(values[:-1])} and {values[-1]}"
+
+
+def labels(models: list[str]) -> str:
+    """Write what the models are called."""
+    return join([CATALOG[m].label for m in models])
+
+
+def numbers(models: list[str], values: dict[str, float], digits: int = 0) -> str:
+    """Write the models' values in their order."""
+    return join([f"{values[m]:.{digits}f}".replace("-0.00", "0.00") for m in models])
+
+
+# ------------------------------------------------------------------------------- The findings
+
+GRAMMAR = "translation-grammar"
+
+
+@about(GRAMMAR)
+def within_the_trained_lengths() -> str:
+    """Say what is left of the score within the trained lengths."""
+    share = {m: kept(GRAMMAR, m, 1, 11) for m in MODELS}
+    assert min(share[m] for m in ATTENDING) > 85 > 65 > max(share[m] for m in ONE_VECTOR)
+    return (
+        f"At 11–20 words, the longest trained, {labels(ATTENDING)} keep "
+        f"{numbers(ATTENDING, share)} % of their BLEU at 1–10 words; {labels(ONE_VECTOR)} keep "
+        f"{numbers(ONE_VECTOR, share)} %."
+    )
+
+
+@about(GRAMMAR)
+def beyond_the_trained_lengths() -> str:
+    """Say what is left of it beyond them."""
+    bleu = {m: [score(GRAMMAR, m, "length", "bleu", low) for low in (11, 21, 71)] for m in MODELS}
+    assert all(b < a for m in MODELS for a, b in zip(bleu[m], bleu[m][1:], strict=False))
+    share = {m: kept(GRAMMAR, m, 1, 21) for m in ATTENDING}
+    return (
+        "Beyond the trained lengths all five fall: at 21–30 words "
+        f"{labels(ATTENDING)} keep {numbers(ATTENDING, share)} %."
+    )
+
+
+@about(GRAMMAR)
+def two_scores_two_stories() -> str:
+    """Set the loss against the score where they disagree."""
+    nats, bleu = (
+        {m: score(GRAMMAR, m, "length", metric, 71) for m in MODELS} for metric in ("nats", "bleu")
+    )
+    assert max(nats[m] for m in ONE_VECTOR) < min(nats[m] for m in ATTENDING)
+    better = ["bahdanau", "transformer"]
+    assert min(bleu[m] for m in better) > max(bleu[m] for m in ONE_VECTOR)
+    return (
+        "Teacher-forced loss tells another story there: at 71–80 words the two models with one "
+        f"vector lose the fewest nats per token, {numbers(ONE_VECTOR, nats, 1)}, and yet "
+        f"{labels(better)} have the higher BLEU, {numbers(better, bleu)}."
+    )
+
+
+BIBLE = "translation-bible"
+
+
+@about(BIBLE)
+def the_share_falls() -> str:
+    """Say what one vector has of the score of attention, by length."""
+
+    def share(low: int) -> float:
+        a, b = (score(BIBLE, m, "length", "bleu", low) for m in ("rnn_encdec", "bahdanau"))
+        return 100 * a / b
+
+    shares = [share(low) for low in range(1, 60, 10)]
+    assert shares == sorted(shares, reverse=True)
+    return (
+        f"The RNN encoder–decoder has {shares[0]:.0f} % of Bahdanau's BLEU at 1–10 words, and less "
+        f"in every longer bucket, down to {shares[-1]:.0f} % at 51–60."
+    )
+
+
+@about(BIBLE)
+def nothing_has_converged() -> str:
+    """Say how fast the losses still fell."""
+    falls = [still_falls(BIBLE, m) for m in MODELS]
+    assert min(falls) > 0
+    return (
+        "None of the five has converged: in the last tenth of the budget the validation loss still "
+        f"fell by {min(falls):.1f} to {max(falls):.1f} %."
+    )
+
+
+@about(BIBLE)
+def seeds_differ() -> str:
+    """Say how far the seeds are apart."""
+    spread = [max(v) - min(v) for v in (each(BIBLE, m, "length", "bleu") for m in MODELS)]
+    assert all(len(records(BIBLE, m)) == 2 for m in MODELS)
+    return f"Over all verses the two seeds differ by at most {max(spread):.1f} BLEU."
+
+
+CAPTIONS = "translation-multi30k"
+
+
+@about(CAPTIONS)
+def captions_by_length() -> str:
+    """Say who loses with length."""
+    lost = {
+        m: score(CAPTIONS, m, "length", "bleu", 1) - score(CAPTIONS, m, "length", "bleu", 11)
+        for m in MODELS
+    }
+    level = ["bahdanau", "transformer"]
+    assert all(abs(lost[m]) < 0.2 for m in level)
+    return (
+        "Captions are short, and still, between 1–10 and 11–20 words, "
+        f"{labels(ONE_VECTOR)} lose {numbers(ONE_VECTOR, lost, 1)} BLEU, while {labels(level)} "
+        "stay level."
+    )
+
+
+@about(CAPTIONS)
+def above_the_notebooks() -> str:
+    """Set the scores against published ones."""
+    ledger = json.loads((ROOT / "results" / "ledger.json").read_text(encoding="utf-8"))
+    (entry,) = [e for e in ledger["entries"] if e["source"].startswith("bentrevett")]
+    theirs = {f["model"]: float(f["value"]) for f in entry["figures"] if f["metric"] == "bleu"}
+    ours = {m: score(CAPTIONS, m, "greedy", "bleu") for m in theirs}
+    assert set(theirs) == set(MODELS) - {"gpt"}
+    assert all(ours[m] > theirs[m] for m in theirs)
+    return (
+        "Greedily, too, every model is above what the best-known notebooks print for it: "
+        f"{labels(MODELS[:4])} have {numbers(MODELS[:4], ours, 1)} BLEU, against "
+        f"{numbers(MODELS[:4], theirs, 1)}."
+    )
+
+
+@about(CAPTIONS)
+def who_still_learns() -> str:
+    """Say when the validation loss was lowest."""
+    best = {}
+    for m in ("bahdanau", "gpt"):
+        (record,) = records(CAPTIONS, m)
+        best[m] = min(record["curve"], key=lambda point: point["valid_nats"])["tokens"]
+        last = record["curve"][-1]["tokens"]
+    assert best["gpt"] == last
+    return (
+        f"Bahdanau's validation loss was lowest after {best['bahdanau'] / 1e6:.1f} of "
+        f"{last / 1e6:.1f} million tokens, GPT's at the end."
+    )
+
+
+TINY = "translation-multi30k-en-de"
+
+
+@about(TINY)
+def transformer_tiny() -> str:
+    """Set the score against the published one."""
+    (record,) = records(TINY, "transformer")
+    (test,) = [t for t in record["tests"] if t["name"] == "length"]
+    bleu = test["overall"]["bleu"]
+    reached = "{value:.1f} BLEU [{low:.1f}, {high:.1f}]".format(**bleu)
+    return f"The Transformer reaches {reached}; 41.0 is published."
+
+
+PLAYS = "next_token-shakespeare"
+
+
+@about(PLAYS)
+def plays() -> str:
+    """Say who has the lowest loss."""
+    nats = {m: score(PLAYS, m, "whole", "nats") for m in MODELS}
+    first, *_, one, other = sorted(nats, key=lambda m: nats[m])
+    assert first == "rnn_encdec"
+    assert {one, other} == {"transformer", "gpt"}
+    assert f"{nats[one]:.2f}" == f"{nats[other]:.2f}"
+    return (
+        f"The RNN encoder–decoder has the lowest loss, {nats[first]:.2f} nats per character, the "
+        f"Transformer and GPT have the highest, {nats[one]:.2f}; nanoGPT reports 1.88 in this "
+        "setting."
+    )
+
+
+NOVEL = "next_token-war-and-peace"
+
+
+@about(NOVEL)
+def what_context_saves() -> str:
+    """Say what the longest context saves."""
+    saved = {
+        m: score(NOVEL, m, "context", "bits_per_byte", 0)
+        - score(NOVEL, m, "context", "bits_per_byte", 512)
+        for m in MODELS
+    }
+    none = ["lstm_seq2seq", "transformer"]
+    some = sorted(set(MODELS) - set(none), key=lambda m: -saved[m])
+    assert all(abs(saved[m]) < 0.01 for m in none)
+    return (
+        f"A context of 512 tokens saves {labels(some)} {numbers(some, saved, 2)} bits per byte, "
+        f"{labels(none)} less than 0.01."
+    )
+
+
+@about(NOVEL)
+def the_novel_is_not_learned() -> str:
+    """Say how fast the losses still fell."""
+    falls = [still_falls(NOVEL, m) for m in MODELS]
+    return (
+        "The validation loss still fell in the last tenth of the budget, by "
+        f"{min(falls):.1f} to {max(falls):.1f} %."
+    )
+
+
+NO_EOS = "translation-grammar-no-eos"
+
+
+def best_loss(folder: str, model: str) -> list[float]:
+    """Return the lowest validation loss of every seed."""
+    return [min(p["valid_nats"] for p in r["curve"]) for r in records(folder, model)]
+
+
+@about(NO_EOS)
+def what_the_end_of_a_source_costs() -> str:
+    """Say what an EOS at the end of a source costs, beside what the seeds differ by."""
+    cost, spread = {}, {}
+    for m in MODELS:
+        without, with_eos = best_loss(NO_EOS, m), best_loss(GRAMMAR, m)
+        assert len(without) == len(with_eos) == 2
+        cost[m] = mean(with_eos) - mean(without)
+        spread[m] = max(without) - min(without)
+    dearer = [m for m in MODELS if cost[m] > 0]
+    assert all(cost[m] < spread[m] for m in dearer)
+    cheaper = [m for m in MODELS if m not in dearer]
+    return (
+        f"With it {labels(cheaper)} have a lower validation loss; what it costs {labels(dearer)}, "
+        f"{numbers(dearer, cost, 3)} nats, is less than what the seeds without it differ by, "
+        f"{numbers(dearer, spread, 3)}."
+    )
+
+
+RECALL = "recall"
+
+
+@about(RECALL)
+def copied_and_reversed() -> str:
+    """Say what is in place of the longest trained sequences."""
+    right = {
+        (kind, m): score(RECALL, m, kind, "accuracy", 32)
+        for kind in ("copy", "reverse")
+        for m in MODELS
+    }
+    most = max(right[kind, m] for kind, m in right if m in ONE_VECTOR)
+    least = min(right[kind, m] for kind, m in right if m in ATTENDING)
+    assert most < least
+    return (
+        "At 32 symbols, the longest trained, no model with one vector has more than "
+        f"{most:.0f} % of a copied or reversed sequence in place, and no model that attends less "
+        f"than {least:.0f} %."
+    )
+
+
+@about(RECALL)
+def beyond_the_trained_sequences() -> str:
+    """Say what is left at four times the length."""
+    most = max(
+        score(RECALL, m, kind, "accuracy", 128) for kind in ("copy", "reverse") for m in MODELS
+    )
+    return f"At 128 symbols no model has more than {most:.0f} % in place."
+
+
+@about(RECALL)
+def looked_up() -> str:
+    """Say that no one finds the value of the first key."""
+    right = [score(RECALL, m, "first-query", "exact", 32) for m in MODELS]
+    by_values = score(RECALL, "gpt", "first-query", "baseline", 32)
+    assert max(bound(RECALL, m, "first-query", "exact", 32) for m in MODELS) < by_values
+    return (
+        "The look-up is learned by none: at 32 symbols they find the first value in "
+        f"{min(right):.0f} to {max(right):.0f} % of the cases, and knowing the values, but not "
+        f"which key each belongs to, gets {by_values:.0f} %."
+    )
+
+
+@about(RECALL)
+def recall_is_not_converged() -> str:
+    """Say how fast the losses still fell."""
+    falls = [still_falls(RECALL, m) for m in MODELS]
+    return (
+        "The validation loss still fell in the last tenth of the budget, by "
+        f"{min(falls):.1f} to {max(falls):.1f} %."
+    )
+
+
+STORIES = "next_token"
+
+
+@about(STORIES)
+def the_word_is_found() -> str:
+    """Say how often the needed word is found at the longest trained distance, and farther."""
+    at, far = ({m: score(STORIES, m, "distance", "exact", d) for m in MODELS} for d in (64, 256))
+    assert min(at[m] for m in ATTENDING) > 2 * max(at[m] for m in ONE_VECTOR)
+    return (
+        f"At 64 words, the longest trained, {labels(ATTENDING)} find the word in "
+        f"{numbers(ATTENDING, at)} % of the stories, {labels(ONE_VECTOR)} in "
+        f"{numbers(ONE_VECTOR, at)} %; at 256 words {labels(ATTENDING)} still find it in "
+        f"{numbers(ATTENDING, far)} %."
+    )
+
+
+@about(STORIES)
+def bits_tell_the_same() -> str:
+    """Say what a little context saves, and what more of it does."""
+    bits = {
+        k: {m: score(STORIES, m, "context", "bits_per_byte", k) for m in MODELS} for k in (0, 8, 64)
+    }
+    little = {m: bits[0][m] - bits[8][m] for m in MODELS}
+    more = {m: bits[8][m] - bits[64][m] for m in MODELS}
+    assert min(little.values()) > 0
+    assert min(more[m] for m in ATTENDING) > max(more[m] for m in ONE_VECTOR)
+    return (
+        f"A context of 8 tokens saves all five {min(little.values()):.2f} to "
+        f"{max(little.values()):.2f} bits per byte; 64 instead of 8 save {labels(ATTENDING)} "
+        f"{numbers(ATTENDING, more, 2)} more, {labels(ONE_VECTOR)} "
+        f"{numbers(ONE_VECTOR, more, 2)}."
+    )
+
+
+# ------------------------------------------------------------------------------------ The tests
+
+SEEN = re.compile(r"^\*\*Seen\*\* \(\[records\]\(results/([\w-]+)\)\): (.*)$")
+
+
+def seen() -> dict[str, str]:
+    """Return the README's paragraphs of findings by the folder of their records."""
+    paragraphs = (" ".join(p.split()) for p in README.split("\n\n"))
+    return {found[1]: found[2] for p in paragraphs if (found := SEEN.match(p))}
+
+
+@pytest.mark.parametrize("folder", FINDINGS)
+def test_findings_are_what_the_records_say(folder: str) -> None:
+    """Keeps out a finding that its records do not carry, or no longer."""
+    assert seen()[folder] == " ".join(sentence() for sentence in FINDINGS[folder])
+
+
+def test_every_finding_is_recomputed() -> None:
+    """Keeps out a paragraph of findings that no test knows."""
+    assert set(seen()) == set(FINDINGS)
+    assert README.count("\n**Seen** (") == len(FINDINGS)
+
+
+def test_the_first_figure_is_captioned_by_its_finding() -> None:
+    """Keeps out a caption of the first figure that is not the title its records give it."""
+    found = re.search(r"!\[(.*)\]\((.*)\)", README)
+    assert found
+    svg = (ROOT / found[2]).read_text(encoding="utf-8")
+    assert f"<title>{found[1]}</title>" in svg
