@@ -22,7 +22,7 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-from tools.mutants import ROOT, Mutant, named, spans
+from tools.mutants import ROOT, Mutant, named, read, spans
 
 OUT = Path(__file__).with_name("drawn.toml")
 SEED = 1
@@ -122,10 +122,11 @@ def quoted(text: str) -> str:
 
 
 def main() -> None:
-    """Draw, and write."""
-    parts = []
+    """Draw, and write; what was found to be equivalent stays so."""
+    parts, known = [], {mutant.key: mutant.equivalent for mutant in read()}
     for module, n in MODULES.items():
         for mutant in drawn(module, n):
+            mutant = mutant._replace(equivalent=known.get(mutant.key, ""))
             fields = {key: value for key, value in mutant._asdict().items() if value}
             lines = [f"{key} = {quoted(value)}" for key, value in fields.items()]
             parts.append("\n".join(["[[mutant]]", *lines]) + "\n")

@@ -10,15 +10,17 @@ A mutant is a text in a function, and what stands there instead, so that it surv
 whose text is not found exactly once in its function is an error.
 
 Each mutant meets the fast tests that ran through its statement, by coverage measured once per test
-file, the quick and specific ones first, and is dead at the first one that fails or hangs. Tests run
-in forks of a process that has imported the libraries but not the package, two at a time, one
-thread each.
+file, the likeliest first, and is dead at the first one that fails or hangs. All tests are imported
+once; each mutant gets a fork in which its function has other code, two at a time. A test that fails
+there without a bug kills nothing. What runs on import alone is planted in a copy that is imported
+anew.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import hashlib
 import importlib
 import json
@@ -38,6 +40,7 @@ from contextlib import suppress
 from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -51,8 +54,8 @@ N_AT_ONCE = 2
 PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 BROKEN = 99
 """Exit code of a run of the tests that failed by itself."""
-N_FIRST = 150
-"""Tests of the two likeliest files that are run before the other files are imported."""
+QUIET = ["-n", "0", "-s", "--tb=short", "-p", "no:cacheprovider"]
+QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported
 PATIENCE_S = 30.0
 """How much longer than ten times its usual time a test may take before it counts as hanging."""
 LIBRARIES = (
@@ -184,6 +187,18 @@ def lines_of(source: str, mutant: Mutant) -> set[int]:
     return lines
 
 
+def outermost(source: str, mutant: Mutant) -> str:
+    """Return the function in whose body the old text stands, not one inside of it; else ""."""
+    at = mutant.where(source)
+    first = source.count("\n", 0, at + len(mutant.old) - len(mutant.old.lstrip())) + 1
+    for name, node in named(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            body = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+            if first in body:
+                return name
+    return ""
+
+
 def statements(function: ast.FunctionDef, first: int, last: int) -> set[int]:
     """Return the lines of the function's statements that have one of the lines first … last."""
     lines: set[int] = set()
@@ -286,38 +301,21 @@ def shared_name(definition: Any) -> str:
     return f"fixture {definition.baseid}::{definition.argname}"
 
 
-Stage = tuple[Sequence[str], Callable[[Path, Path], Watch]]
-"""Arguments for pytest, and (file for the running test's name, tree) -> plugin."""
-
-
-class Job(NamedTuple):
-    """Tests to be run in a copy of the tree."""
-
-    mutant: Mutant | None
-    stages: Sequence[Stage]
-    """One after the other, each in a process of its own, until a test fails."""
-    seconds: Mapping[str, float]
-    """How long each test usually takes."""
-
-
 class Slot:
     """A place where one job after the other runs."""
 
-    def __init__(self, folder: Path, base: Path):
-        self.folder, self.base, self.tree = folder, base, folder / "tree"
+    def __init__(self, folder: Path):
+        self.folder, self.tree, self.temp = folder, folder / "tree", folder / "temp"
         self.at, self.log = folder / "at", folder / "log"
-        self.n_jobs, self.pid, self.since, self.code = 0, 0, 0.0, 0
+        self.pid, self.since, self.code = 0, 0.0, 0
+        self.seconds: Mapping[str, float] = {}
         folder.mkdir()
 
     def start(self, job: Job) -> None:
-        """Make the copy anew, plant the bug, and fork."""
-        self.job, self.since, self.n_jobs = job, time.monotonic(), self.n_jobs + 1
-        shutil.rmtree(self.tree, ignore_errors=True)
-        shutil.copytree(self.base, self.tree)  # with their times: what is compiled stays valid
-        if job.mutant:
-            path = self.tree / job.mutant.file
-            path.write_text(job.mutant.applied(path.read_text("utf-8")), "utf-8")
-            os.utime(path, (self.n_jobs, self.n_jobs))  # a time that no other version has
+        """Fork, and run the job there."""
+        self.job, self.since = job, time.monotonic()
+        shutil.rmtree(self.temp, ignore_errors=True)
+        self.temp.mkdir()
         self.at.write_text("")
         sys.stdout.flush()
         self.pid = os.fork()
@@ -325,35 +323,15 @@ class Slot:
             self.run()
 
     def run(self) -> None:
-        """Run the job's stages from this process, and end it."""
+        """Run the job in this process, and end it."""
         code = BROKEN
         try:
             os.setpgid(0, 0)
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             for stream, number in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
                 os.dup2(stream, number)
-            os.chdir(self.tree)
-            os.environ["PYTHONPATH"] = sys.path[0] = str(self.tree)
-            sys.pycache_prefix = str(self.folder / "compiled")
-            for stage in self.job.stages:
-                if not (pid := os.fork()):
-                    self.test(*stage)
-                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-                if code not in PASSED:
-                    break
-        finally:
-            os._exit(code if code >= 0 else pytest.ExitCode.TESTS_FAILED)  # or by a signal
-
-    def test(self, args: Sequence[str], watch: Callable[[Path, Path], Watch]) -> None:
-        """Run tests in this process, and end it."""
-        code = BROKEN
-        try:
-            import torch
-
-            torch.set_num_threads(1)
-            more = ["-n", "0", "-p", "no:cacheprovider", "--tb=short", *args]
-            more += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported
-            code = int(pytest.main(more, [watch(self.at, self.tree)]))
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = str(self.temp)
+            code = self.job.work(self)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -376,11 +354,130 @@ class Slot:
         return True
 
 
-def run_all(jobs: Iterable[Job], done: Callable[[Job, Slot], None], base: Path) -> None:
+class Job(NamedTuple):
+    """Tests to be run."""
+
+    mutant: Mutant | None
+    what: str
+    work: Callable[[Slot], int]
+    """Run them in a fork, return the exit code."""
+    seconds: Mapping[str, float] = {}
+    """How long each test usually takes."""
+
+
+def run_cold(
+    slot: Slot,
+    base: Path,
+    mutant: Mutant | None,
+    args: Sequence[str],
+    watch: Callable[[Path, Path], Watch],
+) -> int:
+    """Import all from a copy of the tree that has the bug, and run the tests there."""
+    shutil.rmtree(slot.tree, ignore_errors=True)
+    shutil.copytree(base, slot.tree)
+    if mutant:
+        path = slot.tree / mutant.file
+        path.write_text(mutant.applied(path.read_text("utf-8")), "utf-8")
+    os.chdir(slot.tree)
+    os.environ["PYTHONPATH"] = sys.path[0] = str(slot.tree)
+    sys.dont_write_bytecode = True
+    return int(pytest.main([*QUIET, *args], [watch(slot.at, slot.tree)]))
+
+
+class Warm:
+    """A plugin of pytest's: with all tests collected, replay in forks that have the bug's code."""
+
+    def __init__(self, base: Path, replay: Callable[[Warm], None]):
+        self.base, self.replay = base, replay
+        self.functions: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
+        self.sound: set[str] = set()
+        """Tests that have been seen to pass here without a bug."""
+        self.broken: set[str] = set()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Replay in place of the tests."""
+        self.session = session
+        self.items = {item.nodeid: item for item in session.items}
+        for found in gc.get_objects():
+            if type(found) is FunctionType:  # some claim to be what they are not
+                code = found.__code__
+                self.functions[code.co_filename, code.co_qualname].append(found)
+        self.replay(self)
+        return True
+
+    def run(self, slot: Slot, mutant: Mutant, tests: Sequence[str]) -> int:
+        """Run the tests against a mutant; one that fails here without it, too, kills nothing."""
+        tests = [test for test in tests if test in self.items and test not in self.broken]
+        while (code := self.forked(slot, mutant, tests)) not in PASSED:
+            by = slot.at.read_text("utf-8")
+            if by in self.sound or self.forked(slot, None, [by]) in PASSED:
+                slot.at.write_text(by, encoding="utf-8")
+                break
+            tests.remove(by)
+            with open(slot.folder / "broken", "a", encoding="utf-8") as file:
+                file.write(f"{by}\n")
+        return code
+
+    def heard(self, slot: Slot) -> None:
+        """Keep what a run has found out about the tests."""
+        with suppress(FileNotFoundError):
+            self.broken |= {*(slot.folder / "broken").read_text("utf-8").splitlines()}
+        if slot.code not in PASSED:
+            self.sound.add(slot.at.read_text("utf-8"))
+
+    def forked(self, slot: Slot, mutant: Mutant | None, tests: Sequence[str]) -> int:
+        """Give a function other code in a fork, and run the tests there up to one that fails."""
+        if pid := os.fork():
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        code = BROKEN
+        try:
+            if mutant:
+                self.swap(mutant)
+            code = self.passed(slot, [self.items[test] for test in tests])
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def passed(self, slot: Slot, items: Sequence[pytest.Item]) -> int:
+        """Run tests up to the first that fails."""
+        for item, after in zip(items, [*items[1:], None], strict=True):
+            slot.at.write_text(item.nodeid, encoding="utf-8")
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            if self.session.testsfailed:
+                reporter: Any = item.config.pluginmanager.get_plugin("terminalreporter")
+                for report in (*reporter.stats.get("failed", ()), *reporter.stats.get("error", ())):
+                    print(report.longreprtext)
+                return int(pytest.ExitCode.TESTS_FAILED)
+        return int(pytest.ExitCode.OK)
+
+    def swap(self, mutant: Mutant) -> None:
+        """Put a mutant's code into the function, wherever decorators hold it."""
+        path = self.base / mutant.file
+        source = path.read_text("utf-8")
+        name = outermost(source, mutant)
+        codes = [compile(mutant.applied(source), str(path), "exec", dont_inherit=True)]
+        for code in codes:
+            codes += [const for const in code.co_consts if isinstance(const, CodeType)]
+        for function in self.functions[str(path), name]:
+            (new,) = (
+                code
+                for code in codes
+                if code.co_qualname == name
+                and abs(code.co_firstlineno - function.__code__.co_firstlineno) < 2
+            )
+            function.__code__ = new
+        if not self.functions[str(path), name]:
+            raise LookupError(f"{mutant.file} has no {name} that is imported")
+
+
+def run_all(jobs: Iterable[Job], done: Callable[[Job, Slot], None]) -> None:
     """Run the jobs, a few at a time."""
     waiting = iter(jobs)
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        free = [Slot(Path(scratch) / str(i), base) for i in range(N_AT_ONCE)]
+        free = [Slot(Path(scratch) / str(i)) for i in range(N_AT_ONCE)]
         busy: list[Slot] = []
         try:
             while True:
@@ -451,16 +548,17 @@ def measure(base: Path, out: Path) -> Cover:
         if state(base, name, path) is None:
             path.unlink(missing_ok=True)
             plugin = partial(Measure, out=path, own=own_state(base, name))
-            jobs.append(Job(None, [([name], plugin)], {}))
+            work = partial(run_cold, base=base, mutant=None, args=[name], watch=plugin)
+            jobs.append(Job(None, name, work))
 
     def done(job: Job, slot: Slot) -> None:
         took = f"{time.monotonic() - slot.since:.0f} s"
-        print(f"covered {job.stages[0][0][0]} in {took}, exit code {slot.code}", flush=True)
+        print(f"covered {job.what} in {took}, exit code {slot.code}", flush=True)
         if slot.code not in PASSED:
             print(slot.log.read_text("utf-8", "replace")[-2000:])
 
     sizes = {name: (base / name).stat().st_size for name in names}
-    run_all(sorted(jobs, key=lambda job: -sizes[job.stages[0][0][0]]), done, base)
+    run_all(sorted(jobs, key=lambda job: -sizes[job.what]), done)
     cover = Cover({}, defaultdict(lambda: defaultdict(set)), {})
     for name, path in paths.items():
         if (now := state(base, name, path)) is not None:
@@ -500,10 +598,21 @@ def covering(mutant: Mutant, cover: Cover, base: Path) -> list[str]:
     if not found:
         name = re.compile(rf"\b{mutant.function.rpartition('.')[2]}\b")
         for file, lines in cover.lines.items():
-            text = (base / file).read_text("utf-8").splitlines()
-            for line in [i for i, part in enumerate(text, start=1) if name.search(part)]:
+            text = (base / file).read_text("utf-8")
+            for line in mentions(text, name):
                 found |= lines[line]
     return in_order(found, cover)
+
+
+def mentions(source: str, name: re.Pattern[str]) -> set[int]:
+    """Return the lines that have a name, and the bodies of functions whose signatures have it."""
+    found = {i for i, line in enumerate(source.split("\n"), start=1) if name.search(line)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            body = range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+            if found & set(range(node.lineno, body.start)):
+                found |= set(body)
+    return found
 
 
 def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
@@ -521,12 +630,6 @@ def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
 
 
 # ----------------------------------------------------------------------------------- Replay
-
-
-def stage(tests: Sequence[str]) -> Stage:
-    """Return the run of some tests in their order, up to the first that fails."""
-    files = dict.fromkeys(test.partition("::")[0] for test in tests)
-    return ["-x", *files], partial(Watch, chosen=tests)
 
 
 class Verdict(NamedTuple):
@@ -569,20 +672,25 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
     todo = [m for m in mutants if m.key not in known]
     seconds = {name: test["seconds"] for name, test in cover.tests.items()}
 
-    def jobs() -> Iterator[Job]:
+    def jobs(warm: Warm | None) -> Iterator[Job]:
         for mutant in todo:
+            source = (base / mutant.file).read_text("utf-8")
+            if bool(outermost(source, mutant)) != bool(warm):
+                continue
             kills: Counter[str] = Counter()  # what killed this one before, then its neighbours
             for verdict in (*old, *known.values()):
                 same = [verdict.mutant[key] == getattr(mutant, key) for key in ("file", "function")]
                 kills[verdict.by] += all(same) + 1_000 * (verdict.key == mutant.key)
             tests = sorted(met[mutant.key], key=lambda test: -kills[test])
-            files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-            first = [test for test in tests[:N_FIRST] if test.partition("::")[0] in files[:2]]
-            parts = first, [test for test in tests if test not in first]
-            if tests:
-                yield Job(mutant, [stage(part) for part in parts if part], seconds)
-            else:
+            if not tests:
                 note(mutant, "uncovered", "", 0.0)
+            elif warm:
+                yield Job(mutant, "", partial(warm.run, mutant=mutant, tests=tests), seconds)
+            else:
+                args = ["-x", *dict.fromkeys(test.partition("::")[0] for test in tests)]
+                watch = partial(Watch, chosen=tests)
+                work = partial(run_cold, base=base, mutant=mutant, args=args, watch=watch)
+                yield Job(mutant, "", work, seconds)
 
     def note(mutant: Mutant, verdict: str, by: str, took: float) -> None:
         fields = {key: value for key, value in mutant._asdict().items() if value}
@@ -604,7 +712,17 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
         by = "" if lives else slot.at.read_text("utf-8") or "on import"
         note(job.mutant, "alive" if lives else "killed", by, time.monotonic() - slot.since)
 
-    run_all(jobs(), done, base)
+    run_all(jobs(None), done)
+    if len(known) < len(mutants):
+        os.chdir(base)
+        os.environ["PYTHONPATH"] = sys.path[0] = str(base)
+
+        def go(warm: Warm) -> None:
+            run_all(jobs(warm), lambda job, slot: (warm.heard(slot), done(job, slot)))  # type: ignore
+            print("\n".join(["", *(f"fails here without a bug: {test}" for test in warm.broken)]))
+
+        warm = Warm(base, go)
+        pytest.main([*QUIET, "tests"], [warm])
     return known
 
 
