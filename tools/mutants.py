@@ -11,9 +11,9 @@ whose text is not found exactly once in its function is an error.
 
 Each mutant meets the fast tests that ran through its statement, by coverage measured once per test
 file, the likeliest first, and is dead at the first one that fails or hangs. All tests are imported
-once; each mutant gets a fork in which its function has other code, two at a time. A test that fails
-there without a bug kills nothing. What runs on import alone is planted in a copy that is imported
-anew.
+once; each mutant gets a fork in which its function has other code, two at a time. A test that
+fails there kills if it does so by itself, too, and passes without the bug. What runs on import
+alone is planted in a copy that is imported anew.
 """
 
 from __future__ import annotations
@@ -406,16 +406,19 @@ class Warm:
         return True
 
     def run(self, slot: Slot, mutant: Mutant, tests: Sequence[str]) -> int:
-        """Run the tests against a mutant; one that fails here without it, too, kills nothing."""
+        """Run the tests against a mutant.
+
+        A test kills that fails by itself with the bug, and passes by itself without.
+        """
         tests = [test for test in tests if test in self.items and test not in self.broken]
         while (code := self.forked(slot, mutant, tests)) not in PASSED:
             by = slot.at.read_text("utf-8")
-            if by in self.sound or self.forked(slot, None, [by]) in PASSED:
-                slot.at.write_text(by, encoding="utf-8")
-                break
-            tests.remove(by)
-            with open(slot.folder / "broken", "a", encoding="utf-8") as file:
-                file.write(f"{by}\n")
+            if self.forked(slot, mutant, [by]) not in PASSED:
+                if by in self.sound or self.forked(slot, None, [by]) in PASSED:
+                    break
+                with open(slot.folder / "broken", "a", encoding="utf-8") as file:
+                    file.write(f"{by}\n")
+            tests = tests[tests.index(by) + 1 :]
         return code
 
     def heard(self, slot: Slot) -> None:
