@@ -439,3 +439,13 @@ def test_the_first_figure_is_captioned_by_its_finding() -> None:
     assert found
     svg = (ROOT / found[2]).read_text(encoding="utf-8")
     assert f"<title>{found[1]}</title>" in svg
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_table_of_losses_with_and_without_eos(model: str) -> None:
+    """Keeps out a number of the table that no record holds."""
+    cells = [CATALOG[model].label]
+    for folders, digits in ((best_loss, 3), (lambda f, m: each(f, m, "length", "bleu"), 1)):
+        for folder in (NO_EOS, GRAMMAR):
+            cells.append(", ".join(f"{x:.{digits}f}" for x in folders(folder, model)))
+    assert f"| {' | '.join(cells)} |" in README
