@@ -504,8 +504,9 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
         ends += [(x[k], mean[k], name, look.colour) for k in last]
     if metric == test["headline"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["bins"]]
-        ax.plot(without, ls=":", lw=1.4, color=GREY, zorder=3)
-        ax.text(0, without[0], test["baseline"], color=GREY, size=8.5, va="bottom")
+        ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
+        place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
+        ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
     title = NAMES.get(metric, metric)
     if is_gain:
         title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
@@ -724,8 +725,8 @@ def _looked(alignments: Mapping[str, dict[str, Any]]) -> str:
         gold = {(s, t) for s, t in a.get("gold") or ()}
         linked = {t for _, t in gold}
         n = sum((int(np.argmax(a["alpha"][t])), t) in gold for t in linked)
-        counts.append(f"{label_of(model)} {n} of {len(linked)} target words")
-    return f"Strongest weight on a gold link: {', '.join(counts)}"
+        counts.append(f"{label_of(model)} {n}")
+    return f"Strongest weight on a gold link, of {len(linked)} target words: {', '.join(counts)}"
 
 
 def _pieces(labels: Sequence[str]) -> list[str]:

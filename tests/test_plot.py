@@ -812,8 +812,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
     title, _, caption = (" ".join(text.get_text().split()) for text in figure.texts[:3])
     assert title == (
-        "Strongest weight on a gold link: Bahdanau 1 of 2 target words, Transformer 1 of 2 target "
-        "words, GPT 1 of 2 target words"
+        "Strongest weight on a gold link, of 2 target words: Bahdanau 1, Transformer 1, GPT 1"
     )
     assert "A dot (·): goes on with the word before." in caption
     assert "GPT's to less" in caption
@@ -888,5 +887,5 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
     left, right, *_ = plot._draw_scores(records, test).axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
     assert drawn == [expected]
-    assert "knows the values" in [t.get_text() for t in left.texts]
+    assert "dotted: knows the values" in [t.get_text() for t in left.texts]
     assert not [line for line in right.lines if line.get_linestyle() == ":"]
