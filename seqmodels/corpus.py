@@ -605,16 +605,18 @@ def is_framed(path: Path) -> bool:
 
 
 def unframed(path: Path) -> Iterator[str]:
-    """Yield the pieces of a file without Project Gutenberg's headers and licences."""
-    is_in = False
+    """Yield the books of a file, each in one piece, without Project Gutenberg's frames."""
+    is_in, book = False, list[str]()
     for piece in pieces(path):
         start = 0
         for found in MARK.finditer(piece):
             if is_in:
-                yield piece[start : found.start()]
-            is_in, start = found[1] == "START", found.end()
+                yield "".join([*book, piece[start : found.start()]])
+            is_in, start, book = found[1] == "START", found.end(), []
         if is_in:
-            yield piece[start:]
+            book.append(piece[start:])
+    if is_in:
+        yield "".join(book)
 
 
 def _one_after_the_other(files: Sequence[Texts]) -> Iterator[str]:

@@ -25,6 +25,8 @@ from seqmodels import MODELS, SequenceModel, build, plot  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored below nohup
 torch.set_num_threads(1)  # tiny tensors wait longer for a second thread than they compute
 
 V = 11
