@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import NormalDist
 
+import numpy as np
+import pytest
 import torch
 from conftest import Tiny
+from test_harness import scored_rows
 from test_running import write
 
-from seqmodels import EOS, batches, decode, evaluate
+from seqmodels import EOS, batches, decode, evaluate, scores
 from seqmodels.batches import Example
 from seqmodels.windows import Windows
 
@@ -39,3 +44,44 @@ def test_the_windows_of_a_seed_are_pinned(tmp_path: Path) -> None:
 
 
 PINNED = [19, 40, 30, 40, 1, 5, 40, 38, 40, 40, 40, 40]
+
+
+def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
+    """Keeps out an interval that takes groups of answers for single ones."""
+    answers = np.random.default_rng(1).integers(2, size=(60, 1)).astype(float)
+    columns, groups = np.hstack([answers, np.ones_like(answers)]), [i // 3 for i in range(60)]
+
+    def share(sums: np.ndarray) -> np.ndarray:
+        return 100 * sums[..., 0] / sums[..., 1]
+
+    grouped = scores.interval(columns, share, groups, is_percent=True)
+    assert scores.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
+    assert scores.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+
+
+def test_accuracy_is_a_share_of_places() -> None:
+    """Keeps out an accuracy of which EOS, which no search says, is a part."""
+    rows = scored_rows()
+    n_same, n_places = (sum(row[key] for row in rows) for key in ("n_same", "n_places"))
+    assert n_places < sum(row["n_tokens"] for row in rows)
+    found = scores.scores(rows)["accuracy"]["value"]
+    assert found == pytest.approx(100 * n_same / n_places)
+
+
+def test_an_interval_is_bca_by_the_book() -> None:
+    """Keeps out an interval that is not corrected for bias or skew (Efron 1987, eqs. 2.3, 6.6)."""
+    x = np.random.default_rng(3).exponential(size=40)
+    columns = np.stack([x, np.ones(40)], 1)
+    found = scores.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
+    drawn = scores.resample(columns)[:, 0] / 40
+    normal = NormalDist()
+    bias = normal.inv_cdf(float((drawn < x.mean()).mean()))
+    assert abs(bias) > 0.02
+    without = (x.sum() - x) / 39
+    off = without.mean() - without
+    pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
+    wide = scores.student(39) * math.sqrt(40 / 39)
+    for side, end in ((-1, "low"), (1, "high")):
+        z = bias + side * wide
+        level = normal.cdf(bias + z / (1 - pull * z))
+        assert found[end] == pytest.approx(np.quantile(drawn, level), rel=1e-9)
