@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from conftest import Tiny
 from test_harness import scored_rows
@@ -85,3 +86,25 @@ def test_an_interval_is_bca_by_the_book() -> None:
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))
         assert found[end] == pytest.approx(np.quantile(drawn, level), rel=1e-9)
+
+
+def test_scores_are_those_of_their_signatures() -> None:
+    """Keeps out a BLEU in lower case or in other tokens, and a chrF++, under their signatures."""
+    pairs = [
+        ("Der alte Hund, der schläft.", "der alte Hund, der Schläft!"),
+        ("A b-c d e", "A b-c d f"),
+    ]
+    rows = [row | {"hyp": h, "ref": r} for row, (h, r) in zip(scored_rows(2), pairs, strict=True)]
+    hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
+    found = scores.scores(rows)
+    assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(hyps, refs).score)
+    assert found["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hyps, refs).score)
+    for changes in ({"lowercase": True}, {"tokenize": "none"}):
+        other = sacrebleu.corpus_bleu(hyps, refs, **changes).score
+        assert abs(found["bleu"]["value"] - other) > 1
+
+
+def test_a_record_names_the_method_of_each_interval() -> None:
+    """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
+    named = scores.methods(["exact", "bleu", "nats"])
+    assert (named["exact"], named["bleu"], named["nats"]) == ("Wilson", *["BCa bootstrap"] * 2)
