@@ -16,6 +16,7 @@ from test_running import write
 
 from seqmodels import EOS, batches, decode, evaluate, scores
 from seqmodels.batches import Example
+from seqmodels.learner import N_LOSSES, is_spike
 from seqmodels.windows import Windows
 
 
@@ -108,3 +109,12 @@ def test_a_record_names_the_method_of_each_interval() -> None:
     """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
     named = scores.methods(["exact", "bleu", "nats"])
     assert (named["exact"], named["bleu"], named["nats"]) == ("Wilson", *["BCa bootstrap"] * 2)
+
+
+def test_a_spike_is_six_deviations_high() -> None:
+    """Keeps out a warning for every loss that is a nat above the mean of lively ones."""
+    lively = [2.0, 4.0] * (N_LOSSES // 2)
+    assert [is_spike(loss, lively) for loss in (4.5, 8.9, 9.1)] == [False, False, True]
+    assert not is_spike(9.1, lively[1:])
+    calm = [2.0] * N_LOSSES
+    assert [is_spike(loss, calm) for loss in (2.9, 3.1)] == [False, True]
