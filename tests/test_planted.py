@@ -14,9 +14,12 @@ from conftest import Tiny
 from test_harness import scored_rows
 from test_running import write
 
-from seqmodels import EOS, batches, decode, evaluate, scores
+from seqmodels import EOS, Batch, batches, decode, evaluate, scores, train
 from seqmodels.batches import Example
-from seqmodels.learner import N_LOSSES, is_spike
+from seqmodels.learner import N_LOSSES, Learner, TrainConfig, is_spike
+from seqmodels.prepare import prepare_text
+from seqmodels.presets import read_running
+from seqmodels.text import Words
 from seqmodels.windows import Windows
 
 
@@ -118,3 +121,32 @@ def test_a_spike_is_six_deviations_high() -> None:
     assert not is_spike(9.1, lively[1:])
     calm = [2.0] * N_LOSSES
     assert [is_spike(loss, calm) for loss in (2.9, 3.1)] == [False, True]
+
+
+def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a place among the examples for the line in which a person can find one."""
+    learner = Learner(fresh("gpt"), TrainConfig(tokens=9, rate=0.1))
+
+    def stop(batch: Batch, lines: list[int]) -> None:
+        assert sorted(lines) == [2, 70, 80]
+        raise InterruptedError
+
+    monkeypatch.setattr(learner, "learn", stop)
+    examples = [Example([4], [EOS], line=line) for line in (70, 0, 80)]
+    with pytest.raises(InterruptedError):
+        train.train(learner, examples, examples)
+
+
+def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:
+    """Keeps out letters that the model is tested on and was never shown, known all the same."""
+    (tmp_path / "a.txt").write_text("ab" * 950 + "cd" * 50)
+    opened = read_running([tmp_path / "a.txt"])
+    ready = prepare_text(opened, "characters", 300, say=lambda line: None)
+    assert ready.tokenizer.vocab_size == 4 + 2
+    assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
+
+
+def test_words_are_counted_in_bytes() -> None:
+    """Keeps out bits per character under the name of bits per byte."""
+    words = Words(["für", "a"])
+    assert words.n_bytes(words.encode("für a")) == len("für a".encode()) == 6
