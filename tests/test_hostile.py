@@ -390,7 +390,7 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     good = (ROOT / "results" / "recall" / "gpt-seed1.json").read_bytes()
     made = record.load(ROOT / "results" / "recall" / "gpt-seed1.json")
     tiny = {"d_model": 16, "n_layers": 1, "n_heads": 2, "n_positions": 64, "vocab_size": 20}
-    small = made | {"model_config": made["model_config"] | tiny}
+    small = made | {"model_config": made["model_config"] | tiny, "weights_sha256": None}
     for name in ("empty-folder", "twice", "two-tasks", "run"):
         (folder / name).mkdir()
     (folder / "loop").symlink_to("loop")
