@@ -14,13 +14,15 @@ from conftest import Tiny
 from test_harness import scored_rows
 from test_running import write
 
-from seqmodels import EOS, Batch, batches, decode, evaluate, scores, train
+from seqmodels import EOS, Batch, batches, decode, evaluate, findings, scores, train
 from seqmodels.batches import Example
+from seqmodels.corpus import Pair
 from seqmodels.learner import N_LOSSES, Learner, TrainConfig, is_spike
 from seqmodels.prepare import prepare_text
 from seqmodels.presets import read_running
 from seqmodels.text import Words
 from seqmodels.windows import Windows
+from tasks import translation
 
 
 def test_examples_longer_than_a_pool_are_drawn() -> None:
@@ -150,3 +152,28 @@ def test_words_are_counted_in_bytes() -> None:
     """Keeps out bits per character under the name of bits per byte."""
     words = Words(["für", "a"])
     assert words.n_bytes(words.encode("für a")) == len("für a".encode()) == 6
+
+
+@pytest.mark.parametrize("has_source_eos", [True, False])
+def test_sentences_end_with_eos(has_source_eos: bool) -> None:
+    """Keeps out targets that never end, and sources that end where they are not to."""
+    words = Words(["a", "b"])
+    (found,) = translation.examples([Pair("a b", "b a", 7)], words, has_source_eos)
+    assert found.src == [4, 5, *([EOS] if has_source_eos else [])]
+    assert (found.tgt, found.line) == ([5, 4, EOS], 7)
+
+
+def test_the_lowest_loss_is_called_the_lowest() -> None:
+    """Keeps out a title upside down, and one that trusts the shorter half of an interval."""
+    bins = [{"low": i, "high": i, "n": 99} for i in (1, 2)]
+    test = {"axis": "place in the text (tenths)", "trained_to": None, "bins": bins}
+    cells = {"gpt": (1.0, 0.9, 1.2), "bahdanau": (2.0, 1.9, 2.1), "lstm_seq2seq": (3.0, 2.9, 3.1)}
+    parts = {model: np.array([cell] * 3) for model, cell in cells.items()}
+    found = findings.find(test, "nats", "nats per token", parts)
+    assert found is not None
+    assert (
+        found.title
+        == "GPT has the lowest loss, 1.00 nats per token; LSTM seq2seq the highest, 3.00"
+    )
+    parts = {model: cell + np.array([0.0, -0.1, 5.0]) for model, cell in parts.items()}
+    assert findings.find(test, "nats", "nats per token", parts) is None
