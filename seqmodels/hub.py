@@ -7,6 +7,7 @@ Rows lie in memory-mapped files. Of a set too large to fetch, some rows are stre
 from __future__ import annotations
 
 import csv
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -18,6 +19,7 @@ from datasets import Dataset
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+from seqmodels import corpus
 from seqmodels.command import one_line
 from seqmodels.corpus import (
     ALSO,
@@ -178,6 +180,7 @@ def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
     try:
         loaded = streamed(where, limit) if limit else where.load()
     except Exception as fault:  # parsers of many kinds of files raise many kinds
+        check_lines(where)
         raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
     if len(loaded) == 1:
         loaded = {"train": next(iter(loaded.values()))}
@@ -186,6 +189,19 @@ def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
     if "train" not in found:
         raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")
     return found
+
+
+def check_lines(where: Where) -> None:
+    """Raise ValueError that names file and line where a JSONL file on disk is wrong."""
+    given = Path(where.data_files or where.path)
+    for path in [given] if given.is_file() else below(given):
+        if path.suffix == ".jsonl":
+            deque(corpus.rows(path), maxlen=0)
+
+
+def below(folder: Path) -> list[Path]:
+    """Return what is in a folder and in those directly below it."""
+    return sorted(path for depth in ("*", "*/*") for path in folder.glob(depth))
 
 
 def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
@@ -201,7 +217,7 @@ def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
         more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
         return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
-        found = sorted(file for depth in ("*", "*/*") for file in path.glob(depth))
+        found = below(path)
         if not any(file.is_file() for file in found):
             raise ValueError(f"{path} is a folder without files; to be read: {', '.join(TABLES)}")
         tables = [file for file in found if file.suffix in TABLES]

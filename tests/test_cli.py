@@ -376,7 +376,8 @@ def test_a_column_that_is_not_there(
     result = call(next_token, "--data", path, "--column", "c")
     check_one_line(result, "a.jsonl has no column 'c' of texts, but 'a', 'b'; --column names one")
     path.write_text('{"a": "x"\n')
-    check_one_line(call(next_token, "--data", path, "--limit", 3), "a.jsonl cannot be read: ")
+    result = call(next_token, "--data", path, "--limit", 3)
+    check_one_line(result, "a.jsonl, line 1: not JSON: Expecting ',' delimiter")
 
 
 def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ import pytest
 from seqmodels import bible, corpus, hub, presets
 from seqmodels.corpus import Pair, Parallel
 from seqmodels.prepare import Cleaner, How
-from seqmodels.presets import read_parallel
+from seqmodels.presets import read_parallel, read_running
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -190,6 +190,26 @@ def test_broken_files(tmp_path: Path) -> None:
     layout(tmp_path / "other", flat, {"test": PAIRS, "validation": PAIRS})
     with pytest.raises(ValueError, match=r"other has no rows to train on, but validation, test$"):
         read_parallel([tmp_path / "other"])
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('{"de": "c \\ud800", "en": "d"}', "half a surrogate pair"),
+        ('{"de": "c", "en": ', "not JSON"),
+        ('["c", "d"]', "no object"),
+    ],
+)
+def test_a_broken_line(line: str, fault: str, tmp_path: Path) -> None:
+    """Keep out a place that `datasets` counts from who knows where, and the wrong file's name."""
+    (tmp_path / "data").mkdir()
+    good = '{"de": "a", "en": "b"}\n'
+    (tmp_path / "data" / "train-1.jsonl").write_text(good)
+    (tmp_path / "data" / "train-2.jsonl").write_text(f"{good}\n{line}\n{good}")
+    with pytest.raises(ValueError, match=rf"data/train-2\.jsonl, line 3: {fault}[^\n]*$"):
+        read_parallel([tmp_path])
+    with pytest.raises(ValueError, match=rf"train-2\.jsonl, line 3: {fault}[^\n]*$"):
+        read_running([tmp_path / "data" / "train-2.jsonl"], "de")
 
 
 # The hub, without network
