@@ -192,7 +192,7 @@ def end_in_short(kind: Any, error: BaseException, trace: Any) -> None:
 SHORT = "out of memory; this process may take too little (see ulimit -v), or the machine is full"
 
 
-LEAST_BYTES = 640 * 2**20
+LEAST_BYTES = 768 * 2**20
 """With less, libraries in C end the process as they are imported, each in its own way."""
 
 
@@ -207,7 +207,8 @@ def check_limit(prog: str) -> None:
 
 def is_memory_short(error: BaseException) -> bool:
     """Return whether there was no memory left: a MemoryError, or what the system says instead."""
-    said = ("allocate memory", "map segment from shared object", "start new thread")
+    said = ("allocate memory", "map segment from shared object", "start new thread",
+            "could not create a primitive")  # fmt: skip
     return isinstance(error, MemoryError) or any(text in str(error) for text in said)
 
 

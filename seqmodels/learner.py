@@ -280,9 +280,13 @@ def name_lines(lines: Sequence[int]) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether there was no memory left: on a GPU, or where this system says no."""
+    """Return whether there was no memory left: on a GPU, or where torch or oneDNN says so."""
     is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_full or "can't allocate memory" in str(error)
+    return is_full or any(text in str(error) for text in FULL)
+
+
+FULL = "can't allocate memory", "could not create a primitive", "could not create a memory object"
+"""What torch and oneDNN say when a processor's memory is full."""
 
 
 def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
