@@ -109,6 +109,18 @@ def test_published_systems_have_their_known_scores(run: Score, tmp_path: Path) -
     assert [system["n_tokenized"] > 1900 for system in found["systems"]] == [True] * 4
 
 
+def test_a_figures_key_has_the_bleu_of_its_systems(
+    run: Score, flags: list[object], tmp_path: Path
+) -> None:
+    """Keeps out chrF, or another system's score, beside a name."""
+    found = scored(run, tmp_path, *flags)
+    drawn = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
+    for system in found["systems"]:
+        bleu, chrf = (system["overall"][metric]["value"] for metric in ("bleu", "chrf"))
+        assert f"{bleu:.1f}" != f"{chrf:.1f}"
+        assert f"{system['name']} · {bleu:.1f}" in drawn
+
+
 def test_subword_marks_are_the_callers_to_join(run: Score, write: Write, tmp_path: Path) -> None:
     """Keeps out a text that is tokenized, or joined, behind the caller's back."""
     joined = [

@@ -136,6 +136,35 @@ def test_thin_bins_are_not_spoken_of(tmp_path: Path) -> None:
     assert " keep" not in summary.summary(records_of(tmp_path, made))
 
 
+@pytest.mark.parametrize(("trained_to", "first"), [(40, 4), (41, 5), (45, 5), (50, 5)])
+def test_a_bin_that_was_trained_in_part_is_not_marked_as_longer(
+    trained_to: int, first: int, tmp_path: Path
+) -> None:
+    """Keeps out a mark on a bin that has lengths seen in training."""
+    made = several(1)
+    for r in made:
+        r["tests"][0]["trained_to"] = trained_to
+    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    heads = next(line for line in lines if line.split()[:1] == ["all"]).split()[1:9]
+    assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
+
+
+def test_the_costs_are_the_means_of_the_seeds(tmp_path: Path) -> None:
+    """Keeps out the last validation, or a training loss, where the best validation belongs."""
+    made = several(2)
+    for r in made:
+        valid = [3.0, r["seed"] * 1.0, 2.5]
+        r["curve"] = [
+            point | {"train_nats": 0.5, "valid_nats": nats}
+            for point, nats in zip(r["curve"], valid, strict=False)
+        ]
+        r["speed"]["train_tokens_per_s"] = 1_000.0 * r["seed"]
+        r["train_s"], r["evaluate_s"] = 100.0 * r["seed"], 10.0 * r["seed"]
+    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    (row,) = [line for line in lines if re.match(r"GPT .*  1 2  ", line)]
+    assert row.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
+
+
 def test_the_length_of_what_was_written_is_scored() -> None:
     """Keeps out a BLEU that is low for brevity alone, unseen."""
     rows = [

@@ -578,6 +578,10 @@ def test_a_recall_is_scored_on_values_alone() -> None:
         labels = made.tokenizer.tokens(example.tgt)
         assert made.tokenizer.tokens(example.scored()) == labels[2::3]
         assert set(labels[1::3]) == {":"}
+    for example in made.train:
+        labels = made.tokenizer.tokens(example.tgt)
+        values = labels[2::3] if ":" in labels else labels
+        assert made.tokenizer.tokens(example.scored()) == values
 
 
 def test_the_shown_example_is_linked() -> None:
