@@ -229,6 +229,20 @@ def test_a_continuation_counts_once() -> None:
     assert 2.0 < wide / narrow < 3.0
 
 
+@pytest.mark.parametrize(
+    ("df", "quantile", "error"), [(9, 2.262157, 3e-4), (12, 2.178813, 1e-4), (20, 2.085963, 2e-5)]
+)
+def test_students_quantile(df: int, quantile: float, error: float) -> None:
+    """Keeps out another term of the expansion; the numbers are those of the printed tables."""
+    assert scores.student(df) == pytest.approx(quantile, abs=error)
+
+
+def test_shares_stay_between_0_and_1() -> None:
+    """Keeps out an interval that rounding takes below nothing or above all."""
+    ends = [scores.wilson(share, n) for share in (0.0, 1.0) for n in range(1, 400)]
+    assert all(0 <= low < high <= 1 for low, high in ends)
+
+
 def test_the_levels_are_those_of_95_percent() -> None:
     """Keeps out other percentiles, a normal's for a Student's quantile, and a lost skewness."""
     normal = np.random.default_rng(1).normal(3, 1, (40, 30, 1))

@@ -767,6 +767,7 @@ def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: P
             ["…1…", "…2…", "…10…"],
         ),
         ([f"{'x' * 40}{i}" for i in "ab"], ["…a", "…b"]),
+        (["base.v1", "base.v2"], ["base.v1", "base.v2"]),
         (["base.de", "a_very_long_name_of_a_system.v1", "a_very_long_name_of_a_system.v2"],) * 2,
     ],
 )
@@ -776,6 +777,13 @@ def test_long_names_keep_what_differs(labels: list[str], shown: list[str]) -> No
     assert len(set(found)) == len(labels)
     assert [text.replace("\n", "") for text in found] == [s.replace("\n", "") for s in shown]
     assert max(len(line) for text in found for line in text.split("\n")) <= plot.ROW + 2
+
+
+def test_a_name_has_three_rows_at_most() -> None:
+    """Keeps out a name that grows over those above and below it, and one whose cut is not shown."""
+    (found,) = plot._brief(["one name of a system that is far too long to stand beside its line"])
+    assert found.count("\n") == 2
+    assert found.endswith("…")
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,6 @@ def test_the_length_of_what_was_written_is_scored() -> None:
     """Keeps out a BLEU that is low for brevity alone, unseen."""
     rows = [
         {"nats": 1.0, "n_tokens": 4, "n_right": 2, "n_bytes": 9, "exact": False, "n_same": 1,
-         "n_places": 4, "hyp": "a b c", "ref": "a b c d"}
+         "n_places": 4, "hyp": "longer words here", "ref": "a b c d"}
     ] * 3  # fmt: skip
     assert scores.scores(rows)["length_ratio"] == {"value": 0.75, "low": None, "high": None}
