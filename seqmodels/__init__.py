@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, select_rows, unroll
+    from seqmodels.decode import unroll
+    from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
     from seqmodels.models import MODELS, build
 
 __all__ = [
@@ -18,7 +19,7 @@ __all__ = [
     "Batch",
     "SequenceModel",
     "build",
-    "select_rows",
+    "reorder",
     "unroll",
 ]
 
@@ -27,5 +28,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "seqmodels.models" if name in ("MODELS", "build") else "seqmodels.interface"
-    return getattr(import_module(home), name)
+    homes = {"MODELS": "models", "build": "models", "unroll": "decode"}
+    return getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)

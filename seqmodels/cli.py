@@ -43,11 +43,11 @@ def models(args: argparse.Namespace) -> None:
 
     print(f"{'name':13} {'year':5} {'label':20} {'paper':36} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
-        module = sys.modules[model_type.__module__]
+        entry, module = CATALOG[name], sys.modules[model_type.__module__]
         paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
             n = count_parameters(model_type(paper))
-        known = f"{name:13} {model_type.year:<5} {CATALOG[name].label:20} {model_type.paper:36}"
+        known = f"{name:13} {entry.year:<5} {entry.label:20} {entry.paper:36}"
         print(f"{known} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's own sizes and vocabulary (the first Config in each file).")
 
@@ -165,7 +165,7 @@ def translate(args: argparse.Namespace) -> None:
     """Print the target that a trained run writes for one source."""
     import torch
 
-    from seqmodels.decode import align, beam
+    from seqmodels.decode import beam
     from seqmodels.interface import BOS
     from seqmodels.plot import draw_alignment
     from seqmodels.record import load
@@ -188,7 +188,8 @@ def translate(args: argparse.Namespace) -> None:
         if not written[0]:
             raise ValueError("the model wrote nothing; there is no alignment to draw")
         tgt_in = torch.tensor([[BOS, *written[0]]])[:, : len(written[0])]
-        alpha = align(model, batch.src, batch.src_mask, tgt_in)[0]
+        with torch.inference_mode():
+            alpha = model.align(batch.src, batch.src_mask, tgt_in)[0]
         src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
         drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
         draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)

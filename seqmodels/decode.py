@@ -8,49 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from copy import copy
-from typing import TypeVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from seqmodels.interface import (
-    BOS,
-    EOS,
-    PAD,
-    SequenceModel,
-    attention_weights,
-    select_beams,
-    select_rows,
-)
+from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
+from seqmodels.ops.kernels import prepack
 
-M = TypeVar("M", bound=nn.Module)
 Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 
 
-def packs(weight: Tensor) -> bool:
-    """Return whether torch multiplies by such a matrix packed: on CPUs that oneDNN serves."""
-    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # torch's own, and not promised
-        return False
-    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32 or is_bfloat16
-
-
-def packed(module: M, n_rows: int) -> M:
-    """Return a twin whose matrices lie as this machine wants them to multiply `n_rows` rows.
-
-    Unpacked ones are brought into this order again at every step. The module itself stays as it is.
-    """
-    twin = copy(module)
-    twin._modules = {name: packed(part, n_rows) for name, part in module.named_children()}
-    if isinstance(module, nn.Linear) and packs(module.weight):
-        onednn, bias = torch.ops.mkldnn, module.bias
-        weight = onednn._reorder_linear_weight(module.weight, n_rows)
-        twin.forward = lambda x: onednn._linear_pointwise(x, weight, bias, "none", [], "")
-    return twin
+def unroll(
+    model: SequenceModel, state: Any, tgt_in: Int[Tensor, "B T"]
+) -> tuple[Float[Tensor, "B T V"], Any]:
+    """Feed `tgt_in` token by token through `step`; return all logits and the last State."""
+    logits = []
+    for y in tgt_in.unbind(1):
+        logits_t, state = model.step(y, state)
+        logits.append(logits_t)
+    return torch.stack(logits, 1), state
 
 
 def strip(tokens: list[int]) -> list[int]:
@@ -100,7 +78,7 @@ def write(
     The first ones may have `begun` already.
     """
     state, limits = model.encode(src, src_mask), Limits(max_len, src)
-    model = packed(model, len(src))
+    model = prepack(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
     done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
     written = torch.full((len(src), limits.longest), EOS, device=src.device)
@@ -115,7 +93,8 @@ def write(
         if (rows := limits.unfinished(t + 1, done)) is not None:
             if not len(rows):
                 break
-            state, y, texts, done = select_rows(state, rows), y[rows], texts[rows], done[rows]
+            state, y = reorder(state, rows, rows), y[rows]
+            texts, done = texts[rows], done[rows]
     return [strip(row) for row in written.tolist()]
 
 
@@ -192,8 +171,9 @@ def beam(
     """
     B, device, limits = len(src), src.device, Limits(max_len, src)
     state = model.encode(src, src_mask)
-    model = packed(model, B * width)
-    state = select_beams(model, state, torch.arange(B, device=device).repeat_interleave(width))
+    model, shared = prepack(model, B * width), model.shared_by_beams
+    beams = torch.arange(B, device=device).repeat_interleave(width)
+    state = reorder(state, beams, shared=shared)
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)
     log_p[:, 0] = 0.0  # all beginnings are equal at the start: keep one
@@ -217,7 +197,7 @@ def beam(
             first = rows.unsqueeze(1) * width
         else:
             first = torch.arange(len(texts), device=device).unsqueeze(1) * width
-        state = select_beams(model, state, (first + parent).flatten(), rows)
+        state = reorder(state, (first + parent).flatten(), rows, shared)
         y = token.flatten()
     return [strip(row) for row in best.tolist()]
 
@@ -239,21 +219,3 @@ def extend(
     token = token.view(B, K, -1).masked_fill(done.unsqueeze(2), PAD)
     log_p, best = total.flatten(1).topk(K, dim=1)
     return log_p, best // step.shape[2], token.flatten(1).gather(1, best)
-
-
-@torch.inference_mode()
-def align(
-    model: SequenceModel,
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    tgt_in: Int[Tensor, "B T"],
-) -> Float[Tensor, "B T S"]:
-    """Return the weights over the source with which each token of a given target is written.
-
-    Raises ValueError for a model without attention.
-    """
-    state, rows = model.encode(src, src_mask), []
-    for y in tgt_in.unbind(1):
-        _, state = model.step(y, state)
-        rows.append(attention_weights(state))
-    return torch.stack(rows, 1)

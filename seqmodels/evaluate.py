@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from seqmodels.batches import Example, by_length, collate
 from seqmodels.decode import beam, greedy
 from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.ops.kv_cache import tensors_of
 from seqmodels.progress import counted
 from seqmodels.scores import Row
 
@@ -79,5 +80,5 @@ def state_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, in
         if model.max_target(n) > 0:
             src = torch.full((1, n), EOS, device=device)
             state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
-            sizes.append((n, sum(tensor.nbytes for tensor in state)))
+            sizes.append((n, sum(tensor.nbytes for tensor in tensors_of(state))))
     return sizes

@@ -18,7 +18,6 @@ from seqmodels import checkpoint, record, schema
 from seqmodels.batches import Example, collate, draws, lengths
 from seqmodels.checkpoint import Checkpoints
 from seqmodels.command import whole
-from seqmodels.decode import align
 from seqmodels.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.learner import Learner, Progress, TrainConfig, seed_all
@@ -415,9 +414,10 @@ def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any
         return None
     example, links = task.shown
     batch = collate([example], device)
-    if not hasattr(model.encode(batch.src, batch.src_mask), "alpha"):
+    if not model.src_attentions:
         return None
-    alpha = align(model, batch.src, batch.src_mask, batch.tgt_in)[0]
+    with torch.inference_mode():
+        alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
     tgt = [token for token in example.tgt if token != EOS]
     return {
         "src": task.tokenizer.tokens(example.src),

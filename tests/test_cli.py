@@ -104,9 +104,9 @@ def test_models_are_listed_in_order(call: Call) -> None:
     assert head.split() == ["name", "year", "label", "paper", "parameters", "file"]
     rows = [line.split() for line in lines[: len(MODELS)]]
     assert [row[0] for row in rows] == list(MODELS)
-    for row, (name, model_type) in zip(rows, MODELS.items(), strict=True):
-        assert row[1] == str(model_type.year)
-        assert f"{CATALOG[name].label} {model_type.paper}" in " ".join(row)
+    for row, (name, entry) in zip(rows, CATALOG.items(), strict=True):
+        assert row[1] == str(entry.year)
+        assert f"{entry.label} {entry.paper}" in " ".join(row)
         assert int(row[-2].replace(",", "")) > 10_000_000
         assert Path(row[-1]) == ROOT / "seqmodels" / "models" / f"{name}.py"
     years = [int(row[1]) for row in rows]

@@ -12,21 +12,20 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import MODELS, PAD, SequenceModel, build, select_rows, unroll
+from seqmodels import MODELS, PAD, SequenceModel, build, reorder, unroll
 from seqmodels.catalog import CATALOG
-from seqmodels.decode import packed
-from seqmodels.interface import attention_weights, fused_attention, select_beams, tanh
+from seqmodels.ops.kernels import attend, prepack, tanh
+from seqmodels.ops.kv_cache import KVCache, tensors_of
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 ATTENDING = ["bahdanau", "transformer", "gpt"]
 
 
 def test_the_catalog_lists_the_models_as_they_are() -> None:
-    """Keeps out a list whose order, year, paper or module is no longer that of the classes."""
+    """Keeps out a list whose order or module is no longer that of the classes."""
     assert list(CATALOG) == list(MODELS)
     for name, entry in CATALOG.items():
         model_type = MODELS[name]
-        assert (entry.year, entry.paper) == (model_type.year, model_type.paper)
         assert entry.module == model_type.__module__
         assert entry.attends == (name in ATTENDING)
 
@@ -56,7 +55,8 @@ def other(token: Tensor) -> Tensor:
 def state_bytes(model: SequenceModel, n_source: int) -> int:
     """Return the size of what `encode` hands over."""
     src = torch.randint(4, V, (2, n_source))
-    return sum(t.nbytes for t in model.encode(src, torch.ones_like(src, dtype=torch.bool)))
+    state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
+    return sum(t.nbytes for t in tensors_of(state))
 
 
 def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Tensor:
@@ -87,12 +87,12 @@ def test_the_same_state_gives_the_same_answer(name: str, tiny: Tiny, pairs: Pair
     """Keeps out a State changed in place, under the hands of the other beams that hold it."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-    before = [t.clone() for t in state]
+    before = [t.clone() for t in tensors_of(state)]
     first, _ = model.step(tgt_in[:, 2], state)
     model.step(tgt_in[:, 3], state)
     again, _ = model.step(tgt_in[:, 2], state)
     assert torch.equal(first, again)
-    assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
 
 
 def test_tanh_is_tanh() -> None:
@@ -110,7 +110,7 @@ def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pa
     before = snapshot(model)
     with torch.inference_mode():
         state = model.encode(src, src_mask)
-        twin = packed(model, len(src))
+        twin = prepack(model, len(src))
         assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
     assert before.attributes == snapshot(model).attributes
     assert all(torch.equal(t, model.state_dict()[k]) for k, t in before.tensors.items())
@@ -196,13 +196,17 @@ def test_the_future_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 
 @pytest.mark.parametrize("is_masked", [False, True])
-def test_attention_in_bfloat16_is_the_same_equation(is_masked: bool) -> None:
-    """Keeps out two attentions that drift apart: torch's fused one, and ours for bfloat16."""
+def test_attend_is_the_equation(is_masked: bool) -> None:
+    """Keeps out ways to attend that drift apart: torch's fused one, in bfloat16, in a search."""
     q, k, v = torch.randn(3, 2, 4, 5, 6).bfloat16()
-    mask = torch.ones(5, 5, dtype=torch.bool).tril() if is_masked else None
-    exact = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), attn_mask=mask)
-    assert_close(fused_attention(q, k, v, mask, 0.0).float(), exact, rtol=0.02, atol=0.02)
-    assert_close(fused_attention(q.float(), k.float(), v.float(), mask, 0.0), exact)
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask = mask.tril() if is_masked else mask
+    score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
+    exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
+    for has_gradients in (True, False):
+        with torch.set_grad_enabled(has_gradients):
+            assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
+            assert_close(attend(q.float(), k.float(), v.float(), mask), exact)
 
 
 # ------------------------------------------------------------------------------- what must matter
@@ -258,19 +262,20 @@ def test_rows_reorder(name: str, tiny: Tiny, pairs: Pairs, n_steps: int) -> None
     _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, : n_steps + 1])
     rows, y = torch.tensor([2, 0, 0, 3, 1, 2]), tgt_in[:, n_steps + 1]
     logits, after = model.step(y, state)
-    logits_rows, after_rows = model.step(y[rows], select_rows(state, rows))
+    logits_rows, after_rows = model.step(y[rows], reorder(state, rows, rows))
     assert_close(logits_rows, logits[rows])
     assert type(after_rows) is type(after)
-    for tensor_rows, tensor in zip(after_rows, select_rows(after, rows), strict=True):
+    reordered = tensors_of(reorder(after, rows, rows))
+    for tensor_rows, tensor in zip(tensors_of(after_rows), reordered, strict=True):
         assert_close(tensor_rows, tensor)
 
 
 def test_states_hold_the_batch_first(name: str, tiny: Tiny) -> None:
-    """Keeps out tensors that `select_rows` would cut along the wrong axis."""
+    """Keeps out tensors that `reorder` would cut along the wrong axis."""
     model, src = tiny(name), torch.randint(4, V, (13, 3))
     state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
     _, after = model.step(src[:, 0], state)
-    for tensor in (*state, *after):
+    for tensor in (*tensors_of(state), *tensors_of(after)):
         assert tensor.shape[0] == 13
         assert 13 not in tensor.shape[1:]
 
@@ -303,30 +308,25 @@ def test_beams_share_their_source(name: str, width: int, tiny: Tiny, pairs: Pair
     tgt_in = torch.randint(4, V, (4 * width, 6))
     rows = torch.arange(4).repeat_interleave(width)
     with torch.inference_mode():
-        state = select_beams(model, model.encode(src, src_mask), rows)
-        copied = model.encode(src[rows], src_mask[rows])
-        for field in model.of_source:
-            assert len(getattr(state, field)) == 4
-        logits, state = unroll(model, state, tgt_in)
-        expected, copied = unroll(model, copied, tgt_in)
+        state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)
+        for field in model.shared_by_beams:
+            assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
+        logits, _ = unroll(model, state, tgt_in)
+        expected, _ = unroll(model, model.encode(src[rows], src_mask[rows]), tgt_in)
     assert_close(logits, expected)
-    if name in ATTENDING:
-        assert_close(state.alpha, copied.alpha)
 
 
 def test_sources_can_leave_with_their_beams(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a search that goes on with the sources of those that have finished."""
     model, (src, src_mask, _) = tiny(name), pairs
     with torch.inference_mode():
-        state = select_beams(
-            model, model.encode(src, src_mask), torch.arange(4).repeat_interleave(2)
-        )
+        shared, rows = model.shared_by_beams, torch.arange(4).repeat_interleave(2)
+        state = reorder(model.encode(src, src_mask), rows, shared=shared)
         _, state = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
         expected, _ = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
         beams, sources = torch.tensor([7, 6, 2, 2]), torch.tensor([3, 1])
-        logits, _ = model.step(
-            torch.tensor([5, 4, 6, 6]), select_beams(model, state, beams, sources)
-        )
+        state = reorder(state, beams, sources, shared)
+        logits, _ = model.step(torch.tensor([5, 4, 6, 6]), state)
     assert_close(logits, expected[beams])
 
 
@@ -338,10 +338,10 @@ def test_a_state_without_gradients_is_not_changed_either(
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     with torch.inference_mode():
         _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-        before = [t.clone() for t in state]
+        before = [t.clone() for t in tensors_of(state)]
         first, one = model.step(tgt_in[:, 2], state)
         _, other_text = model.step(tgt_in[:, 3], state)
-        assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+        assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
         after_first, _ = model.step(tgt_in[:, 4], one)
         model.step(tgt_in[:, 5], other_text)
         again, two = model.step(tgt_in[:, 2], state)
@@ -388,35 +388,80 @@ def test_a_memory_grows_with_the_source(name: str, tiny: Tiny) -> None:
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out weight on pads, and weights that do not sum to one (GPT: some on the target)."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
-    state = model.encode(src, src_mask)
-    assert attention_weights(state).shape == src.shape
-    for y in tgt_in.unbind(1):
-        _, state = model.step(y, state)
-        alpha, total = attention_weights(state), attention_weights(state).sum(1)
-        assert (alpha[src_mask] > 0).all()
-        assert (alpha[~src_mask] == 0).all()
-        if name == "gpt":
-            assert (total < 1).all()
-        else:
-            assert_close(total, torch.ones_like(total))
+    weights = model.attention_weights(src, src_mask, tgt_in)
+    n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
+    assert weights.shape == (len(src), n_layers, n_heads, tgt_in.shape[1], src.shape[1])
+    real = src_mask[:, None, None, None].expand_as(weights)
+    assert (weights[real] > 0).all()
+    assert (weights[~real] == 0).all()
+    total = weights.sum(-1)
+    if name == "gpt":
+        assert (total < 1).all()
+    else:
+        assert_close(total, torch.ones_like(total))
 
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_does_not_see_pads(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out weights that change with the batch a sentence is shown in."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
-    _, together = unroll(model, model.encode(src, src_mask), tgt_in)
+    together = model.align(src, src_mask, tgt_in)
     for i, n in enumerate(src_mask.sum(1).tolist()):
-        state = model.encode(src[i : i + 1, :n], src_mask[i : i + 1, :n])
-        _, alone = unroll(model, state, tgt_in[i : i + 1])
-        assert_close(together.alpha[i : i + 1, :n], alone.alpha)
+        one = src[i : i + 1, :n], src_mask[i : i + 1, :n], tgt_in[i : i + 1]
+        assert_close(together[i : i + 1, :, :n], model.align(*one))
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_attention_is_what_the_output_is_made_of(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out weights of another target word: word t's depend on the words up to it alone."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    weights = model.attention_weights(src, src_mask, tgt_in)
+    for t in range(1, tgt_in.shape[1]):
+        changed = tgt_in.clone()
+        changed[:, t] = other(tgt_in[:, t])
+        moved = (model.attention_weights(src, src_mask, changed) - weights).abs().amax(
+            (1, 2, 4)
+        ) > 1e-9
+        first = t + 1 if name == "bahdanau" else t  # it attends before it reads the word
+        assert not moved[:, :first].any()
+        assert moved[src_mask.sum(1) > 1, first:].all()
 
 
 @pytest.mark.parametrize("name", ONE_VECTOR)
 def test_one_vector_has_no_attention_to_show(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out an attention map made up for a model that has none."""
     with pytest.raises(ValueError, match="the whole source is in one vector"):
-        attention_weights(tiny(name).encode(*pairs[:2]))
+        tiny(name).align(*pairs)
+
+
+# ------------------------------------------------------------------------------------- the cache
+
+
+def test_a_cache_is_a_concatenation() -> None:
+    """Keeps out a cache that gives back other keys than it was given, with gradients and without.
+
+    Two sources of three tokens, two beams each; beam r sees its source and its own tokens.
+    """
+    visible = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()
+    k, v = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 3, 5)
+    for has_gradients in (True, False):
+        with torch.set_grad_enabled(has_gradients):
+            cache = KVCache(visible)
+            assert all(map(torch.equal, cache.update(0, k, v), (k, v)))
+            cache = cache.reorder(torch.tensor([0, 0, 1, 1]))
+            assert cache.mask.shape == (2, 1, 2, 3)
+            keys, values = [k], [v]
+            for _ in range(40):
+                cache = cache.grow()
+                keys.append(torch.randn(2, 1, 2, 4))
+                values.append(torch.randn(2, 1, 2, 5))
+                found = cache.update(0, keys[-1], values[-1])
+                assert torch.equal(found[0], torch.cat(keys, 2))
+                assert torch.equal(found[1], torch.cat(values, 2))
+            assert cache.lengths.tolist() == [43, 43, 42, 42]
+            own = cache.visible[:, 3:].unflatten(1, (40, 2))
+            assert own[::2].any(1).tolist() == [[True, False]] * 2
+            assert own[1::2].any(1).tolist() == [[False, True]] * 2
 
 
 # --------------------------------------------------------------------------------------- learning
@@ -490,7 +535,8 @@ def test_an_unknown_model_is_refused_with_the_choice() -> None:
 def test_the_models_stand_in_order_of_history() -> None:
     """Keeps out a table of contents in another order than the lesson."""
     assert list(MODELS) == ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
-    assert [m.year for m in MODELS.values()] == sorted(m.year for m in MODELS.values())
+    years = [entry.year for entry in CATALOG.values()]
+    assert years == sorted(years)
 
 
 def test_a_source_may_be_bos_alone(name: str, tiny: Tiny, pairs: Pairs) -> None:

@@ -21,6 +21,7 @@ from torch.testing import assert_close
 
 from seqmodels import EOS, MODELS, SequenceModel, unroll
 from seqmodels.models import bahdanau, gpt, lstm_seq2seq, rnn_encdec, transformer
+from seqmodels.ops.kv_cache import KVCache
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
@@ -136,9 +137,9 @@ def test_a_configured_range_is_used(fresh: Tiny) -> None:
     for path, p in fresh("lstm_seq2seq", init_range=0.3).named_parameters():
         assert 0.2 < p.abs().max() <= 0.3, path
     model = fresh("gpt", d_model=64, n_layers=2, init_std=0.1)
-    assert model.tokens.weight.std().item() == pytest.approx(0.1, rel=0.1)
-    assert model.blocks[0].W_in.weight.std().item() == pytest.approx(0.1, rel=0.1)
-    assert model.blocks[0].W_out.weight.std().item() == pytest.approx(0.05, rel=0.1)
+    assert model.embedding.weight.std().item() == pytest.approx(0.1, rel=0.1)
+    assert model.decoder[0].ff[0].weight.std().item() == pytest.approx(0.1, rel=0.1)
+    assert model.decoder[0].ff[2].weight.std().item() == pytest.approx(0.05, rel=0.1)
 
 
 def test_the_transformer_starts_as_glorot_has_it(fresh: Tiny) -> None:
@@ -157,7 +158,7 @@ def test_gpt_starts_with_small_residual_outputs(fresh: Tiny) -> None:
     """Keeps out a stream that grows with depth: 0.02, divided by √(2L) where a block adds."""
     for path, p in fresh("gpt", d_model=64, n_layers=8).named_parameters():
         if p.dim() == 2:
-            is_last = path.endswith(("W_o.weight", "W_out.weight"))
+            is_last = path.endswith(("W_o.weight", "ff.2.weight"))
             assert p.std().item() == pytest.approx(0.005 if is_last else 0.02, rel=0.1), path
         elif path.endswith("bias"):
             assert not p.any(), path
@@ -246,9 +247,9 @@ def naive_rnn_encdec(model: SequenceModel, src: list[int], tgt_in: list[int]) ->
     out, logits = model.output, []
     for y in tgt_in:
         s = Naive(model.unit, True).step(inputs_of(model.W, e[y], (model.C, c)), s)
-        t = add(mul(out.O_h.weight.tolist(), s), bias(out.O_h))
-        t = add(t, mul(out.O_y.weight.tolist(), e[y]), mul(out.O_c.weight.tolist(), c))
-        logits.append(add(mul(out.G.weight.tolist(), maxout(t)), bias(out.G)))
+        t = add(mul(out.U_o.weight.tolist(), s), bias(out.U_o))
+        t = add(t, mul(out.V_o.weight.tolist(), e[y]), mul(out.C_o.weight.tolist(), c))
+        logits.append(add(mul(out.W_o.weight.tolist(), maxout(t)), bias(out.W_o)))
     return logits
 
 
@@ -313,16 +314,11 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a score with s_i, annotations in the wrong order, Luong's wiring."""
     model = tiny("bahdanau")
-    logits, state = model(*pairs), model.encode(*pairs[:2])
-    alphas = []
-    for y in pairs[2].unbind(1):
-        _, state = model.step(y, state)
-        alphas.append(state.alpha)
+    logits, alphas = model(*pairs), model.align(*pairs)
     for i, src, tgt_in in sentences(pairs):
         naive, alpha = naive_bahdanau(model, src, tgt_in)
         assert_close(logits[i], torch.tensor(naive, dtype=torch.double))
-        ours = torch.stack(alphas, 1)[i, :, : len(src)]
-        assert_close(ours, torch.tensor(alpha, dtype=torch.double))
+        assert_close(alphas[i, :, : len(src)], torch.tensor(alpha, dtype=torch.double))
 
 
 def test_annotations_read_both_ways(tiny: Tiny, pairs: Pairs) -> None:
@@ -360,11 +356,14 @@ def test_attention_looks_with_the_previous_state(tiny: Tiny, pairs: Pairs) -> No
     four, five = torch.full((4,), 4), torch.full((4,), 5)
     _, after_four = model.step(four, state)
     _, after_five = model.step(five, state)
-    assert torch.equal(after_four.alpha, after_five.alpha)
-    _, next_four = model.step(four, after_four)
-    _, next_five = model.step(four, after_five)
+    before, *after = (model.attention.weights(s.s, s) for s in (state, after_four, after_five))
+    targets = (torch.stack([y, y], 1) for y in (four, five))
+    aligned_four, aligned_five = (model.align(src, src_mask, tgt_in) for tgt_in in targets)
+    assert_close(aligned_four[:, 0], before[:, 0])
+    assert torch.equal(aligned_four[:, 0], aligned_five[:, 0])
+    assert_close(torch.stack([aligned_four[:, 1], aligned_five[:, 1]], 1), torch.cat(after, 1))
     has_choice = src_mask.sum(1) > 1
-    assert ((next_four.alpha - next_five.alpha).abs().amax(1) > 1e-6)[has_choice].all()
+    assert ((after[0] - after[1]).abs().amax((1, 2)) > 1e-6)[has_choice].all()
 
 
 # ------------------------------------------------------------------------------- the gated units
@@ -457,10 +456,9 @@ def test_the_two_gated_units_are_one_with_z_flipped() -> None:
 def test_the_two_deep_outputs_are_one(tiny: Tiny) -> None:
     """Keeps out copies that drift apart: the same weights give the same logits."""
     cho, later = tiny("rnn_encdec").output, tiny("bahdanau").output
-    nothing = torch.zeros_like(cho.O_c.weight)
-    later.C_o.weight.data = torch.cat([cho.O_c.weight, nothing], 1)
-    for ours, theirs in [(cho.O_h, later.U_o), (cho.O_y, later.V_o), (cho.G, later.W_o)]:
-        theirs.load_state_dict(ours.state_dict())
+    state = cho.state_dict()
+    wider = torch.cat([cho.C_o.weight, torch.zeros_like(cho.C_o.weight)], 1)
+    later.load_state_dict(state | {"C_o.weight": wider})
     s, e, c = (torch.randn(3, 5, d).double() for d in (16, 12, 16))
     assert_close(cho(s, e, c), later(s, e, torch.cat([c, torch.randn_like(c)], -1)))
 
@@ -471,8 +469,8 @@ def test_maxout_by_hand() -> None:
     output = rnn_encdec.DeepOutput(cfg)
     for p in output.parameters():
         nn.init.zeros_(p)
-    nn.init.eye_(output.O_h.weight)
-    nn.init.eye_(output.G.weight)
+    nn.init.eye_(output.U_o.weight)
+    nn.init.eye_(output.W_o.weight)
     logits = output(torch.tensor([[1.0, 4.0, 3.0, 2.0]]), torch.zeros(1, 1), torch.zeros(1, 4))
     assert logits.tolist() == [[4.0, 3.0]]
 
@@ -508,7 +506,7 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
     assert_close(state.h, h.transpose(0, 1))
     assert_close(state.c, c.transpose(0, 1))
     empty = lstm_seq2seq.State(torch.zeros_like(state.h), torch.zeros_like(state.c))
-    ours, _ = model.encoder(e, src_mask, empty)
+    ours, _, _ = model.encoder(e, empty)
     padded, _ = pad_packed_sequence(outputs, batch_first=True)
     assert_close(ours[src_mask], padded[src_mask])
     outputs, _ = decoder(model.embed(tgt_in), (h, c))
@@ -574,7 +572,7 @@ def test_attention_equals_torchs(widths: dict[str, int], mask: Tensor) -> None:
     )
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     expected = attention.W_o(heads.transpose(1, 2).flatten(2))
-    assert_close(attention(x, attention.memory(x), mask)[0], expected)
+    assert_close(attention(attention.queries(x), *attention.keys_values(x), mask), expected)
 
 
 @pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
@@ -583,7 +581,8 @@ def test_attention_is_a_loop_over_heads(widths: dict[str, int], mask: Tensor) ->
     """Keeps out heads that see each other: in 3.2.2 each has its own share of the weights."""
     attention = attention_of(d_model=16, n_heads=4, **widths)
     x = torch.randn(2, 5, 16).double()
-    out, alpha = attention(x, attention.memory(x), mask)
+    q_k_v = attention.queries(x), *attention.keys_values(x)
+    out, alpha = attention(*q_k_v, mask), attention.weights(*q_k_v, mask)
     total = torch.zeros_like(x)
     d_k, d_v = widths.get("d_k", 4), widths.get("d_v", 4)
     allowed = mask[:, 0] if mask.dim() == 4 else mask
@@ -606,7 +605,9 @@ def test_attention_by_hand() -> None:
     x = torch.tensor([[[1.0, 0.0, 0.0, 0.0]]]).double()
     keys = torch.tensor([[[[2 * math.log(3), 0.0, 0.0, 0.0], [0.0] * 4]]]).double()
     values = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 0.0]]]]).double()
-    out, alpha = attention(x, (keys, values), torch.ones(1, 2, dtype=torch.bool))
+    seen = torch.ones(1, 2, dtype=torch.bool)
+    q_k_v = attention.queries(x), keys, values
+    out, alpha = attention(*q_k_v, seen), attention.weights(*q_k_v, seen)
     assert_close(alpha.flatten(), torch.tensor([3 / 4, 1 / 4]).double())
     assert_close(out.flatten(), torch.tensor([3.0, 2.0, 0.0, 0.0]).double())
 
@@ -621,7 +622,7 @@ def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
 
 def torch_layer(ours: nn.Module, is_prenorm: bool) -> nn.Module:
     """Copy a layer of ours into torch's own, in training mode: its fast path is not the oracle."""
-    is_decoder = isinstance(ours, transformer.DecoderLayer)
+    is_decoder = hasattr(ours, "src_attention")
     kind = nn.TransformerDecoderLayer if is_decoder else nn.TransformerEncoderLayer
     theirs = kind(16, 2, 24, dropout=0.0, batch_first=True, norm_first=is_prenorm).double().train()
     copy_attention(ours.self_attention, theirs.self_attn)
@@ -637,22 +638,29 @@ def torch_layer(ours: nn.Module, is_prenorm: bool) -> nn.Module:
     return theirs
 
 
+def embedded(model: SequenceModel, tokens: Tensor) -> Tensor:
+    """Return the embeddings of a text from its first position on."""
+    return model.embed(tokens, torch.arange(tokens.shape[1]))
+
+
 @pytest.mark.parametrize("is_prenorm", [False, True])
 def test_encoder_layer_equals_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
     """Keeps out pre-norm where the paper has post-norm (most "annotated" code), and the reverse."""
     layer = tiny("transformer", is_prenorm=is_prenorm).encoder[0]
     x, src_mask = torch.randn(4, 5, 16).double(), pairs[1]
     theirs = torch_layer(layer, is_prenorm)(x, src_key_padding_mask=~src_mask)
-    assert_close(layer(x, src_mask)[src_mask], theirs[src_mask])
+    cache = KVCache(src_mask)
+    assert_close(layer(x, cache.mask, cache)[src_mask], theirs[src_mask])
 
 
 @pytest.mark.parametrize("is_prenorm", [False, True])
 def test_decoder_layer_equals_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
     """Keeps out wrong norms, a missing causal mask, and a source read before what is written."""
     model, (src, src_mask, tgt_in) = tiny("transformer", is_prenorm=is_prenorm, n_layers=1), pairs
-    memory = model.norm_src(model.encoder[0](model.embed(src), src_mask))
+    cache = KVCache(src_mask)
+    memory = model.norm_src(model.encoder[0](embedded(model, src), cache.mask, cache))
     theirs = torch_layer(model.decoder[0], is_prenorm)(
-        model.embed(tgt_in),
+        embedded(model, tgt_in),
         memory,
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double),
         tgt_is_causal=True,
@@ -666,7 +674,7 @@ def test_decoder_layer_equals_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool)
 def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
     """Keeps out a decoder that reads the wrong layer, and a last norm where none is due."""
     model, (src, src_mask, tgt_in) = tiny("transformer", is_prenorm=is_prenorm, n_layers=3), pairs
-    memory, x = model.embed(src), model.embed(tgt_in)
+    memory, x = embedded(model, src), embedded(model, tgt_in)
     causal = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double)
     for layer in model.encoder:
         memory = torch_layer(layer, is_prenorm)(memory, src_key_padding_mask=~src_mask)
@@ -684,7 +692,7 @@ def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) ->
 
 def test_sinusoids_by_hand() -> None:
     """Keeps out sines and cosines in halves instead of in turn, and a wrong wavelength (3.5)."""
-    pe = transformer.sinusoids(0, 3, 4)
+    pe = transformer.sinusoids(torch.arange(3), 4)
     expected = [
         [0.0, 1.0, 0.0, 1.0],
         [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
@@ -694,26 +702,31 @@ def test_sinusoids_by_hand() -> None:
     assert_close(pe[1], torch.tensor([0.841471, 0.540302, 0.010000, 0.999950]), rtol=0, atol=1e-6)
 
 
-def test_sinusoids_begin_where_they_are_told() -> None:
+def test_sinusoids_are_those_of_their_positions() -> None:
     """Keeps out a forgotten offset: positions 3 and 4 are the same alone and after 0, 1, 2."""
-    assert_close(transformer.sinusoids(3, 5, 8), transformer.sinusoids(0, 5, 8)[3:])
+    later, whole = transformer.sinusoids(torch.arange(3, 5), 8), torch.arange(5)
+    assert_close(later, transformer.sinusoids(whole, 8)[3:])
+    assert_close(transformer.sinusoids(whole.view(5, 1), 8)[3:, 0], later)
 
 
 def test_embeddings_are_scaled_and_shared(tiny: Tiny) -> None:
     """Keeps out a missing √d (3.4), and a second table of size V."""
     model, tokens = tiny("transformer"), torch.tensor([[4, 7, 9]])
-    pe = transformer.sinusoids(0, 3, 16).double()
-    assert_close(model.embed(tokens)[0], 4.0 * model.embedding.weight[tokens[0]] + pe)
+    pe = transformer.sinusoids(torch.arange(3), 16).double()
+    assert_close(embedded(model, tokens)[0], 4.0 * model.embedding.weight[tokens[0]] + pe)
     assert [k for k, p in model.named_parameters() if V in p.shape] == ["embedding.weight"]
 
 
-def test_alpha_is_the_last_layers_mean_of_heads(tiny: Tiny, pairs: Pairs) -> None:
+def test_an_alignment_is_the_last_layers_mean_of_heads(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out the weights of another layer, of one head, or of the target's own attention."""
     model, (src, src_mask, tgt_in) = tiny("transformer"), pairs
     seen: list[Tensor] = []
-    model.decoder[-1].src_attention.register_forward_hook(lambda *args: seen.append(args[-1][1]))
-    _, state = unroll(model, model.encode(src, src_mask), tgt_in)
-    assert_close(state.alpha, seen[-1][:, :, -1].mean(1))
+    attention = model.decoder[-1].src_attention
+    attention.register_forward_hook(lambda _, args, out: seen.append(attention.weights(*args)))
+    weights = model.attention_weights(src, src_mask, tgt_in)
+    assert_close(weights[:, -1], seen[0])
+    assert_close(model.align(src, src_mask, tgt_in), seen[0].mean(1))
+    assert not torch.allclose(weights[:, 0], weights[:, 1])
 
 
 # -------------------------------------------------------------------------------------------- GPT
@@ -735,13 +748,14 @@ def published(tiny: Tiny) -> tuple[SequenceModel, nn.Module]:
     )
     theirs = GPT2LMHeadModel(cfg).double().eval()
     body = theirs.transformer
-    body.wte.weight.data = ours.tokens.weight.data
+    body.wte.weight.data = ours.embedding.weight.data
     body.wpe.weight.data = ours.positions.weight.data
     body.ln_f.load_state_dict(ours.norm.state_dict())
-    for block, h in zip(ours.blocks, body.h, strict=True):
-        h.ln_1.load_state_dict(block.norm_1.state_dict())
-        h.ln_2.load_state_dict(block.norm_2.state_dict())
-        linears = [block.attention.W_qkv, block.attention.W_o, block.W_in, block.W_out]
+    for layer, h in zip(ours.decoder, body.h, strict=True):
+        h.ln_1.load_state_dict(layer.norm_1.state_dict())
+        h.ln_2.load_state_dict(layer.norm_2.state_dict())
+        own = layer.self_attention
+        linears = [own.W_qkv, own.W_o, layer.ff[0], layer.ff[2]]
         convs = [h.attn.c_attn, h.attn.c_proj, h.mlp.c_fc, h.mlp.c_proj]
         for linear, conv in zip(linears, convs, strict=True):  # theirs are (in, out)
             conv.weight.data, conv.bias.data = linear.weight.data.T, linear.bias.data
@@ -774,7 +788,7 @@ def test_gpt_equals_the_published_one_with_pads_in_between(
 def test_gpt_weights_equal_the_published_ones(
     published: tuple[SequenceModel, nn.Module], pairs: Pairs
 ) -> None:
-    """Keeps out an alpha of one layer or of another word: last word, mean of all."""
+    """Keeps out weights of another layer, head or word, and of the target for the source's."""
     (ours, theirs), (src, src_mask, tgt_in) = published, pairs
     real = torch.cat([src_mask, torch.ones_like(tgt_in, dtype=torch.bool)], 1)
     weights = theirs(
@@ -783,8 +797,9 @@ def test_gpt_weights_equal_the_published_ones(
         position_ids=(real.cumsum(1) - 1).clamp(min=0),
         output_attentions=True,
     ).attentions
-    _, state = unroll(ours, ours.encode(src, src_mask), tgt_in)
-    assert_close(state.alpha, torch.stack(weights)[:, :, :, -1, :5].mean((0, 2)))
+    expected = torch.stack(weights, 1)[:, :, :, 5:, :5]
+    assert_close(ours.attention_weights(src, src_mask, tgt_in), expected)
+    assert_close(ours.align(src, src_mask, tgt_in), expected.mean((1, 2)))
 
 
 def test_gpt_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:

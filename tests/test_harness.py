@@ -170,7 +170,7 @@ class Left(NamedTuple):
 class Echo(SequenceModel):
     """A model that writes the first token of its source as often as the source has tokens."""
 
-    of_source = ("kind",)
+    shared_by_beams = ("kind",)
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -317,7 +317,7 @@ def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> Non
     GPT's rows sum to less: it looks at the target, too.
     """
     model, (src, src_mask, tgt_in) = tiny(attending), pairs
-    alpha = decode.align(model, src, src_mask, tgt_in)
+    alpha = model.align(src, src_mask, tgt_in)
     assert alpha.shape == (4, 6, 5)
     assert (alpha.masked_select(~src_mask.unsqueeze(1)) == 0).all()
     total = alpha.sum(2)
@@ -325,7 +325,7 @@ def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> Non
     assert (total > 0).all()
     if attending != "gpt":
         assert_close(total, torch.ones_like(total))
-    first = decode.align(model, src, src_mask, tgt_in[:, :1])
+    first = model.align(src, src_mask, tgt_in[:, :1])
     assert_close(first, alpha[:, :1])
 
 
@@ -333,7 +333,7 @@ def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> Non
 def test_one_vector_has_no_alignment(one_vector: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out an alignment made up for a model that has none."""
     with pytest.raises(ValueError, match="whole source is in one vector"):
-        decode.align(tiny(one_vector), *pairs)
+        tiny(one_vector).align(*pairs)
 
 
 # --------------------------------------------------------------------------------------- batches

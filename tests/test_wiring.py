@@ -21,7 +21,8 @@ from torch.testing import assert_close
 
 from seqmodels import batches, build, compare, evaluate, plot, record, scores, train
 from seqmodels.batches import Example
-from seqmodels.interface import BOS, EOS, PAD, fused_attention
+from seqmodels.interface import BOS, EOS, PAD
+from seqmodels.ops.kernels import attend
 
 # ---------------------------------------------------------------------------- one run, by hand
 
@@ -263,15 +264,16 @@ def transformer(first: str) -> list[str]:
 
 
 PLACES = {
-    "rnn_encdec": ["out of embed", "out of embed", "into output.G"],
+    "rnn_encdec": ["out of embed", "out of embed", "into output.W_o"],
     "bahdanau": ["out of embed", "out of embed", "into output.W_o"],
     "lstm_seq2seq": ["out of embed", "into encoder.layers.1.W", "nowhere",
                      "out of embed", "into decoder.layers.1.W", "into output"],
     "transformer": transformer("self_attention.W_k"),
     "prenorm": transformer("self_residual.norm"),
-    "gpt": ["into blocks.0.norm_1",
-            f"weights {S + T} × {S + T}", "out of blocks.0.attention.W_o", "out of blocks.0.W_out",
-            f"weights {T} × {S + T}", "out of blocks.1.attention.W_o", "out of blocks.1.W_out"],
+    "gpt": ["into decoder.0.norm_1",
+            f"weights {S + T} × {S + T}", "out of decoder.0.self_attention.W_o",
+            "out of decoder.0.ff.2", f"weights {T} × {S + T}",
+            "out of decoder.1.self_attention.W_o", "out of decoder.1.ff.2"],
 }  # fmt: skip
 """Where each paper's model drops units: what a module says, or what it gets. The embeddings of
 source and target come first, sums with their positions where there are any; `nowhere` is the top
@@ -304,7 +306,8 @@ def test_attention_drops_weights(dtype: torch.dtype) -> None:
     The values are unit vectors, so that what comes out is the weights.
     """
     q, k = torch.randn(2, 8, 4, 25, 6).to(dtype)
-    weights = fused_attention(q, k, torch.eye(25, dtype=dtype).expand(8, 4, -1, -1), None, P)
+    v, seen = torch.eye(25, dtype=dtype).expand(8, 4, -1, -1), torch.ones(25, dtype=torch.bool)
+    weights = attend(q, k, v, seen, P)
     assert (weights == 0).float().mean().item() == pytest.approx(P, abs=0.03)
     assert weights.float().sum(-1).mean().item() == pytest.approx(1.0, abs=0.03)
 

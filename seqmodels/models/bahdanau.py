@@ -48,7 +48,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import SequenceModel, tanh
+from seqmodels.interface import SequenceModel
+from seqmodels.ops.kernels import tanh
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -83,14 +84,13 @@ class State(NamedTuple):
     keys: Float[Tensor, "B S A"]
     src_mask: Bool[Tensor, "B S"]
     s: Float[Tensor, "R D"]
-    alpha: Float[Tensor, "R S"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
 class GatedUnit(nn.Module):
-    """A.1.1: forget (r) and renew (z), each learned; x = W e (+ C c) comes computed."""
+    """A.1.1: forget (r) and renew (z), each learned; x = W e (+ C c) is precomputed."""
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -115,9 +115,7 @@ class Encoder(nn.Module):
         self.W_back = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.unit_back = GatedUnit(cfg.d_model)
 
-    def forward(
-        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B S D2"]:
+    def forward(self, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Float[Tensor, "B S D2"]:
         """Return an annotation for every word."""
         h = e.new_zeros(len(e), self.unit.U.in_features)
         ahead, back = [h], [h]
@@ -138,15 +136,15 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def forward(
-        self, s: Float[Tensor, "R D"], state: State
-    ) -> tuple[Float[Tensor, "R D2"], Float[Tensor, "R S"]]:
-        """Return the expected annotation c_i and the weights alpha_i; beams share the source."""
-        query = self.W_a(s).unflatten(0, (len(state.h), -1)).unsqueeze(2)
+    def weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B W S"]:
+        """Return alpha_i for the W beams of each source; in training there is one."""
+        query = self.W_a(s).unflatten(0, (len(state.h), -1, 1))
         score = self.v_a(tanh(query + state.keys.unsqueeze(1))).squeeze(-1)  #            A.1.2
-        score = score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf)
-        alpha = score.softmax(-1)  #                                                        (6)
-        return torch.bmm(alpha, state.h).flatten(0, 1), alpha.flatten(0, 1)  #              (5)
+        return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
+
+    def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
+        """Return c_i, the expected annotation."""
+        return (self.weights(s, state) @ state.h).flatten(0, 1)  #                          (5)
 
 
 class DeepOutput(nn.Module):
@@ -176,9 +174,7 @@ class Bahdanau(SequenceModel):
     """Bahdanau et al. 2014 (RNNsearch): align and translate."""
 
     config_type = Config
-    year = 2014
-    paper = "Bahdanau et al., arXiv:1409.0473"
-    of_source = ("h", "keys", "src_mask")
+    shared_by_beams = ("h", "keys", "src_mask")
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -187,6 +183,7 @@ class Bahdanau(SequenceModel):
         self.encoder = Encoder(cfg)
         self.W_s = nn.Linear(cfg.d_model, cfg.d_model)
         self.attention = Attention(cfg)
+        self.src_attentions = [self.attention]
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.C = nn.Linear(2 * cfg.d_model, 3 * cfg.d_model, bias=False)
         self.unit = GatedUnit(cfg.d_model)
@@ -199,29 +196,29 @@ class Bahdanau(SequenceModel):
         back_1 = h[:, 0, self.config.d_model :]
         s = torch.tanh(self.W_s(back_1))  #                                          s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys), keys, src_mask, s, torch.zeros_like(h[..., 0]))
+        return State(h.to(keys), keys, src_mask, s)
 
-    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
-        """Write one token: look with s_{i-1}, then move on with what was seen."""
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token: attend with s_{i-1}, then move on with what was seen."""
         e = self.dropout(self.embed(y))
-        c, alpha = self.attention(state.s, state)
+        c = self.attention(state.s, state)
         s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
-        return self.output(s, e, c), state._replace(s=s, alpha=alpha)
+        return self.output(s, e, c), state._replace(s=s)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Loop over `step`'s recurrence; what does not wait for the state is done before."""
+        """Loop over `step`'s recurrence; what does not depend on the state is computed before."""
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
         x, s = self.W(e), state.s
-        states, summaries = [], []
+        states, contexts = [], []
         for x_t in x.unbind(1):
-            c, _ = self.attention(s, state)
+            c = self.attention(s, state)
             s = self.unit(x_t + self.C(c), s)
             states.append(s)
-            summaries.append(c)
-        return self.output(torch.stack(states, 1), e, torch.stack(summaries, 1))
+            contexts.append(c)
+        return self.output(torch.stack(states, 1), e, torch.stack(contexts, 1))
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -16,7 +16,7 @@ Idea
 Symbols
     paper       code      shape        meaning
     —           q, k, v   (B,H,N,K)    queries, keys, values of H heads
-    W_e         tokens    (V,D)        token embedding, also the output matrix (2018: h_0, P(u))
+    W_e         embedding (V,D)        token embedding, also the output matrix (2018: h_0, P(u))
     W_p         positions (P,D)        learned position embedding
     N           n_layers  L            layers; residual outputs start scaled by 1/√(2N)
 
@@ -35,25 +35,16 @@ Cost
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.interface import (
-    PAD,
-    SequenceModel,
-    fused_attention,
-    head_width,
-    put,
-    reserve,
-    see_own,
-)
+from seqmodels.interface import PAD, SequenceModel
+from seqmodels.ops.kernels import attend, head_width
+from seqmodels.ops.kv_cache import KVCache
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -84,53 +75,58 @@ GPT2_SMALL = Config(vocab_size=50_257)
 
 
 class State(NamedTuple):
-    """Keys and values of every layer, in turn: the source's, then those of all beams."""
+    """Keys and values of every layer: the source's, then the target's."""
 
-    memory: Float[Tensor, "B H L2 N K"]
-    seen: Bool[Tensor, "R N"]
-    """Which of them belong to a beam's text: real tokens of the source, and its own."""
-    alpha: Float[Tensor, "R S"]
-    """Weights over the source, mean of all layers' heads; the rest lies on the target."""
+    cache: KVCache
 
 
 # -------------------------------------------------------------------------------------- Parts
 
-Look = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(q, k, v) of new tokens, each (B,H,N,K) -> what the heads of all or the last of them see."""
 
-
-class CausalSelfAttention(nn.Module):
-    """Every token looks at itself and at those before it."""
+class MultiHeadAttention(nn.Module):
+    """2017: H attentions side by side; queries, keys and values are of the same text."""
 
     def __init__(self, cfg: Config):
         super().__init__()
         self.split = nn.Unflatten(-1, (3, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
         self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
-
-    def forward(self, x: Float[Tensor, "B N D"], look: Look) -> Float[Tensor, "B M D"]:
-        """Return what all heads see."""
-        q, k, v = self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
-        return self.W_o(look(q, k, v).transpose(1, 2).flatten(2))
-
-
-class Block(nn.Module):
-    """2.3: normalise *before* each sublayer, add what it says to the stream."""
-
-    def __init__(self, cfg: Config):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
-        self.attention = CausalSelfAttention(cfg)
-        self.W_in = nn.Linear(cfg.d_model, 4 * cfg.d_model)
-        self.gelu = nn.GELU(approximate="tanh")
-        self.W_out = nn.Linear(4 * cfg.d_model, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
 
-    def forward(self, x: Float[Tensor, "B N D"], look: Look) -> Float[Tensor, "B M D"]:
-        """Return the stream, of the last tokens if `look` looks for these alone."""
-        heard = self.attention(self.norm_1(x), look)
-        x = x[:, -heard.shape[1] :] + self.dropout(heard)
-        return x + self.dropout(self.W_out(self.gelu(self.W_in(self.norm_2(x)))))
+    def qkv(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "3 B H N K"]:
+        """Return the queries, keys and values of all heads."""
+        return self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
+
+    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+        """Return how much each query attends to each key; it may where the mask is True."""
+        score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        return score.masked_fill(~mask, -torch.inf).softmax(-1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
+        """Return W_o of dropout(weights) @ v, which `attend` computes in one call."""
+        heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    """2.3: self-attention and feed-forward, each after a norm and added to the stream."""
+
+    def __init__(self, cfg: Config, layer: int):
+        super().__init__()
+        self.layer = layer
+        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
+        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
+        d_ff = 4 * cfg.d_model
+        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
+        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
+
+    def forward(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B M D"]:
+        """Attend to this text, where the mask is True; its M rows are for the last M tokens."""
+        n = mask.shape[-2]
+        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        k, v = cache.update(self.layer, k, v)
+        x = x[:, -n:] + self.dropout(self.self_attention(q[:, :, -n:], k, v, mask))
+        return x + self.dropout(self.ff(self.norm_2(x)))
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -140,16 +136,14 @@ class GPT(SequenceModel):
     """Radford et al. 2019: one stack that continues a text."""
 
     config_type = Config
-    year = 2019
-    paper = "Radford et al., OpenAI (GPT-2)"
-    of_source = ("memory",)
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
-        self.tokens = nn.Embedding(cfg.vocab_size, cfg.d_model)
+        self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
-        self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg.n_layers))
+        self.decoder = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
+        self.src_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -157,74 +151,52 @@ class GPT(SequenceModel):
         """Return how many target tokens (with BOS) the positions leave room for."""
         return self.config.n_positions - n_source
 
-    def embed(
-        self, text: Int[Tensor, "B N"], position: Int[Tensor, "B N"], n: int
-    ) -> Float[Tensor, "B N D"]:
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; the text has n tokens by now, with pads."""
         if n > self.config.n_positions <= int(position.max()):
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
                 f"{self.config.n_positions}; shorten the text or build it with more n_positions"
             )
-        return self.dropout(self.tokens(text) + self.positions(position))
+        return self.dropout(self.embedding(tokens) + self.positions(position))
 
-    def read(
-        self, text: Int[Tensor, "B N"], real: Bool[Tensor, "B N"], n_last: int
-    ) -> tuple[Float[Tensor, "B M D"], list[tuple[Tensor, Tensor]]]:
-        """Pass a text through all blocks at once; return its last tokens, all keys and values.
+    def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int) -> Tensor:
+        """Pass tokens through all layers; return the logits of the last ones.
 
-        The last block looks for these tokens alone: no one reads what it says of the others.
+        The last layer attends for these alone: nothing reads what it says of the others.
         """
+        for layer in self.decoder:
+            is_last = layer is self.decoder[-1]
+            x = layer(x, mask[..., -n_last:, :] if is_last else mask, cache)
+        return self.norm(x) @ self.embedding.weight.T
+
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
+        """Read a text in one pass, in which no token sees a later one; pads are not counted."""
         causal = torch.ones_like(real[0]).expand(len(real[0]), -1).tril()
-        visible, memory = causal & real[:, None, None], []
-
-        def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            memory.append((k, v))
-            n = n_last if len(memory) == len(self.blocks) else q.shape[2]
-            p = self.config.dropout * self.training
-            return fused_attention(q[:, :, -n:], k, v, visible[:, :, -n:], p)
-
-        position = (real.cumsum(1) - 1).clamp(min=0)  #               pads are not counted
+        position = (real.cumsum(1) - 1).clamp(min=0)
         x = self.embed(text, position, text.shape[1])
-        for block in self.blocks:
-            x = block(x, look)
-        return self.norm(x), memory
+        return self.decode(x, causal & cache.mask, cache, n_last)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
-        memory = torch.stack([*chain.from_iterable(self.read(src, src_mask, 1)[1])], 2)
-        return State(memory, src_mask, torch.zeros_like(src_mask, dtype=memory.dtype))
+        cache = KVCache(src_mask)
+        self.read(src, src_mask, cache, 1)
+        return State(cache)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token; the beams of a source stand side by side, like words."""
-        memory, seen, (_, S) = state.memory, state.seen, state.alpha.shape
-        y, position = (t.unflatten(0, (len(memory), -1)) for t in (y, seen.sum(1)))
-        memory, seen = reserve(memory, y.shape[1]), see_own(seen, y.shape[1])
-        hidden, alphas = ~seen.unflatten(0, (len(y), 1, -1)), list[Tensor]()
-
-        def look(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            nonlocal memory
-            i = 2 * len(alphas)
-            memory = put(put(memory, i, k), i + 1, v)
-            k, v, q = memory[:, :, i], memory[:, :, i + 1], q / math.sqrt(q.shape[-1])
-            score = (k @ q.transpose(-2, -1)).transpose(-2, -1)  # faster than q kᵀ
-            alphas.append(score.masked_fill(hidden, -torch.inf).softmax(-1))
-            return alphas[-1] @ v
-
-        x = self.embed(y, position, seen.shape[1])
-        for block in self.blocks:
-            x = block(x, look)
-        logits = self.norm(x).flatten(0, 1) @ self.tokens.weight.T
-        alpha = torch.stack([alpha[..., :S] for alpha in alphas]).mean((0, 2))
-        return logits, State(memory, seen, alpha.flatten(0, 1))
+        """Write one token: the same pass, which sees all that is cached."""
+        cache = state.cache.grow()
+        x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
+        x = x.unflatten(0, (cache.n_sources, -1))
+        logits = self.decode(x, cache.mask, cache, x.shape[1])
+        return logits.flatten(0, 1), State(cache)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Read source and target as one text, in one masked pass."""
-        real = torch.cat([src_mask, tgt_in != PAD], 1)
-        x, _ = self.read(torch.cat([src, tgt_in], 1), real, tgt_in.shape[1])
-        return x @ self.tokens.weight.T
+        """Read source and target as one text, in one pass: no loop over time."""
+        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
+        return self.read(text, real, KVCache(real), tgt_in.shape[1])
 
 
 # --------------------------------------------------------------------------------------- Init
@@ -234,8 +206,8 @@ def init(model: SequenceModel) -> None:
     """Draw weights from N(0, 0.02²), residual outputs smaller by √(2L); biases zero (2.3)."""
     std = model.config.init_std
     for name, p in model.named_parameters():
-        if name.endswith(("W_o.weight", "W_out.weight")):
-            nn.init.normal_(p, std=std / math.sqrt(2 * model.config.n_layers))
+        if name.endswith(("W_o.weight", "ff.2.weight")):
+            nn.init.normal_(p, std=std / (2 * model.config.n_layers) ** 0.5)
         elif p.dim() == 2:
             nn.init.normal_(p, std=std)
         elif name.endswith("bias"):

@@ -99,7 +99,7 @@ class LSTMLayer(nn.Module):
     def unit(
         self, x: Float[Tensor, "B D4"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
     ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-        """Take one step; x = W e comes computed."""
+        """Take one step; x = W e is precomputed."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  #      Graves (7), (8), (9)
         h = torch.sigmoid(o) * torch.tanh(c)  #                               Graves (10), (11)
@@ -127,16 +127,15 @@ class DeepLSTM(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, e: Float[Tensor, "B N E"], real: Bool[Tensor, "B N"], state: State
-    ) -> tuple[Float[Tensor, "B N D"], State]:
-        """Return the top layer's outputs and all layers' states after the last real word."""
-        last = torch.arange(len(real), device=real.device), real.sum(1) - 1  # pads come after it
+        self, e: Float[Tensor, "B N E"], state: State
+    ) -> tuple[Float[Tensor, "B N D"], list[Tensor], list[Tensor]]:
+        """Return the top layer's outputs, and each layer's outputs and cells, (B,N,D)."""
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
             e, cells = layer(self.dropout(e), h, c)
-            hs.append(e[last])
-            cs.append(cells[last])
-        return self.dropout(e), State(torch.stack(hs, 1), torch.stack(cs, 1))
+            hs.append(e)
+            cs.append(cells)
+        return self.dropout(e), hs, cs
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
@@ -154,8 +153,6 @@ class LSTMSeq2Seq(SequenceModel):
     """Sutskever et al. 2014: one deep LSTM reads, another one writes."""
 
     config_type = Config
-    year = 2014
-    paper = "Sutskever et al., arXiv:1409.3215"
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -170,21 +167,20 @@ class LSTMSeq2Seq(SequenceModel):
         if self.config.is_reversed:
             src = reverse(src, src_mask)  #                                                  3.3
         empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
-        return self.encoder(self.embed(src), src_mask, State(empty, empty))[1]
+        _, hs, cs = self.encoder(self.embed(src), State(empty, empty))
+        last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # pads come after it
+        return State(*(torch.stack([layer[last] for layer in layers], 1) for layers in (hs, cs)))
 
-    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: a sequence of length one."""
-        y = y.unsqueeze(1)
-        h, state = self.decoder(self.embed(y), torch.ones_like(y, dtype=torch.bool), state)
-        return self.output(h.squeeze(1)), state
+        h, hs, cs = self.decoder(self.embed(y.unsqueeze(1)), state)
+        return self.output(h.squeeze(1)), State(torch.cat(hs, 1), torch.cat(cs, 1))
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Start the decoder where the encoder stopped; the loop over time is in LSTMLayer."""
-        state = self.encode(src, src_mask)
-        real = torch.ones_like(tgt_in, dtype=torch.bool)
-        h, _ = self.decoder(self.embed(tgt_in), real, state)
+        h, _, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
         return self.output(h)  #                                                      eq. (1)
 
 

@@ -22,6 +22,7 @@ Symbols
     h'<t>       s       (B,D)      decoder state (s as in all later papers)
     z, r        z, r    (B,D)      update gate, reset gate
     s'          t       (B,M)      maxout layer of the output
+    O_h O_y O_c U_o V_o C_o        output weights, named as in `bahdanau`; G is W_o
 
 Differs
     1. z keeps the old state, as eq. (7) prints it; in the authors' code z lets the new one in.
@@ -29,7 +30,7 @@ Differs
     2. In the decoder r acts on the state alone, as in eq. (8) and in the authors' code; appendix
        A.1.2 prints it around U' h' + C c. That code takes h<S> for c, without tanh(V h).
     3. One vocabulary and one embedding serve both languages, because all five models share them.
-    4. Full-rank output matrix G (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
+    4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
        other than recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
     6. The first word is written after reading BOS (A.1.2: e(y_0) is a vector of zeros). The authors
@@ -77,15 +78,15 @@ PAPER = Config(vocab_size=15_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    c: Float[Tensor, "B D"]
-    s: Float[Tensor, "B D"]
+    c: Float[Tensor, "R D"]
+    s: Float[Tensor, "R D"]
 
 
 # -------------------------------------------------------------------------------------- Parts
 
 
 class GatedUnit(nn.Module):
-    """Section 2.3: forget (r) and keep (z), each learned; x = W e (+ C c) comes computed."""
+    """Section 2.3: forget (r) and keep (z), each learned; x = W e (+ C c) is precomputed."""
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -101,23 +102,21 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read left to right; pads come last, and what is read of them is not looked at."""
+    """Read left to right."""
 
     def __init__(self, cfg: Config):
         super().__init__()
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.unit = GatedUnit(cfg.d_model)
 
-    def forward(
-        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
-    ) -> Float[Tensor, "B D"]:
-        """Return the state after the last real word."""
-        h, states = e.new_zeros(len(e), self.unit.U.in_features), []
+    def forward(self, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Float[Tensor, "B D"]:
+        """Return the state after the last real word; pads come after it."""
+        h = e.new_zeros(len(e), self.unit.U.in_features)
+        ahead = [h]
         for x_t in self.W(e).unbind(1):
-            h = self.unit(x_t, h)
-            states.append(h)
-        last = src_mask.sum(1) - 1
-        return torch.stack(states, 1)[torch.arange(len(last), device=last.device), last]
+            ahead.append(self.unit(x_t, ahead[-1]))
+        n = src_mask.sum(1)
+        return torch.stack(ahead, 1)[torch.arange(len(n), device=n.device), n]
 
 
 class DeepOutput(nn.Module):
@@ -125,19 +124,19 @@ class DeepOutput(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        self.O_h = nn.Linear(cfg.d_model, 2 * cfg.d_maxout)
-        self.O_y = nn.Linear(cfg.d_embed, 2 * cfg.d_maxout, bias=False)
-        self.O_c = nn.Linear(cfg.d_model, 2 * cfg.d_maxout, bias=False)
-        self.G = nn.Linear(cfg.d_maxout, cfg.vocab_size)
+        self.U_o = nn.Linear(cfg.d_model, 2 * cfg.d_maxout)
+        self.V_o = nn.Linear(cfg.d_embed, 2 * cfg.d_maxout, bias=False)
+        self.C_o = nn.Linear(cfg.d_model, 2 * cfg.d_maxout, bias=False)
+        self.W_o = nn.Linear(cfg.d_maxout, cfg.vocab_size)
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
         self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
-        t = self.O_h(s) + self.O_y(e) + self.O_c(c)
+        t = self.U_o(s) + self.V_o(e) + self.C_o(c)
         t = t.unflatten(-1, (-1, 2)).amax(-1)  #                                   maxout, A.1.2
-        return self.G(self.dropout(t))
+        return self.W_o(self.dropout(t))
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -147,8 +146,6 @@ class RNNEncDec(SequenceModel):
     """Cho et al. 2014: read the source into c, write the target from c."""
 
     config_type = Config
-    year = 2014
-    paper = "Cho et al., arXiv:1406.1078"
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -169,24 +166,26 @@ class RNNEncDec(SequenceModel):
         c = torch.tanh(self.V(h))  #                                                     A.1.1
         return State(c, torch.tanh(self.V_start(c)))  #                           h'<0>, A.1.2
 
-    def step(self, y: Int[Tensor, " B"], state: State) -> tuple[Float[Tensor, "B V"], State]:
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: c is read by the state and by the output at every step."""
         e = self.dropout(self.embed(y))
-        s = self.unit(self.W(e) + self.C(state.c), state.s)  #                             2.2
-        return self.output(s, e, state.c), State(state.c, s)
+        c = state.c
+        s = self.unit(self.W(e) + self.C(c), state.s)  #                                   2.2
+        return self.output(s, e, c), state._replace(s=s)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Loop over `step`'s recurrence; what does not wait for the state is done before."""
-        c, s = self.encode(src, src_mask)
+        """Loop over `step`'s recurrence; what does not depend on the state is computed before."""
+        state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
-        x = self.W(e) + self.C(c).unsqueeze(1)
+        c = state.c.unsqueeze(1)
+        x, s = self.W(e) + self.C(c), state.s
         states = []
         for x_t in x.unbind(1):
             s = self.unit(x_t, s)
             states.append(s)
-        return self.output(torch.stack(states, 1), e, c.unsqueeze(1))
+        return self.output(torch.stack(states, 1), e, c)
 
 
 # --------------------------------------------------------------------------------------- Init
@@ -195,7 +194,7 @@ class RNNEncDec(SequenceModel):
 def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, all others N(0, 1/fan-in), biases zero."""
     for name, p in model.named_parameters():
-        if ".U" in name:
+        if ".U" in name and "output" not in name:
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
         elif p.dim() == 2:
