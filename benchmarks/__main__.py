@@ -4,6 +4,7 @@
     python -m benchmarks --only beam growth    what begins with these names
     python -m benchmarks --size smoke          everything once at toy size: does it run?
     python -m benchmarks --draw FILE.json      tables and figures again, without measuring
+    python -m benchmarks --against COMMIT      ours alone, this state against that commit's
 
 Results are written after every part to OUT/DATE-cpu.json, tables and figures beside it.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +24,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from benchmarks import draw, growth, harness
+from benchmarks import against, draw, growth, harness
 from benchmarks.contests import CONTESTS
 from benchmarks.measure import SIZES, Effort, Size
 from seqmodels.command import Parser, fail, positive
@@ -50,12 +52,15 @@ def build_parser() -> Parser:
     )
     p.add_argument("--only", nargs="+", metavar="NAME",
                    help=f"parts, by name or its beginning: {', '.join(PARTS)}")  # fmt: skip
-    p.add_argument("--rounds", type=positive, default=5, metavar="N",
-                   help="turns of every contestant (default: 5)")  # fmt: skip
+    p.add_argument("--rounds", type=positive, metavar="N",
+                   help="turns of every contestant (default: 5, with --against 20)")  # fmt: skip
     p.add_argument("--size", choices=list(SIZES), default="full", help="default: full")
     p.add_argument("--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR",
                    help="default: benchmarks/results")  # fmt: skip
     p.add_argument("--draw", type=Path, metavar="FILE.json", help="draw these results again")
+    p.add_argument("--against", metavar="COMMIT",
+                   help="set training, search and sampling against this commit's, on one thread; "
+                   "exit code 1 where more than 3 %% are lost")  # fmt: skip
     return p
 
 
@@ -93,13 +98,38 @@ def begin(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
     raise ValueError(f"{out} holds a thousand results of today")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Measure and draw, or only draw."""
+def compare(args: argparse.Namespace) -> int:
+    """Print and write how fast this state is against a commit; return 1 where it is slower."""
+    parts = [part for part in chosen(args.only) if part in against.PARTS]
+    effort = Effort(args.rounds or 20, SIZES[args.size].seconds / 2)
+    rows, n_slower = {}, 0
+    print(f"{'':28} {'old':>10} {'new':>10}  new / old, median of {effort.rounds} [95 %]")
+    for name, rates in against.against(args.against, parts, args.size, effort):
+        ratio = against.ratio_of(rates["new"], rates["old"])
+        n_slower += not (is_kept := against.is_as_fast(ratio))
+        medians = " ".join(f"{statistics.median(rates[side]):10,.1f}" for side in ("old", "new"))
+        found = f"{ratio.median:.3f} [{ratio.low:.3f}–{ratio.high:.3f}]"
+        print(f"{name:28} {medians}  {found}{'' if is_kept else '  slower'}", flush=True)
+        rows[name] = {"rates": rates, "ratio": ratio._asdict()}
+    where = provenance("cpu")
+    made = {"provenance": where, "against": args.against, "size": args.size, "rows": rows}
+    path = args.out / f"{where['date']}-against-{args.against[:7]}.json"
+    args.out.mkdir(parents=True, exist_ok=True)
+    write(path, json.dumps(made, ensure_ascii=False, indent=1) + "\n")
+    print(path, file=sys.stderr)
+    return int(n_slower > 0)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure and draw, or only draw; return the exit code."""
     if args.draw:
         print(*draw.draw(args.draw), sep="\n")
-        return
+        return 0
+    if args.against:
+        return compare(args)
     names = chosen(args.only)
     logging.disable(logging.WARNING)  # peers tell much
+    args.rounds = args.rounds or 5
     path, results = begin(args.size, args.rounds, args.out)
     size, parts = SIZES[args.size], results["parts"]
     try:
@@ -116,6 +146,7 @@ def run(args: argparse.Namespace) -> None:
             paths = draw.draw(path)
             print(draw.tables(results))
             print(path, *paths, sep="\n", file=sys.stderr)
+    return 0
 
 
 def main() -> None:
@@ -123,11 +154,13 @@ def main() -> None:
     args = build_parser().parse_args()
     prog = "python -m benchmarks"
     try:
-        run(args)
+        code = run(args)
     except (ValueError, OSError) as error:
         sys.exit(fail(prog, " ".join(str(error).split()), 2))
     except KeyboardInterrupt:
         sys.exit(fail(prog, "stopped; what was measured is kept", 130))
+    if code:
+        sys.exit(code)
 
 
 if __name__ == "__main__":
