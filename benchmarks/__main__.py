@@ -27,9 +27,9 @@ from typing import Any
 from benchmarks import against, draw, growth, harness
 from benchmarks.contests import CONTESTS
 from benchmarks.measure import SIZES, Effort, Size
-from seqmodels.command import Parser, fail, positive
-from seqmodels.files import write
-from seqmodels.record import provenance
+from seqmodels.records.record import provenance
+from seqmodels.utils.files import write
+from seqmodels.utils.terminal import Parser, fail, positive
 
 PEERS = ("joeynmt", "transformers", "x-transformers")
 

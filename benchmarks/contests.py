@@ -16,14 +16,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.batches import Example, by_length, collate, cut, lengths, stream
-from seqmodels.decode import beam, sample
-from seqmodels.evaluate import BATCH_TOKENS
+from seqmodels.data.batches import Example, by_length, collate, cut, lengths, stream
+from seqmodels.data.tokenizers import Bytes, Words
+from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
-from seqmodels.learner import Learner, Precision, TrainConfig, loss_of
 from seqmodels.models import MODELS, build
-from seqmodels.text import Bytes, Words
-from seqmodels.train import fastest_precision
+from seqmodels.search import beam, sample
+from seqmodels.training.loop import fastest_precision
+from seqmodels.training.trainer import Learner, Precision, TrainConfig, loss_of
 from tasks import grammar
 
 Make = Callable[[], SequenceModel]

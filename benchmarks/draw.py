@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.measure import ratio, spread
-from seqmodels.files import write
-from seqmodels.plot import GREY, LOOKS, RC, WIDTH, markdown, save, short
+from seqmodels.report.figures import GREY, LOOKS, RC, WIDTH, markdown, save, short
+from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
 Part = dict[str, Any]

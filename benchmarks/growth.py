@@ -20,11 +20,11 @@ import torch._dynamo  # what the first optimiser would import, once for all poin
 
 from benchmarks.contests import sizes
 from benchmarks.measure import RATE, Effort, Size
+from seqmodels.comparison.runs import fit_width
 from seqmodels.interface import Batch, SequenceModel
-from seqmodels.learner import Learner, TrainConfig
 from seqmodels.models import MODELS, build
-from seqmodels.record import peak_memory_bytes, reset_peak_memory
-from seqmodels.runs import fit_width
+from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
+from seqmodels.training.trainer import Learner, TrainConfig
 from tasks.translation import RECIPES
 
 VOCAB = 1_000

@@ -14,17 +14,17 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.contests import endless, model, prose, sentences, translation
 from benchmarks.growth import alone, default_point, learner_of
 from benchmarks.measure import RATE, Effort, Size, alternate, pace
-from seqmodels.batches import Example, stream
-from seqmodels.decode import greedy
+from seqmodels.data.batches import Example, stream
+from seqmodels.data.tokenizers import BPE, Words
 from seqmodels.interface import EOS, PAD
 from seqmodels.models import MODELS
-from seqmodels.text import BPE, Words
+from seqmodels.search import greedy
 
 Row = dict[str, Any]
 
 COMMANDS = {
-    "seqmodels --help": ("from seqmodels.cli import main; main()", "--help"),
-    "seqmodels models": ("from seqmodels.cli import main; main()", "models"),
+    "seqmodels --help": ("from seqmodels.commands.main import main; main()", "--help"),
+    "seqmodels models": ("from seqmodels.commands.main import main; main()", "models"),
     "import seqmodels": ("import seqmodels",),
     "import torch": ("import torch",),
 }

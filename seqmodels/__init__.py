@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from seqmodels.decode import unroll
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
     from seqmodels.models import MODELS, build
+    from seqmodels.search import unroll
 
 __all__ = [
     "BOS",
@@ -28,5 +28,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    homes = {"MODELS": "models", "build": "models", "unroll": "decode"}
+    homes = {"MODELS": "models", "build": "models", "unroll": "search"}
     return getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)

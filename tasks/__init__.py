@@ -2,7 +2,7 @@
 
 import sys
 
-from seqmodels.command import leave_quietly
+from seqmodels.utils.terminal import leave_quietly
 
 if sys.argv[0] == "-m":  # what is imported now takes seconds, and Ctrl-C may come
     leave_quietly()

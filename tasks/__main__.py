@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from seqmodels.command import guard, say
+from seqmodels.utils.terminal import guard, say
 from tasks import flags
 
 MADE_HERE: list[tuple[str, str, str]] = [
@@ -45,7 +45,7 @@ def make(out: Path, has_corpora: bool, passed_on: Sequence[str]) -> None:
     ]
     for _, task, given in todo:  # a mistake is found before anything is trained
         getattr(flags, task)(None, given)
-    from seqmodels.plot import (
+    from seqmodels.report.figures import (
         plot_results,  # figures take a second to import, and help does without
     )
 

@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqmodels import presets
 from seqmodels.catalog import CATALOG, TOKENIZERS
-from seqmodels.command import Parser, not_negative, positive, positive_float
+from seqmodels.data import presets
+from seqmodels.utils.terminal import Parser, not_negative, positive, positive_float
 
 PAIRS = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "

@@ -40,16 +40,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from seqmodels import presets
-from seqmodels.batches import Example, lengths
-from seqmodels.command import guard
-from seqmodels.compare import compare
-from seqmodels.corpus import SPLITS, sha256
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.runs import Recipe, Task, TestSet
+from seqmodels.data import presets
+from seqmodels.data.batches import Example, lengths
+from seqmodels.data.corpus import SPLITS, sha256
+from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
+from seqmodels.data.tokenizers import MOST_IDS, Tokenizer, Words, chosen_size
+from seqmodels.data.windows import Whole, Windows
 from seqmodels.interface import BOS
-from seqmodels.prepare import PreparedText, prepare_text, text_summary
-from seqmodels.runs import Recipe, Task, TestSet
-from seqmodels.text import MOST_IDS, Tokenizer, Words, chosen_size
-from seqmodels.windows import Whole, Windows
+from seqmodels.utils.terminal import guard
 from tasks import stories
 from tasks.translation import RECIPES
 

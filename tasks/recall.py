@@ -22,13 +22,13 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from seqmodels.batches import Example
-from seqmodels.command import guard
-from seqmodels.compare import compare
-from seqmodels.corpus import Pair, sha256
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.runs import Recipe, Shown, Task, TestSet
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair, sha256
+from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from seqmodels.runs import Recipe, Shown, Task, TestSet
-from seqmodels.text import Tokenizer, Words
+from seqmodels.utils.terminal import guard
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -24,16 +24,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from seqmodels import presets
-from seqmodels.batches import Example, lengths
-from seqmodels.command import guard
-from seqmodels.compare import compare
-from seqmodels.corpus import Pair, official, sha256
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.runs import Recipe, Shown, Task, TestSet
+from seqmodels.data import presets
+from seqmodels.data.batches import Example, lengths
+from seqmodels.data.corpus import Pair, official, sha256
+from seqmodels.data.prepare import How, prepare, summary
+from seqmodels.data.tokenizers import Tokenizer, Words, chosen_size
+from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.interface import EOS
-from seqmodels.prepare import How, prepare, summary
-from seqmodels.runs import Recipe, Shown, Task, TestSet
-from seqmodels.scores import check_tokenizer, tokenizer_for
-from seqmodels.text import Tokenizer, Words, chosen_size
+from seqmodels.utils.terminal import guard
 from tasks import grammar
 
 # ---------------------------------------------------------------------------------------- Data

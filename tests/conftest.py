@@ -21,7 +21,8 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
-from seqmodels import MODELS, SequenceModel, build, plot  # noqa: E402
+from seqmodels import MODELS, SequenceModel, build  # noqa: E402
+from seqmodels.report import figures  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
@@ -64,7 +65,7 @@ def _same_numbers_every_time() -> None:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the figures where a test does not look at them."""
-    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
 
 
 @pytest.fixture(params=MODELS)

@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from seqmodels import batches, build
-from seqmodels.batches import Example
+from seqmodels import build
+from seqmodels.data import batches
+from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
-from seqmodels.learner import Learner, TrainConfig
+from seqmodels.training.trainer import Learner, TrainConfig
 
 PATH = Path(__file__).with_suffix(".json")
 V = 24

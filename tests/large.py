@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from seqmodels.command import Parser, positive
+from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
 STEPS = 200
 PROGRAM = """
 import sys, time
-from seqmodels.learner import Learner
+from seqmodels.training.trainer import Learner
 from tasks import translation
 
 learn = Learner.learn

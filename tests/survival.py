@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.command import Parser, positive
+from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
 PHASES = ("training", "checkpointing", "evaluation", "recording", "drawing")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from seqmodels.alignments import Links, alignment_error_rate, read_alignments
-from seqmodels.corpus import read_lines
+from seqmodels.analysis.alignments import Links, alignment_error_rate, read_alignments
+from seqmodels.data.corpus import read_lines
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from seqmodels import schema
 from seqmodels.catalog import CATALOG
+from seqmodels.records import schema
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

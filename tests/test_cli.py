@@ -24,9 +24,16 @@ import datasets
 import pytest
 import torch
 
-from seqmodels import MODELS, cli, command, compare, plot, presets, record, scores
+from seqmodels import MODELS
 from seqmodels.catalog import CATALOG
-from seqmodels.runs import Run
+from seqmodels.commands import main
+from seqmodels.comparison import compare
+from seqmodels.comparison.runs import Run
+from seqmodels.data import presets
+from seqmodels.evaluation import metrics
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +43,7 @@ Call = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
 
     def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
@@ -65,7 +72,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
     toy = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "N_BOOTSTRAP", 20)
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
         patch.setitem(translation.SIZES, "smoke", toy)
         patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
@@ -82,8 +89,8 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "N_BOOTSTRAP", 20)
-        patch.setattr(plot, "plot_folder", lambda folder: [])
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(figures, "plot_folder", lambda folder: [])
         patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
         with pytest.raises(SystemExit) as stopped:
             next_token.main()
@@ -98,7 +105,7 @@ SENTENCE = "the cat needed the dog ."
 
 def test_models_are_listed_in_order(call: Call) -> None:
     """Keeps out a list without year, paper, size or file, and one that is not a history."""
-    code, out, err = call(cli, "models")
+    code, out, err = call(main, "models")
     assert (code, err) == (0, "")
     head, *lines = out.splitlines()
     assert head.split() == ["name", "year", "label", "paper", "parameters", "file"]
@@ -118,7 +125,7 @@ def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> N
     """Keeps out figures that need the weights, a model or the data."""
     for path in trained.glob("*-seed1.json"):
         shutil.copy(path, tmp_path)
-    code, out, err = call(cli, "plot", tmp_path)
+    code, out, err = call(main, "plot", tmp_path)
     assert (code, err) == (0, "")
     files = [Path(line) for line in out.splitlines()]
     names = {file.name for file in files}
@@ -129,12 +136,12 @@ def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> N
 
 def test_a_sentence_is_translated(trained: Path, call: Call) -> None:
     """Keeps out a run that can be scored and not used; with or without .json, wide or greedy."""
-    code, out, err = call(cli, "translate", trained / "bahdanau-seed1", SENTENCE)
+    code, out, err = call(main, "translate", trained / "bahdanau-seed1", SENTENCE)
     assert (code, err) == (0, "")
     assert len(out.splitlines()) == 1
-    again = call(cli, "translate", trained / "bahdanau-seed1.json", SENTENCE, "--beam", 1)
+    again = call(main, "translate", trained / "bahdanau-seed1.json", SENTENCE, "--beam", 1)
     assert again == (0, out, "")
-    code, wide, err = call(cli, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--beam", 4)
+    code, wide, err = call(main, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--beam", 4)
     assert (code, err, len(wide.splitlines())) == (0, "", 1)
 
 
@@ -143,17 +150,18 @@ def test_an_alignment_is_drawn(
     name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out words at the wrong edge, and a source without the EOS that it was trained with."""
-    from seqmodels import decode, text
+    from seqmodels import search
+    from seqmodels.data import tokenizers
 
     drawn: dict[str, Any] = {}
-    draw = plot.draw_alignment
-    monkeypatch.setattr(plot, "draw_alignment", lambda a, path: (drawn.update(a), draw(a, path)))
-    tokenizer = text.load(trained / "tokenizer.json")
+    draw = figures.draw_alignment
+    monkeypatch.setattr(figures, "draw_alignment", lambda a, path: (drawn.update(a), draw(a, path)))
+    tokenizer = tokenizers.load(trained / "tokenizer.json")
     written = tokenizer.encode("die Katze sieht")
-    monkeypatch.setattr(decode, "beam", lambda *_: [written])
+    monkeypatch.setattr(search, "beam", lambda *_: [written])
     path = tmp_path / "looked.svg"
     code, out, err = call(
-        cli, "translate", trained / f"{name}-seed1", SENTENCE, "--alignment", path
+        main, "translate", trained / f"{name}-seed1", SENTENCE, "--alignment", path
     )
     assert (code, out, err) == (0, tokenizer.decode(written) + "\n", "")
     assert ElementTree.parse(path).getroot().tag.endswith("svg")
@@ -166,7 +174,7 @@ def test_an_alignment_is_drawn(
 def test_one_vector_has_no_alignment_to_draw(trained: Path, call: Call, tmp_path: Path) -> None:
     """Keeps out an empty figure, or a traceback, for a model that does not attend."""
     path = tmp_path / "looked.svg"
-    result = call(cli, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--alignment", path)
+    result = call(main, "translate", trained / "lstm_seq2seq-seed1", SENTENCE, "--alignment", path)
     check_one_line(result, "whole source is in one vector", "choose bahdanau")
     assert not path.exists()
 
@@ -175,25 +183,25 @@ def test_an_empty_translation_has_no_alignment(
     trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a traceback where a badly trained run writes nothing at all."""
-    from seqmodels import decode
+    from seqmodels import search
 
-    monkeypatch.setattr(decode, "beam", lambda *_: [[]])
+    monkeypatch.setattr(search, "beam", lambda *_: [[]])
     path = tmp_path / "looked.svg"
-    result = call(cli, "translate", trained / "bahdanau-seed1", SENTENCE, "--alignment", path)
+    result = call(main, "translate", trained / "bahdanau-seed1", SENTENCE, "--alignment", path)
     check_one_line(result, "wrote nothing")
 
 
 def test_a_text_goes_on(trained: Path, call: Call) -> None:
     """Keeps out a seed that is not used, and a text that is lost; an empty one is allowed."""
     run = trained / "gpt-seed1"
-    code, out, err = call(cli, "generate", run, "the cat", "--length", 12, "--seed", 1)
+    code, out, err = call(main, "generate", run, "the cat", "--length", 12, "--seed", 1)
     assert (code, err) == (0, "")
     assert out.startswith("the cat")
-    assert call(cli, "generate", run, "the cat", "--length", 12) == (0, out, "")
-    others = {call(cli, "generate", run, "the cat", "--seed", n)[1] for n in range(2, 9)}
+    assert call(main, "generate", run, "the cat", "--length", 12) == (0, out, "")
+    others = {call(main, "generate", run, "the cat", "--seed", n)[1] for n in range(2, 9)}
     assert len(others | {out}) > 1
     assert max(map(len, others)) > len("the cat\n")
-    code, out, err = call(cli, "generate", run, "", "--length", 12)
+    code, out, err = call(main, "generate", run, "", "--length", 12)
     assert (code, err) == (0, "")
     assert len(out.split()) <= 12
 
@@ -203,18 +211,19 @@ def test_a_language_model_goes_on(
     name: str, language_model: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a text as source where none was trained on, and an end where a block is full."""
-    from seqmodels import decode, text
+    from seqmodels import search
+    from seqmodels.data import tokenizers
 
     asked = []
-    sample_after = decode.sample_after
+    sample_after = search.sample_after
 
     def listen(model: Any, begun: torch.Tensor, max_len: int, *how: Any) -> list[list[int]]:
         asked.append((begun[0].tolist(), max_len))
         return sample_after(model, begun, max_len, *how)
 
-    monkeypatch.setattr(decode, "sample_after", listen)
-    tokenizer = text.load(language_model / "tokenizer.json")
-    given = cli, "generate", language_model / f"{name}-seed1"
+    monkeypatch.setattr(search, "sample_after", listen)
+    tokenizer = tokenizers.load(language_model / "tokenizer.json")
+    given = main, "generate", language_model / f"{name}-seed1"
     for said in ("so he said", "so he said 5 and went\n" * 9, ""):
         asked.clear()
         begun, length = tokenizer.encode(said), 20
@@ -232,7 +241,7 @@ def test_a_language_model_goes_on(
 def test_unknown_words_are_named(trained: Path, call: Call) -> None:
     """Keeps out a translation of another sentence than was given, without a word."""
     for name in ("translate", "generate"):
-        code, out, err = call(cli, name, trained / "gpt-seed1", "the cat \x1b qqq \0 dog")
+        code, out, err = call(main, name, trained / "gpt-seed1", "the cat \x1b qqq \0 dog")
         assert (code, err) == (0, "3 of 6 words are unknown to this run: read as ⁇\n")
         assert len(out.splitlines()) == 1
 
@@ -240,12 +249,12 @@ def test_unknown_words_are_named(trained: Path, call: Call) -> None:
 def test_a_short_text_is_asked_for_and_given(trained: Path, call: Call) -> None:
     """Keeps out more tokens than were asked for, or than the positions hold."""
     for length in (1, 3, 10_000):
-        code, out, _ = call(cli, "generate", trained / "gpt-seed1", "the", "--length", length)
+        code, out, _ = call(main, "generate", trained / "gpt-seed1", "the", "--length", length)
         assert code == 0
         assert len(out.split()) <= 1 + length
 
 
-CONSOLE = ["-c", "from seqmodels.cli import main; main()"]
+CONSOLE = ["-c", "from seqmodels.commands.main import main; main()"]
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
 
 
@@ -282,10 +291,10 @@ def test_help_and_mistakes_wait_for_nothing(arguments: list[str], code: int) -> 
 def test_the_version_is_the_packages(call: Call) -> None:
     """Keeps out a version that is typed in a second place; the bare command shows its help."""
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert call(cli, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
-    code, out, err = call(cli)
+    assert call(main, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
+    code, out, err = call(main)
     assert (code, err) == (0, "")
-    assert out == call(cli, "--help")[1]
+    assert out == call(main, "--help")[1]
     assert all(command in out for command in COMMANDS)
 
 
@@ -303,7 +312,7 @@ COMMANDS = ["models", "doctor", "plot", "score", "translate", "generate"]
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_have_help(command: str, call: Call) -> None:
     """Keeps out a help that fails: a lone % in a line of help is enough."""
-    code, out, err = call(cli, command, "--help")
+    code, out, err = call(main, command, "--help")
     assert (code, err) == (0, "")
     assert out.startswith("usage: ")
 
@@ -436,15 +445,15 @@ def no_network(address: str, timeout: float) -> None:
         *((recall, ["--rate", n], ["--rate", n]) for n in ("0", "-1", "nan", "inf", "fast")),
         *((recall, ["--seeds", n], ["--seeds", n]) for n in ("-1", "nan", "1.5", "one")),
         (recall, ["--out", __file__, "--size", "smoke"], [f"--out {__file__} is a file"]),
-        (cli, ["paint"], ["'paint'", "models", "plot"]),
-        (cli, ["plot", "nowhere"], ["nowhere does not exist"]),
-        (cli, ["plot", __file__], ["test_cli.py cannot be read: Not a directory"]),
-        (cli, ["plot", str(ROOT / "tests")], ["tests holds no record"]),
-        (cli, ["translate", "nowhere/gpt-seed1", "a"], ["nowhere/gpt-seed1.json: no such record"]),
-        (cli, ["translate", "", "a"], ["empty name"]),
-        (cli, ["generate", "nowhere/gpt-seed1", "a"], ["no such record", "name a RUN"]),
-        *((cli, ["translate", "x", "a", "--beam", n], ["--beam", n]) for n in ("0", "nan")),
-        *((cli, ["generate", "x", "a", "--temperature", n], [n]) for n in ("0", "nan", "inf")),
+        (main, ["paint"], ["'paint'", "models", "plot"]),
+        (main, ["plot", "nowhere"], ["nowhere does not exist"]),
+        (main, ["plot", __file__], ["test_cli.py cannot be read: Not a directory"]),
+        (main, ["plot", str(ROOT / "tests")], ["tests holds no record"]),
+        (main, ["translate", "nowhere/gpt-seed1", "a"], ["nowhere/gpt-seed1.json: no such record"]),
+        (main, ["translate", "", "a"], ["empty name"]),
+        (main, ["generate", "nowhere/gpt-seed1", "a"], ["no such record", "name a RUN"]),
+        *((main, ["translate", "x", "a", "--beam", n], ["--beam", n]) for n in ("0", "nan")),
+        *((main, ["generate", "x", "a", "--temperature", n], [n]) for n in ("0", "nan", "inf")),
     ],
 )  # fmt: skip
 def test_a_mistake_gets_one_line(
@@ -488,20 +497,22 @@ def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
     n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
     long = " ".join(["the"] * (n + 5))
     for name in ("translate", "generate"):
-        result = call(cli, name, trained / "gpt-seed1", long)
+        result = call(main, name, trained / "gpt-seed1", long)
         most = n - 2 if name == "translate" else n - 1  # a source ends with EOS
         check_one_line(result, f"the text has {n + 5} tokens", f"reads at most {most}")
     longest = " ".join(["the"] * (n - 2))
-    assert call(cli, "translate", trained / "gpt-seed1", longest)[0] == 0
+    assert call(main, "translate", trained / "gpt-seed1", longest)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "lstm_seq2seq"])
 def test_a_text_of_ten_megabytes(name: str, trained: Path, call: Call) -> None:
     """Keeps out hours, or a full memory, with a model that has no longest text."""
     for text in ("the " * 2_500_000, "x" * 10_000_000 + " the" * 2_000):
-        result = call(cli, "translate", trained / f"{name}-seed1", text)
+        result = call(main, "translate", trained / f"{name}-seed1", text)
         check_one_line(result, " tokens; this model reads at most 2000")
-    result = call(cli, "translate", trained / f"{name}-seed1", "the " * 101, "--alignment", "a.svg")
+    result = call(
+        main, "translate", trained / f"{name}-seed1", "the " * 101, "--alignment", "a.svg"
+    )
     check_one_line(result, "--alignment: the text has 101 tokens; at most 100 are drawn")
 
 
@@ -523,7 +534,7 @@ def test_values_with_which_no_command_ends(
     command: str, flags: list[str], words: list[str], trained: Path, call: Call
 ) -> None:
     """Keeps out a full memory, an overflow in torch, and messages of several lines."""
-    check_one_line(call(cli, command, trained / "gpt-seed1", *flags), *words)
+    check_one_line(call(main, command, trained / "gpt-seed1", *flags), *words)
 
 
 def test_a_tokenizer_of_another_run(trained: Path, call: Call, tmp_path: Path) -> None:
@@ -531,14 +542,14 @@ def test_a_tokenizer_of_another_run(trained: Path, call: Call, tmp_path: Path) -
     for path in trained.glob("gpt-seed1.*"):
         shutil.copy(path, tmp_path)
     (tmp_path / "tokenizer.json").write_text('{"kind": "words", "words": ["the"]}')
-    result = call(cli, "translate", tmp_path / "gpt-seed1", "the")
+    result = call(main, "translate", tmp_path / "gpt-seed1", "the")
     check_one_line(result, "has a vocabulary of ", "the tokenizer beside it 5; one of them")
 
 
 def test_a_picture_of_another_kind(trained: Path, call: Call, tmp_path: Path) -> None:
     """Keeps out a traceback of the figure library for an unknown ending."""
     run, path = trained / "gpt-seed1", tmp_path / "looked.doc"
-    code, out, err = call(cli, "translate", run, SENTENCE, "--alignment", path)
+    code, out, err = call(main, "translate", run, SENTENCE, "--alignment", path)
     check_one_line((code, out, err), "looked.doc" if out.strip() else "wrote nothing")
 
 
@@ -546,22 +557,22 @@ def test_runs_that_lack_a_part(trained: Path, call: Call, tmp_path: Path) -> Non
     """Keeps out a traceback for results that were shared without weights, or changed by hand."""
     run = tmp_path / "gpt-seed1"
     shutil.copy(trained / "gpt-seed1.json", tmp_path)
-    check_one_line(call(cli, "translate", run, "a"), "weights", "not here; train it again")
+    check_one_line(call(main, "translate", run, "a"), "weights", "not here; train it again")
     shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
-    check_one_line(call(cli, "translate", run, "a"), "tokenizer.json cannot be read")
+    check_one_line(call(main, "translate", run, "a"), "tokenizer.json cannot be read")
     shutil.copy(trained / "tokenizer.json", tmp_path)
     shutil.copy(trained / "bahdanau-seed1.safetensors", tmp_path / "gpt-seed1.safetensors")
-    check_one_line(call(cli, "translate", run, "a"), "is damaged or belongs to another run")
+    check_one_line(call(main, "translate", run, "a"), "is damaged or belongs to another run")
     made = json.loads((tmp_path / "gpt-seed1.json").read_text())
     made["model_config"]["n_wings"] = 2
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made))
-    check_one_line(call(cli, "translate", run, "a"), "is damaged or belongs to another run")
+    check_one_line(call(main, "translate", run, "a"), "is damaged or belongs to another run")
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))
-    check_one_line(call(cli, "translate", run, "a"), "does not fit its record", "n_wings")
+    check_one_line(call(main, "translate", run, "a"), "does not fit its record", "n_wings")
     shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
     del made["model_config"]["n_wings"]
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))
-    code, _, err = call(cli, "translate", run, "a")
+    code, _, err = call(main, "translate", run, "a")
     assert code == 0
     assert "no checksum of the weights recorded" in err
 
@@ -587,7 +598,7 @@ def test_an_error_of_many_lines_is_one(
         raise error
 
     with pytest.raises(SystemExit) as stopped:
-        command.guard("task", fail)
+        terminal.guard("task", fail)
     assert stopped.value.code == 2
     assert capsys.readouterr().err == "task: a b c\n"
 
@@ -599,7 +610,7 @@ def test_our_own_mistakes_keep_their_traceback() -> None:
         raise KeyError("ours")
 
     with pytest.raises(KeyError):
-        command.guard("task", fail)
+        terminal.guard("task", fail)
 
 
 def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -611,7 +622,7 @@ def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -
 
     for stream, expected in ((Terminal(), "\r\x1b[Ktask: no\n"), (io.StringIO(), "task: no\n")):
         monkeypatch.setattr(sys, "stderr", stream)
-        assert command.fail("task", "no", 2) == 2
+        assert terminal.fail("task", "no", 2) == 2
         assert stream.getvalue() == expected
 
 
@@ -675,7 +686,7 @@ def test_only_one_name_is_installed() -> None:
     folders = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
     found = [n for n in folders if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
     assert found == ["seqmodels"]
-    assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.cli:main"}
+    assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.commands.main:main"}
 
 
 @pytest.mark.slow
@@ -706,7 +717,7 @@ def test_the_readme_has_the_two_commands(command: str) -> None:
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "tasks").glob("*.py"))]
-PROGRAMS = {"seqmodels": cli, "recall": recall, "translation": translation}
+PROGRAMS = {"seqmodels": main, "recall": recall, "translation": translation}
 PROGRAMS |= {"next_token": next_token}
 
 
@@ -722,7 +733,7 @@ def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
         help_text = call(program, "--help")[1]
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
     for name, rest in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
-        code, help_text, _ = call(cli, name, "--help")
+        code, help_text, _ = call(main, name, "--help")
         assert code == 0, name
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seqmodels import corpus
-from seqmodels.corpus import Pair, Parallel, read_lines, read_text, sha256
-from seqmodels.presets import read_parallel
+from seqmodels.data import corpus
+from seqmodels.data.corpus import Pair, Parallel, read_lines, read_text, sha256
+from seqmodels.data.presets import read_parallel
+from seqmodels.utils import files
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -259,7 +260,7 @@ def test_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus.files, "opened", refuse)
+        patch.setattr(files, "opened", refuse)
         with pytest.raises(ValueError, match=r"train\.de cannot be read: Permission denied$"):
             read_parallel([folder])
     monkeypatch.setattr(corpus.os, "listdir", refuse)

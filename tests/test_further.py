@@ -15,17 +15,21 @@ import safetensors.torch
 import torch
 from test_harness import contents, flags, toy
 
-from seqmodels import compare, lock, plot, record, runs, scores
-from seqmodels.batches import draws
+from seqmodels.comparison import compare, runs
+from seqmodels.data.batches import draws
+from seqmodels.evaluation import metrics
 from seqmodels.interface import Batch
-from seqmodels.learner import Learner, TrainConfig
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.utils import lock
 
 
 @pytest.fixture
 def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Finish a toy run of 200 tokens."""
-    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
     compare.compare(toy(), flags(tmp_path, models=["gpt"]))
     return tmp_path
 
@@ -77,7 +81,7 @@ def test_a_finished_run_is_trained_further(
     assert new["continued"] == {"tokens": n, "weights_sha256": old["weights_sha256"]}
     assert new["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert new["train_s"] > old["train_s"]
-    assert "trained further" in plot._subtitle([new])
+    assert "trained further" in figures._subtitle([new])
     assert not list(finished.glob("*.checkpoint-*"))
     compare.compare(longer(600), flags(finished, models=["gpt"]))
     assert "recorded in" in capsys.readouterr().out

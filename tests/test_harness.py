@@ -24,28 +24,15 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import (
-    BOS,
-    EOS,
-    MODELS,
-    PAD,
-    UNK,
-    Batch,
-    SequenceModel,
-    batches,
-    build,
-    checkpoint,
-    compare,
-    decode,
-    evaluate,
-    record,
-    runs,
-    scores,
-    text,
-    train,
-)
-from seqmodels.batches import Example, collate
-from seqmodels.learner import Learner, Precision, TrainConfig, loss_of, schedule, seed_all
+from seqmodels import BOS, EOS, MODELS, PAD, UNK, Batch, SequenceModel, build, search
+from seqmodels.comparison import compare, runs
+from seqmodels.data import batches, tokenizers
+from seqmodels.data.batches import Example, collate
+from seqmodels.evaluation import evaluate, metrics
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.training import checkpoint, loop
+from seqmodels.training.trainer import Learner, Precision, TrainConfig, loss_of, schedule, seed_all
 from tasks import next_token, recall, translation
 
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -119,7 +106,7 @@ def brute_force(model: SequenceModel, src: Tensor, src_mask: Tensor, max_len: in
     logits[..., [PAD, BOS]] = -torch.inf
     log_p = logits.log_softmax(-1).gather(2, batch.tgt_out.unsqueeze(2)).squeeze(2)
     total = log_p.masked_fill(batch.tgt_out == PAD, 0.0).sum(1) / (batch.tgt_out != PAD).sum(1)
-    return decode.strip(tgt[total.argmax()])
+    return search.strip(tgt[total.argmax()])
 
 
 def test_all_texts_are_counted() -> None:
@@ -137,7 +124,7 @@ def test_the_widest_beam_finds_the_best(name: str) -> None:
         for p in model.parameters():
             torch.nn.init.normal_(p, std=0.6)
         src = torch.randint(4, SMALL, (3, 4)) * (torch.arange(4) < torch.tensor([[4], [1], [3]]))
-        found = decode.beam(model, src, src > 0, max_len=4, width=n_texts)
+        found = search.beam(model, src, src > 0, max_len=4, width=n_texts)
         rows = zip(src, src > 0, strict=True)
         assert found == [brute_force(model, *(t.unsqueeze(0) for t in row), 4) for row in rows]
         lengths |= set(map(len, found))
@@ -147,17 +134,17 @@ def test_the_widest_beam_finds_the_best(name: str) -> None:
 def test_a_beam_of_one_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out two searches that disagree on what the likeliest token is."""
     model, (src, src_mask, _) = tiny(name), pairs
-    assert decode.beam(model, src, src_mask, 9, 1) == decode.greedy(model, src, src_mask, 9)
+    assert search.beam(model, src, src_mask, 9, 1) == search.greedy(model, src, src_mask, 9)
 
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_search_does_not_see_the_batch(name: str, width: int, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out beams that cross from one sentence into another, and pads that change a text."""
     model, (src, src_mask, _) = tiny(name), pairs
-    together = decode.beam(model, src, src_mask, 8, width)
+    together = search.beam(model, src, src_mask, 8, width)
     for row, mask, found in zip(src, src_mask, together, strict=True):
         alone = row[mask].unsqueeze(0)
-        assert decode.beam(model, alone, torch.ones_like(alone).bool(), 8, width) == [found]
+        assert search.beam(model, alone, torch.ones_like(alone).bool(), 8, width) == [found]
 
 
 class Left(NamedTuple):
@@ -192,11 +179,11 @@ def test_who_has_finished_leaves() -> None:
     expected = [row[:n] for row, n in zip(src.tolist(), lengths, strict=True)]
     for width in (1, 2, 3):
         model = Echo()
-        assert decode.beam(model, src, src > 0, 12, width) == expected
+        assert search.beam(model, src, src > 0, 12, width) == expected
         assert model.rows[0] == 8 * width
         assert model.rows[-1] == 2 * width
     model = Echo()
-    assert decode.greedy(model, src, src > 0, 12) == expected
+    assert search.greedy(model, src, src > 0, 12) == expected
     assert model.rows == sorted(model.rows, reverse=True)
     assert (model.rows[0], model.rows[-1], len(model.rows)) == (8, 2, 10)
 
@@ -208,8 +195,8 @@ def test_a_beam_steps_back_where_greedy_cannot() -> None:
     """
     spread = {EOS: 0.1, 4: 0.3, 5: 0.3, 6: 0.3}
     model = Chain({BOS: {4: 0.6, 5: 0.4}, 4: spread, 5: {EOS: 1.0}, 6: spread})
-    assert decode.greedy(model, *ONE_SOURCE, 2)[0][0] == 4
-    assert decode.beam(model, *ONE_SOURCE, 2, 2) == [[5]]
+    assert search.greedy(model, *ONE_SOURCE, 2)[0][0] == 4
+    assert search.beam(model, *ONE_SOURCE, 2, 2) == [[5]]
 
 
 def test_a_long_text_may_win() -> None:
@@ -218,16 +205,16 @@ def test_a_long_text_may_win() -> None:
     EOS at once: log 0.5 / 1. Three tokens and EOS: (log 0.5 + 0 + 0 + 0) / 4.
     """
     model = Chain({BOS: {EOS: 0.5, 4: 0.5}, 4: {5: 1.0}, 5: {6: 1.0}, 6: {EOS: 1.0}})
-    assert decode.beam(model, *ONE_SOURCE, 9, 2) == [[4, 5, 6]]
+    assert search.beam(model, *ONE_SOURCE, 9, 2) == [[4, 5, 6]]
 
 
 def every_search(model: SequenceModel, max_len: int) -> list[list[int]]:
     """Write with each search from one source."""
     draw = torch.Generator().manual_seed(1)
     return [
-        *decode.greedy(model, *ONE_SOURCE, max_len),
-        *decode.beam(model, *ONE_SOURCE, max_len, 3),
-        *decode.sample(model, *ONE_SOURCE, max_len, draw),
+        *search.greedy(model, *ONE_SOURCE, max_len),
+        *search.beam(model, *ONE_SOURCE, max_len, 3),
+        *search.sample(model, *ONE_SOURCE, max_len, draw),
     ]
 
 
@@ -256,7 +243,7 @@ def test_gpt_writes_to_its_last_position(tiny: Tiny) -> None:
     model(src, mask, torch.full((1, n), 4))
     with pytest.raises(ValueError, match="9 positions, this GPT has 8"):
         model(src, mask, torch.full((1, n + 1), 4))
-    assert len(decode.beam(model, src, mask, n, 2)[0]) <= n
+    assert len(search.beam(model, src, mask, n, 2)[0]) <= n
 
 
 def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
@@ -265,7 +252,7 @@ def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
     def draw(seed: int) -> list[list[int]]:
         torch.rand(seed)
-        return decode.sample(model, src, src_mask, 8, torch.Generator().manual_seed(seed))
+        return search.sample(model, src, src_mask, 8, torch.Generator().manual_seed(seed))
 
     assert draw(1) == draw(1)
     assert len({str(draw(seed)) for seed in range(5)}) > 1
@@ -274,8 +261,8 @@ def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
 def test_a_cold_sample_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out logits that are multiplied by the temperature."""
     model, (src, src_mask, _) = tiny(name), pairs
-    cold = decode.sample(model, src, src_mask, 8, torch.Generator(), 1e-4)
-    assert cold == decode.greedy(model, src, src_mask, 8)
+    cold = search.sample(model, src, src_mask, 8, torch.Generator(), 1e-4)
+    assert cold == search.greedy(model, src, src_mask, 8)
 
 
 def test_samples_follow_the_model() -> None:
@@ -284,7 +271,7 @@ def test_samples_follow_the_model() -> None:
     src = torch.full((n, 1), 4)
     for temperature, p in ((1.0, 0.7), (0.5, 0.49 / 0.58)):
         draw = torch.Generator().manual_seed(1)
-        drawn = decode.sample(model, src, src > 0, 3, draw, temperature)
+        drawn = search.sample(model, src, src > 0, 3, draw, temperature)
         assert drawn.count([4]) / n == pytest.approx(p, abs=0.03)
 
 
@@ -292,7 +279,7 @@ def test_samples_follow_the_model() -> None:
 def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     """Keeps out a beginning that is read as source, or that is said again, or forgotten."""
     model, begun = tiny(name), torch.randint(4, 11, (1, n_begun))
-    (said,) = decode.sample_after(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
+    (said,) = search.sample_after(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
     generator, text, src = torch.Generator().manual_seed(3), begun, torch.tensor([[BOS]])
     while text.shape[1] < 9:  # naive: everything again for every token
         logits = model(src, src > 0, torch.cat([src, text], 1))[:, -1] / 0.7
@@ -300,14 +287,14 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
         text = torch.cat([text, torch.multinomial(logits.softmax(-1), 1, generator=generator)], 1)
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
-    assert said == decode.strip(naive)
+    assert said == search.strip(naive)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_a_temperature_is_above_zero(temperature: float) -> None:
     """Keeps out a division by zero, and likelihoods that are no numbers."""
     with pytest.raises(ValueError, match="above zero"):
-        decode.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)
+        search.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)
 
 
 @pytest.mark.parametrize("attending", ATTENDING)
@@ -456,7 +443,7 @@ CFG = TrainConfig(tokens=300, rate=1e-2, batch_tokens=60, n_validations=3)
 def weights_after(model: SequenceModel, cfg: TrainConfig) -> tuple[dict[str, Tensor], Any]:
     """Train on a few examples; return the weights, and the curve without its seconds."""
     examples = draw_examples(40, 8)
-    curve = train.train(Learner(model, cfg), examples[8:], examples[:8])
+    curve = loop.train(Learner(model, cfg), examples[8:], examples[:8])
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
     return {k: v.clone() for k, v in model.state_dict().items()}, points
 
@@ -498,7 +485,7 @@ def test_both_precisions_learn_the_same(name: str, precision: Precision, fresh: 
     examples = [Example(text, [*text, EOS]) for text in texts]
     cfg = TrainConfig(tokens=24_000, rate=1e-2, batch_tokens=120, precision=precision)
     model = fresh(name, d_model=32, **LIVELY.get(name, {}))
-    curve = train.train(Learner(model, cfg), examples[50:], examples[:50])
+    curve = loop.train(Learner(model, cfg), examples[50:], examples[:50])
     assert all(p.dtype == torch.float32 for p in model.parameters())
     assert curve[-1]["valid_nats"] < 0.5
 
@@ -517,11 +504,11 @@ def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
 
 def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out bfloat16 on processors that take longer for it."""
-    assert train.fastest_precision("cpu") in get_args(Precision)
+    assert loop.fastest_precision("cpu") in get_args(Precision)
     for seconds, choice in ((0.9, "float32"), (0.5, "bfloat16")):
         ticks = itertools.chain.from_iterable((0.0, duration) for duration in [1.0, seconds] * 10)
-        monkeypatch.setattr(train.time, "perf_counter", lambda ticks=ticks: next(ticks))
-        assert train.fastest_precision("cpu") == choice
+        monkeypatch.setattr(loop.time, "perf_counter", lambda ticks=ticks: next(ticks))
+        assert loop.fastest_precision("cpu") == choice
 
 
 def test_the_rate_climbs_and_falls() -> None:
@@ -552,9 +539,9 @@ def test_the_best_weights_are_kept(fresh: Tiny, monkeypatch: pytest.MonkeyPatch)
         snapshots.append({k: v.clone() for k, v in model.state_dict().items()})
         return {"valid_nats": next(losses), "valid_accuracy": 0.0}
 
-    monkeypatch.setattr(train, "validate", validate)
+    monkeypatch.setattr(loop, "validate", validate)
     examples = draw_examples(20, 8)
-    train.train(Learner(model, CFG), examples, examples)
+    loop.train(Learner(model, CFG), examples, examples)
     assert len(snapshots) == 3
     assert same(model.state_dict(), snapshots[1])
     assert not same(snapshots[1], snapshots[2])
@@ -592,7 +579,7 @@ def test_a_seed_starts_every_generator() -> None:
 def test_a_lost_loss_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a traceback for a rate that is too high: no weights were ever the best."""
     lost = {"valid_nats": math.nan, "valid_accuracy": 0.0}
-    monkeypatch.setattr(train, "validate", lambda *_: lost)
+    monkeypatch.setattr(loop, "validate", lambda *_: lost)
     with pytest.raises(ValueError, match=r"lower rate 0\.01"):
         weights_after(fresh("rnn_encdec"), CFG)
 
@@ -600,7 +587,7 @@ def test_a_lost_loss_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> No
 def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     """Keeps out dropout in validation, a mean of means, and a model left in the wrong mode."""
     model, examples = tiny("transformer", dropout=0.5).train(), draw_examples(30, 20)
-    found = train.validate(model, examples, "cpu")
+    found = loop.validate(model, examples, "cpu")
     assert model.training
     rows = evaluate.teacher_forced(model, examples)
     n = sum(row["n_tokens"] for row in rows)
@@ -667,7 +654,7 @@ def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
         for example, written in zip(examples, found, strict=True):
             src, src_mask, *_ = collate([example])
             max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
-            assert decode.beam(model, src, src_mask, max_len, width) == [written]
+            assert search.beam(model, src, src_mask, max_len, width) == [written]
 
 
 def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
@@ -719,7 +706,7 @@ def test_a_ratio_is_one_of_sums() -> None:
     """Keeps out a mean of ratios: (1 + 9) / (1 + 3) = 2.5."""
     rows = [{"nats": 1.0, "n_tokens": 1}, {"nats": 9.0, "n_tokens": 3}]
     for scale in (1.0, 2.0):
-        found = scores.ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], scale)
+        found = metrics.ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], scale)
         assert found["value"] == 2.5 * scale
 
 
@@ -747,7 +734,7 @@ def test_scores_are_sacrebleus(score: str) -> None:
     rows = scored_rows()
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
-    found = scores.scores(rows)[score]
+    found = metrics.scores(rows)[score]
     assert found["value"] == pytest.approx(theirs, rel=1e-12)
     assert found["low"] < theirs < found["high"]
 
@@ -755,9 +742,9 @@ def test_scores_are_sacrebleus(score: str) -> None:
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws of the bootstrap score nothing at all."""
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows())]
-    found = scores.scores(rows)["chrf"]
+    found = metrics.scores(rows)["chrf"]
     assert found["low"] == 0.0 < found["value"] < found["high"]
-    nothing = scores.scores([row | {"hyp": ""} for row in rows])
+    nothing = metrics.scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
@@ -765,7 +752,7 @@ def test_nonsense_has_a_score() -> None:
 def test_bits_per_byte() -> None:
     """Keeps out nats for bits and tokens for bytes: 8 ln 2 nats over 4 bytes are 2 bits each."""
     row = {"nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_right": 1, "exact": False}
-    found = scores.scores([row] * 10)
+    found = metrics.scores([row] * 10)
     assert found["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
     assert found["nats"]["value"] == pytest.approx(4 * math.log(2))
     assert found["token_accuracy"]["value"] == 50.0
@@ -776,16 +763,16 @@ def test_bins_hold_their_ends() -> None:
     """Keeps out a sentence between two bins or in both; empty bins are no bins of zero."""
     rows = scored_rows(30)
     bins = [(1, 3), (4, 5), (6, 8), (9, 99)]
-    table = scores.by_bin(rows, bins)
+    table = metrics.by_bin(rows, bins)
     assert [(b["low"], b["high"], b["n"]) for b in table] == [(4, 5, 12), (6, 8, 18)]
     own = [row for row in rows if row["x"] in (4, 5)]
-    assert {k: table[0][k] for k in scores.scores(own)} == scores.scores(own)
+    assert {k: table[0][k] for k in metrics.scores(own)} == metrics.scores(own)
 
 
 def test_scores_can_be_written() -> None:
     """Keeps out numpy's numbers and nan, which are not JSON."""
     for n in (12, 30):  # too few for intervals, and enough
-        table = scores.by_bin(scored_rows(n), [(4, 5), (6, 9)])
+        table = metrics.by_bin(scored_rows(n), [(4, 5), (6, 9)])
         assert json.loads(json.dumps(table, allow_nan=False)) == table
         cells = [cell for part in table for cell in part.values() if isinstance(cell, dict)]
         assert {type(x) for cell in cells for x in cell.values()} == {float, type(None)}
@@ -793,7 +780,7 @@ def test_scores_can_be_written() -> None:
 
 def test_signatures_name_the_version() -> None:
     """Keeps out a BLEU that cannot be compared: tokenizer and version are part of the number."""
-    found = scores.signatures()
+    found = metrics.signatures()
     assert all(sacrebleu.__version__ in signature for signature in found.values())
     assert "tok:13a" in found["bleu"]
 
@@ -1017,7 +1004,8 @@ def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_param
 def test_widths_are_found_at_once() -> None:
     """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
     program = (
-        "import sys\nfrom seqmodels.runs import fit_width\nfrom tasks.recall import RECIPES\n"
+        "import sys\nfrom seqmodels.comparison.runs import fit_width\n"
+        "from tasks.recall import RECIPES\n"
         "before = len(sys.modules)\n"
         "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"
         "print(len(sys.modules) - before)"
@@ -1045,7 +1033,7 @@ def test_a_size_that_is_nearly_right_is_not_right() -> None:
     assert found["d_model"] == 16
 
 
-TOKENIZER = text.Words([*"abcdefg"])
+TOKENIZER = tokenizers.Words([*"abcdefg"])
 
 
 def toy(**changes: Any) -> runs.Task:
@@ -1107,8 +1095,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the toy comparison of all five models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "N_BOOTSTRAP", 20)
-        patch.setattr(compare.plot, "plot_folder", lambda folder: [])
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(figures, "plot_folder", lambda folder: [])
         compare.compare(toy(), flags(out))
     return out
 
@@ -1200,8 +1188,8 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     rows = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
     assert len(rows) == 12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "N_BOOTSTRAP", 20)
-        assert scores.scores(rows) == test["overall"]  # the rows are enough to score again
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        assert metrics.scores(rows) == test["overall"]  # the rows are enough to score again
 
 
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
@@ -1219,15 +1207,15 @@ def test_a_run_can_be_used_again(name: str, compared: Path) -> None:
     path = compared / f"{name}-seed1.json"
     made = record.load(path)
     model = checkpoint.load(made, path.with_suffix(".safetensors"))
-    found = train.validate(model, toy().valid, "cpu")
+    found = loop.validate(model, toy().valid, "cpu")
     best = min(point["valid_nats"] for point in made["curve"])
     assert found["valid_nats"] == pytest.approx(best, rel=1e-6)
-    assert text.load(compared / "tokenizer.json").labels == TOKENIZER.labels
+    assert tokenizers.load(compared / "tokenizer.json").labels == TOKENIZER.labels
 
 
 def test_bytes_are_those_of_the_text() -> None:
     """Keeps out three bytes for each half of a letter: bits per byte would be too few."""
-    tokenizer = text.Bytes()
+    tokenizer = tokenizers.Bytes()
     ids = tokenizer.encode("aä")
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
     test = runs.TestSet(
@@ -1308,7 +1296,7 @@ def test_what_is_recorded_is_not_trained_again(
 @pytest.mark.usefixtures("undrawn")
 def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a comparison that starts anew after it was stopped."""
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
     before = named_files(copied)
     for path in copied.glob("gpt-seed1.json*"):
         path.unlink()
@@ -1345,7 +1333,9 @@ def test_a_folder_holds_one_experiment(copied: Path) -> None:
     for path in copied.glob("rnn_encdec-seed1*"):
         path.unlink()
     before = contents(copied)
-    other = toy(tokenizer=text.Words([*"gfedcba"]), data={"name": "letters", "sha256": "1" * 64})
+    other = toy(
+        tokenizer=tokenizers.Words([*"gfedcba"]), data={"name": "letters", "sha256": "1" * 64}
+    )
     with pytest.raises(ValueError, match=r"data\.sha256 was 000.*choose another --out"):
         compare.compare(other, flags(copied, models=["rnn_encdec"]))
     assert contents(copied) == before

@@ -25,20 +25,14 @@ from test_cli import no_network
 from test_harness import flags, toy
 
 from benchmarks import __main__ as benchmarks_main
-from seqmodels import (
-    build,
-    checkpoint,
-    cli,
-    command,
-    compare,
-    files,
-    presets,
-    record,
-    schema,
-    score,
-    scores,
-    text,
-)
+from seqmodels import build
+from seqmodels.commands import main
+from seqmodels.comparison import compare
+from seqmodels.data import presets, tokenizers
+from seqmodels.evaluation import external, metrics
+from seqmodels.records import record, schema
+from seqmodels.training import checkpoint
+from seqmodels.utils import files, terminal
 from tasks import __main__ as tasks_main
 from tasks import next_token, recall, translation
 
@@ -108,7 +102,7 @@ def test_peak_memory_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --------------------------------------------------------------------------------------- streams
 
-PRINTS = "from seqmodels.command import guard; guard('seqmodels', lambda: print({}))"
+PRINTS = "from seqmodels.utils.terminal import guard; guard('seqmodels', lambda: print({}))"
 
 
 def shell(line: str, **variables: str) -> tuple[int, str, str]:
@@ -146,7 +140,7 @@ def test_errors_that_nobody_hears(stderr: str) -> None:
     for program, expected in (
         (PRINTS.format("1"), (0, "1\n")),
         (PRINTS.format("1 / open('/nope')"), (2, "")),
-        ("from seqmodels.cli import main; main()", (2, "")),
+        ("from seqmodels.commands.main import main; main()", (2, "")),
     ):
         program = f"import sys; sys.argv = ['seqmodels', '--nope']; {program}"
         assert shell(f'"$PYTHON" -c "$PROGRAM" {stderr}', PROGRAM=program) == (*expected, "")
@@ -157,7 +151,7 @@ def test_errors_that_nobody_hears(stderr: str) -> None:
 def test_help_that_cannot_be_printed(flag: str, unbuffered: str) -> None:
     """Keeps out `Exception ignored` where argparse prints: it ends before any command begins."""
     program = f"import sys; sys.argv = 'seqmodels {flag}'.split(); "
-    program += "from seqmodels.cli import main; main()"
+    program += "from seqmodels.commands.main import main; main()"
     how = {"PROGRAM": program, "PYTHONUNBUFFERED": unbuffered}
     code, out, err = shell('"$PYTHON" -c "$PROGRAM" > /dev/full', **how)
     assert (code, out) == (1, "")
@@ -169,9 +163,9 @@ def test_help_that_cannot_be_printed(flag: str, unbuffered: str) -> None:
 def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out escape sequences that a model has learned, or a stranger has planted."""
     said = "a\x1b[2J\x07b\x9b\tc\nd \u200c–ü"
-    assert command.on_screen(said) == said
+    assert terminal.on_screen(said) == said
     monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(isatty=lambda: True))
-    assert command.on_screen(said) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
+    assert terminal.on_screen(said) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
 
 
 def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
@@ -194,7 +188,7 @@ def test_only_what_goes_on_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stopped:
-        command.guard("seqmodels", interrupted)
+        terminal.guard("seqmodels", interrupted)
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "seqmodels: stopped\n"
 
@@ -220,12 +214,12 @@ def test_what_goes_on_says_how(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no ulimit -v")
 @pytest.mark.parametrize("n_kib", [200_000, 500_000])
-@pytest.mark.parametrize("call", ["seqmodels.cli models", "tasks.recall --size smoke"])
+@pytest.mark.parametrize("call", ["seqmodels.commands.main models", "tasks.recall --size smoke"])
 def test_memory_that_is_short_from_the_start(call: str, n_kib: int, tmp_path: Path) -> None:
     """Keeps out the tracebacks of imports that find no memory."""
-    run = "from seqmodels.cli import main; main()"
+    run = "from seqmodels.commands.main import main; main()"
     name, *argv = call.split()
-    argv = ["-c", run, *argv] if name == "seqmodels.cli" else ["-m", name, *argv, "--out"]
+    argv = ["-c", run, *argv] if name == "seqmodels.commands.main" else ["-m", name, *argv, "--out"]
     line = f'ulimit -v {n_kib}; exec "$PYTHON" "$@" {tmp_path if "-m" in argv else ""}'
     env = os.environ | {"PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -247,11 +241,11 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, b"x yz\nw\n")
-        _, ref, hyp = score.read(tmp_path / "src", pipe, [tmp_path / "hyp"])
+        _, ref, hyp = external.read(tmp_path / "src", pipe, [tmp_path / "hyp"])
     assert ref.lines == hyp.lines == ["x yz", "w"]
     for again in (pipe, tmp_path / "." / "fifo"):  # no one waits for a writer
         with pytest.raises(ValueError, match="are one file; give each file once"):
-            score.read(tmp_path / "src", pipe, [again])
+            external.read(tmp_path / "src", pipe, [again])
     with pytest.raises(ValueError, match="is no plain file"):
         files.read(pipe)
 
@@ -265,7 +259,7 @@ def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         with ThreadPoolExecutor(1) as pool:
             pool.submit(pipe.write_bytes, content)
             with pytest.raises(ValueError, match=words):
-                score.read(pipe, tmp_path / "b", [tmp_path / "c"])
+                external.read(pipe, tmp_path / "b", [tmp_path / "c"])
 
 
 def test_a_figure_is_written_before_the_table_is_printed(
@@ -279,11 +273,11 @@ def test_a_figure_is_written_before_the_table_is_printed(
     for name in ("src", "ref", "hyp"):
         (tmp_path / name).write_text(f"{name} a\nb c\n")
     given = [f"--src={tmp_path / 'src'}", f"--ref={tmp_path / 'ref'}", str(tmp_path / "hyp")]
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(score, "table", gone)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(external, "table", gone)
     monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *given, f"--out={tmp_path / 'out'}"])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     assert stopped.value.code == 1
     assert {path.suffix for path in (tmp_path / "out").iterdir()} >= {".json", ".svg"}
 
@@ -296,8 +290,8 @@ def test_a_figure_is_written_before_the_table_is_printed(
 )
 def test_counts_as_people_write_them(text: str, n: int) -> None:
     """Keeps out `invalid positive value: '1e6'`."""
-    assert command.positive(text) == n
-    assert isinstance(command.positive(text), int)
+    assert terminal.positive(text) == n
+    assert isinstance(terminal.positive(text), int)
 
 
 @pytest.mark.parametrize(
@@ -316,7 +310,7 @@ def test_counts_as_people_write_them(text: str, n: int) -> None:
 def test_counts_that_are_none(text: str, why: str) -> None:
     """Keeps out a fraction that is cut, an endless power of ten, and a reason that is not true."""
     with pytest.raises(argparse.ArgumentTypeError, match=why):
-        command.positive(text)
+        terminal.positive(text)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +320,7 @@ def test_counts_that_are_none(text: str, why: str) -> None:
 def test_reasons_are_true(text: str, why: str) -> None:
     """Keeps out `inf is not above zero`."""
     with pytest.raises(argparse.ArgumentTypeError, match=why):
-        command.positive_float(text)
+        terminal.positive_float(text)
 
 
 def test_no_flag_is_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +328,7 @@ def test_no_flag_is_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
     for argv in (["translate", "x", "y", "--bea", "2"], ["score", "--sr", "a", "--ref", "b", "c"]):
         monkeypatch.setattr(sys, "argv", ["seqmodels", *argv])
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            main.main()
         assert stopped.value.code == 2
     for page in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/*.py")]:
         text = page.read_text(encoding="utf-8")
@@ -346,7 +340,7 @@ def test_many_full_stops_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     row = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_right": 1, "exact": True, "accuracy": 1}
     row |= {"ref": "a b .", "hyp": "a b ."}
     with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
-        scores.scores([row] * 150)
+        metrics.scores([row] * 150)
     assert not caplog.records
 
 
@@ -355,7 +349,7 @@ def test_a_home_that_is_read_only() -> None:
     """Keeps out matplotlib's advice about its folders, in front of the answer."""
     env = {k: v for k, v in os.environ.items() if k not in ("MPLCONFIGDIR", "XDG_CONFIG_HOME")}
     env |= {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere"}
-    program = "from seqmodels.command import guard; from seqmodels import plot"
+    program = "from seqmodels.utils.terminal import guard; from seqmodels.report import figures"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True
     )
@@ -373,7 +367,7 @@ def test_a_folder_that_may_not_be_read(
     monkeypatch.setattr(os, "listdir", refuse)
     monkeypatch.setattr(sys, "argv", ["seqmodels", "plot", str(tmp_path)])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     assert stopped.value.code == 2
     assert "cannot be read: Permission denied" in capsys.readouterr().err
 
@@ -420,7 +414,9 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (run / "gpt-seed1.json").write_text(json.dumps(small))
     model = build("gpt", **small["model_config"])
     checkpoint.save(run / "gpt-seed1.safetensors", model.state_dict())
-    text.Words([f"w{i}" for i in range(20 - text.N_SPECIALS)]).save(run / "tokenizer.json")
+    tokenizers.Words([f"w{i}" for i in range(20 - tokenizers.N_SPECIALS)]).save(
+        run / "tokenizer.json"
+    )
     for fault in hostile.RUNS:
         shutil.copytree(run, folder / f"run-{fault}")
         hostile.break_run(folder / f"run-{fault}", fault, small)
@@ -428,7 +424,7 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 PROGRAMS = {
-    "seqmodels": cli.main, "translation": translation.main, "recall": recall.main,
+    "seqmodels": main.main, "translation": translation.main, "recall": recall.main,
     "next_token": next_token.main, "tasks": tasks_main.main, "benchmarks": benchmarks_main.main,
     "survival": survival.main,
 }  # fmt: skip
@@ -459,7 +455,7 @@ def test_hostile_calls(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
     monkeypatch.setattr(presets, "urlopen", no_network)
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
     wrong = []
     for given in (c for c in hostile.CALLS if c.program == program):
         argv = [word.replace("@", str(hostile_files)) for word in given.argv]

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqmodels import bible, corpus, hub, presets
-from seqmodels.corpus import Pair, Parallel
-from seqmodels.prepare import Cleaner, How
-from seqmodels.presets import read_parallel, read_running
+from seqmodels.data import bible, corpus, hub, presets
+from seqmodels.data.corpus import Pair, Parallel
+from seqmodels.data.prepare import Cleaner, How
+from seqmodels.data.presets import read_parallel, read_running
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -12,7 +12,8 @@ import pytest
 from matplotlib.figure import Figure
 from test_plot import MODELS, fake_record, row, write
 
-from seqmodels import ledger, plot
+from seqmodels.records import ledger
+from seqmodels.report import figures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -121,15 +122,15 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
             if f.ours:
                 to_german = "-en-de" if entry.direction == "en→de" else ""
                 assert f.ours.folder == data[entry.corpus] + to_german
-                assert f.ours.model == f.model in plot.LOOKS
-                assert f.ours.score == f.metric in plot.NAMES
+                assert f.ours.model == f.model in figures.LOOKS
+                assert f.ours.score == f.metric in figures.NAMES
                 searches = {"greedy": "greedy", "beam 5": "length", None: "whole"}
                 assert f.ours.test == searches[entry.search]
 
 
 def test_its_models_are_the_five() -> None:
     """Keeps out a sixth model that no figure could be set beside."""
-    assert get_args(ledger.Model) == tuple(plot.LOOKS) == MODELS
+    assert get_args(ledger.Model) == tuple(figures.LOOKS) == MODELS
 
 
 def test_the_committed_tables_are_those_of_the_records(
@@ -140,8 +141,8 @@ def test_the_committed_tables_are_those_of_the_records(
         copy = tmp_path / path.relative_to(RESULTS)
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(path, copy)
-    monkeypatch.setattr(plot, "save", drawn_nothing)
-    plot.plot_results(tmp_path)
+    monkeypatch.setattr(figures, "save", drawn_nothing)
+    figures.plot_results(tmp_path)
     for path in tmp_path.rglob("*.md"):
         committed = RESULTS / path.relative_to(tmp_path)
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
@@ -153,13 +154,13 @@ def test_the_committed_tables_are_those_of_the_records(
 def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out another model's score, a score without its interval, or a size left untold."""
     records = [fake_record("bahdanau", seed) for seed in (1, 2)]
-    folders = {"made": plot.load_records(write(tmp_path / "made", records))}
-    text = plot.published(ledger.load(save(tmp_path, valid)), folders)
+    folders = {"made": figures.load_records(write(tmp_path / "made", records))}
+    text = figures.published(ledger.load(save(tmp_path, valid)), folders)
     group = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
     ours = f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}] (0.99 M)"
-    label = plot.LOOKS["bahdanau"].label
+    label = figures.LOOKS["bahdanau"].label
     assert row(text, "theirs") == ["theirs", label, "28.30 (20.5 M)", ours]
     assert row(text, "another")[2:] == ["30.0", "–"]
     assert "### [Near 2014](https://example.org/near), table 9" in text
@@ -168,7 +169,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
 
 def test_what_cannot_be_compared_says_why(valid: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out a column of ours beside other data, and the reason left out."""
-    text = plot.published(ledger.load(save(tmp_path, valid)), {})
+    text = figures.published(ledger.load(save(tmp_path, valid)), {})
     assert text.index("### [Near") < text.index("### Far")
     text = text[text.index("### Far") :]
     assert "newstest2014. **Not comparable**: different data: WMT14." in text
@@ -188,8 +189,8 @@ def test_a_record_that_is_missing_is_a_dash(
         record["tests"][0]["overall"]["bleu"] |= dict.fromkeys(("value", "low", "high"))
     else:
         valid["entries"][1]["figures"][0]["ours"][key] = value
-    folders = {"made": plot.load_records(write(tmp_path / "made", [record]))}
-    text = plot.published(ledger.load(save(tmp_path, valid)), folders)
+    folders = {"made": figures.load_records(write(tmp_path / "made", [record]))}
+    text = figures.published(ledger.load(save(tmp_path, valid)), folders)
     assert row(text, "theirs")[2:] == ["28.30 (20.5 M)", "–"]
 
 
@@ -197,12 +198,12 @@ def test_a_folder_without_a_ledger_has_no_such_tables(
     valid: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a heading over nothing, and a ledger that changes what stands above it."""
-    monkeypatch.setattr(plot, "save", drawn_nothing)
+    monkeypatch.setattr(figures, "save", drawn_nothing)
     write(tmp_path / "made", [fake_record("bahdanau", 1)])
-    plot.plot_results(tmp_path)
+    figures.plot_results(tmp_path)
     without = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "ublished" not in without
-    plot.plot_results(save(tmp_path, valid))
+    figures.plot_results(save(tmp_path, valid))
     added = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert added.startswith(f"{without}\n## Published figures\n")
 
@@ -259,6 +260,6 @@ def test_what_is_no_ledger_draws_nothing(text: str, tmp_path: Path) -> None:
     write(tmp_path / "made", [fake_record("bahdanau", 1)])
     (tmp_path / "ledger.json").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"ledger\.json is no") as error:
-        plot.plot_results(tmp_path)
+        figures.plot_results(tmp_path)
     assert len(str(error.value).splitlines()) == 1
     assert not list(tmp_path.rglob("*.md"))

@@ -14,14 +14,18 @@ from conftest import Tiny
 from test_harness import scored_rows
 from test_running import write
 
-from seqmodels import EOS, Batch, batches, decode, evaluate, findings, scores, train
-from seqmodels.batches import Example
-from seqmodels.corpus import Pair
-from seqmodels.learner import N_LOSSES, Learner, TrainConfig, is_spike
-from seqmodels.prepare import prepare_text
-from seqmodels.presets import read_running
-from seqmodels.text import Words
-from seqmodels.windows import Windows
+from seqmodels import EOS, Batch, search
+from seqmodels.data import batches
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair
+from seqmodels.data.prepare import prepare_text
+from seqmodels.data.presets import read_running
+from seqmodels.data.tokenizers import Words
+from seqmodels.data.windows import Windows
+from seqmodels.evaluation import evaluate, metrics
+from seqmodels.report import findings
+from seqmodels.training import loop
+from seqmodels.training.trainer import N_LOSSES, Learner, TrainConfig, is_spike
 from tasks import translation
 
 
@@ -39,8 +43,8 @@ def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
 def test_a_gpu_is_asked_now_and_then() -> None:
     """Keeps out a search that waits for a GPU at every token, or that never asks who is done."""
     gpu = torch.device("cuda")
-    assert [t for t in range(1, 50) if decode.is_due(t, gpu)] == [16, 32, 48]
-    assert all(decode.is_due(t, torch.device("cpu")) for t in range(1, 50))
+    assert [t for t in range(1, 50) if search.is_due(t, gpu)] == [16, 32, 48]
+    assert all(search.is_due(t, torch.device("cpu")) for t in range(1, 50))
 
 
 def test_the_windows_of_a_seed_are_pinned(tmp_path: Path) -> None:
@@ -61,9 +65,9 @@ def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
     def share(sums: np.ndarray) -> np.ndarray:
         return 100 * sums[..., 0] / sums[..., 1]
 
-    grouped = scores.interval(columns, share, groups, is_percent=True)
-    assert scores.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
-    assert scores.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+    grouped = metrics.interval(columns, share, groups, is_percent=True)
+    assert metrics.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
+    assert metrics.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
 
 
 def test_accuracy_is_a_share_of_places() -> None:
@@ -71,7 +75,7 @@ def test_accuracy_is_a_share_of_places() -> None:
     rows = scored_rows()
     n_same, n_places = (sum(row[key] for row in rows) for key in ("n_same", "n_places"))
     assert n_places < sum(row["n_tokens"] for row in rows)
-    found = scores.scores(rows)["accuracy"]["value"]
+    found = metrics.scores(rows)["accuracy"]["value"]
     assert found == pytest.approx(100 * n_same / n_places)
 
 
@@ -79,15 +83,15 @@ def test_an_interval_is_bca_by_the_book() -> None:
     """Keeps out an interval that is not corrected for bias or skew (Efron 1987, eqs. 2.3, 6.6)."""
     x = np.random.default_rng(3).exponential(size=40)
     columns = np.stack([x, np.ones(40)], 1)
-    found = scores.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
-    drawn = scores.resample(columns)[:, 0] / 40
+    found = metrics.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
+    drawn = metrics.resample(columns)[:, 0] / 40
     normal = NormalDist()
     bias = normal.inv_cdf(float((drawn < x.mean()).mean()))
     assert abs(bias) > 0.02
     without = (x.sum() - x) / 39
     off = without.mean() - without
     pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
-    wide = scores.student(39) * math.sqrt(40 / 39)
+    wide = metrics.student(39) * math.sqrt(40 / 39)
     for side, end in ((-1, "low"), (1, "high")):
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))
@@ -102,7 +106,7 @@ def test_scores_are_those_of_their_signatures() -> None:
     ]
     rows = [row | {"hyp": h, "ref": r} for row, (h, r) in zip(scored_rows(2), pairs, strict=True)]
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
-    found = scores.scores(rows)
+    found = metrics.scores(rows)
     assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(hyps, refs).score)
     assert found["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hyps, refs).score)
     for changes in ({"lowercase": True}, {"tokenize": "none"}):
@@ -112,7 +116,7 @@ def test_scores_are_those_of_their_signatures() -> None:
 
 def test_a_record_names_the_method_of_each_interval() -> None:
     """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
-    named = scores.methods(["exact", "bleu", "nats"])
+    named = metrics.methods(["exact", "bleu", "nats"])
     assert (named["exact"], named["bleu"], named["nats"]) == ("Wilson", *["BCa bootstrap"] * 2)
 
 
@@ -136,7 +140,7 @@ def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.Monkey
     monkeypatch.setattr(learner, "learn", stop)
     examples = [Example([4], [EOS], line=line) for line in (70, 0, 80)]
     with pytest.raises(InterruptedError):
-        train.train(learner, examples, examples)
+        loop.train(learner, examples, examples)
 
 
 def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from seqmodels import fonts, plot
+from seqmodels.report import figures, fonts
 
 MODELS = ("rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt")
 ATTENDING = ("bahdanau", "transformer", "gpt")
@@ -157,7 +157,7 @@ def row(text: str, start: str) -> list[str]:
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Draw a folder once for all tests."""
     folder = write(tmp_path_factory.mktemp("records"), several(2))
-    plot.plot_folder(folder)
+    figures.plot_folder(folder)
     return folder
 
 
@@ -170,7 +170,7 @@ def test_the_folder_holds_every_figure_twice_and_the_tables(drawn: Path) -> None
 
 def test_figures_made_again_are_the_same_bytes(drawn: Path, tmp_path: Path) -> None:
     """A date or a random id in a figure, so that every remake shows up as a change."""
-    again = plot.plot_folder(drawn, tmp_path / "out")
+    again = figures.plot_folder(drawn, tmp_path / "out")
     assert again
     for path in again:
         assert path.read_bytes() == (drawn / path.name).read_bytes(), path.name
@@ -181,7 +181,9 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    plot.draw_alignment({"gpt": {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}}, tmp_path / "a.svg")
+    figures.draw_alignment(
+        {"gpt": {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}}, tmp_path / "a.svg"
+    )
     assert dict(matplotlib.rcParams) == before
 
 
@@ -189,7 +191,7 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
 def test_every_test_set_of_every_task_gets_a_figure(task: str, tmp_path: Path) -> None:
     """A metric or an axis of one task that the others never draw."""
     folder = write(tmp_path, several(1, task)[:2])
-    paths = plot.plot_folder(folder)
+    paths = figures.plot_folder(folder)
     names = [t["name"] for t in fake_tests("gpt", task)]
     assert {f"score-{n}.svg" for n in names} <= {p.name for p in paths}
     assert all(f"### {n}:" in (folder / "tables.md").read_text(encoding="utf-8") for n in names)
@@ -197,7 +199,7 @@ def test_every_test_set_of_every_task_gets_a_figure(task: str, tmp_path: Path) -
 
 def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
     """A number in a table that comes from another bin, metric or model."""
-    records = plot.load_records(write(tmp_path, several(1)))
+    records = figures.load_records(write(tmp_path, several(1)))
     r = next(r for r in records if r["model"] == "lstm_seq2seq")
     test = r["tests"][0]
 
@@ -206,35 +208,35 @@ def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
         return f"{value} [{low}, {high}]"
 
     bins = test["bins"]
-    assert row(plot.table(records), "LSTM") == [
+    assert row(figures.table(records), "LSTM") == [
         "LSTM seq2seq", "1", "1.00 M", shown(test["overall"]), shown(bins[0]),
         shown(bins[3]), shown(bins[7]) + "*", shown(test["overall"], "nats", 3),
         shown(test["overall"], "bits_per_byte", 3), "8,000", "121",
     ]  # fmt: skip
-    by_length = plot.by_length_table(records)
+    by_length = figures.by_length_table(records)
     stars = [""] * 7 + ["*"]
     assert row(by_length, "LSTM")[1:] == [shown(b) + s for b, s in zip(bins, stars, strict=True)]
     assert row(by_length, "n ")[1:] == [f"{b['n']:,}" for b in bins]
-    assert "nrefs:1|case:mixed|tok:13a" in plot.table(records)
+    assert "nrefs:1|case:mixed|tok:13a" in figures.table(records)
 
 
 def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> None:
     """The first seed, or a sum, passed off as the mean of all."""
-    records = plot.load_records(write(tmp_path, several(3)))
+    records = figures.load_records(write(tmp_path, several(3)))
     seeds = [r["tests"][0]["overall"]["bleu"] for r in records if r["model"] == "gpt"]
     value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
     half = np.ptp([s["value"] for s in seeds]) / 2
-    cells = row(plot.table(records), "GPT ")
+    cells = row(figures.table(records), "GPT ")
     assert cells[1] == "3"
     assert cells[-1] == "142"  # seconds, the mean of 141, 142 and 143
-    assert "2 M target tokens" in plot._subtitle(records)
+    assert "2 M target tokens" in figures._subtitle(records)
     assert cells[3] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
     """Tables that only a browser can read."""
-    records = plot.load_records(write(tmp_path, several(1)))
-    lines = [line for line in plot.table(records).splitlines() if line.startswith("| ")]
+    records = figures.load_records(write(tmp_path, several(1)))
+    lines = [line for line in figures.table(records).splitlines() if line.startswith("| ")]
     assert len(lines) == 7
     assert len(set(map(len, lines))) == 1
 
@@ -242,8 +244,8 @@ def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("n_seeds", "words"), [(1, "one seed"), (3, "3 seeds")])
 def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -> None:
     """One lucky seed that reads like a result of many."""
-    records = plot.load_records(write(tmp_path, several(n_seeds)))
-    figure = plot._draw_scores(records, records[0]["tests"][0])
+    records = figures.load_records(write(tmp_path, several(n_seeds)))
+    figure = figures._draw_scores(records, records[0]["tests"][0])
     head, caption = figure.texts[1].get_text(), figure.texts[2].get_text()
     assert head.endswith(words)
     assert ("whisker" in caption) == (n_seeds > 1)
@@ -252,15 +254,15 @@ def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -
 def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path) -> None:
     """Somebody's own model that is dropped, or that borrows a colour of the five."""
     folder = write(tmp_path, [fake_record("a_sixth", 1), *several(1)])
-    records = plot.load_records(folder)
+    records = figures.load_records(folder)
     assert [r["model"] for r in records] == [*MODELS, "a_sixth"]
-    assert row(plot.table(records), "a_sixth")[2] == "1.03 M"
-    looks = plot._looks([r["model"] for r in records])
+    assert row(figures.table(records), "a_sixth")[2] == "1.03 M"
+    looks = figures._looks([r["model"] for r in records])
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
-    figure = plot._draw_scores(records, records[0]["tests"][0])
+    figure = figures._draw_scores(records, records[0]["tests"][0])
     assert "a_sixth · 1.03 M" in [t.get_text() for t in figure.legends[0].get_texts()]
-    plot.plot_folder(folder)
+    figures.plot_folder(folder)
 
 
 def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
@@ -272,17 +274,17 @@ def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
     gpt = [r for r in records if r["model"] == "gpt"]
     gpt[1]["tests"][0]["bins"][0]["bleu"]["value"] = None
     folder = write(tmp_path, records)
-    plot.plot_folder(folder)
-    records = plot.load_records(folder)
-    assert row(plot.by_length_table(records), "GPT ")[1] == "–"
-    figure = plot._draw_scores(records, records[0]["tests"][0])
+    figures.plot_folder(folder)
+    records = figures.load_records(folder)
+    assert row(figures.by_length_table(records), "GPT ")[1] == "–"
+    figure = figures._draw_scores(records, records[0]["tests"][0])
     assert "not recorded" in [t.get_text() for t in figure.axes[1].texts]
 
 
 def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     """Seventeen sentences that look as sure as a thousand."""
-    records = plot.load_records(write(tmp_path, several(1)))
-    axes = plot._draw_scores(records, records[0]["tests"][0]).axes
+    records = figures.load_records(write(tmp_path, several(1)))
+    axes = figures._draw_scores(records, records[0]["tests"][0]).axes
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [list(np.round(line.get_xdata())) for line in hollow] == [[7]] * 5
     fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].patches if bar.get_height()]
@@ -299,8 +301,8 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
 )
 def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
     """Keeps out an exact score, taken with the true words before it, sold as free search."""
-    records = plot.load_records(write(tmp_path, several(1, task)))
-    axes = plot._draw_scores(records, records[0]["tests"][-1]).axes
+    records = figures.load_records(write(tmp_path, several(1, task)))
+    axes = figures._draw_scores(records, records[0]["tests"][-1]).axes
     assert words in [ax.get_title("left") for ax in axes]
 
 
@@ -311,12 +313,12 @@ def test_a_score_says_how_targets_were_searched_for(beam: int, words: str, tmp_p
     for test in (test for r in made for test in r["tests"]):
         test["beam"] = beam
     folder = write(tmp_path, made)
-    records = plot.load_records(folder)
+    records = figures.load_records(folder)
     titles = [
-        ax.get_title("left") for ax in plot._draw_scores(records, records[0]["tests"][0]).axes
+        ax.get_title("left") for ax in figures._draw_scores(records, records[0]["tests"][0]).axes
     ]
     assert f"BLEU, free-running, {words}" in titles
-    assert f"### length: by source length (words), {words}\n" in plot.table(records)
+    assert f"### length: by source length (words), {words}\n" in figures.table(records)
 
 
 @pytest.mark.parametrize(("share", "top"), [(1.0, 100), (0.3, 35)])
@@ -325,15 +327,18 @@ def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Pat
     made = several(1)
     for part in (part for r in made for test in r["tests"] for part in test["bins"]):
         part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
-    records = plot.load_records(write(tmp_path, made))
-    bleu = plot._draw_scores(records, records[0]["tests"][0]).axes[0]
+    records = figures.load_records(write(tmp_path, made))
+    bleu = figures._draw_scores(records, records[0]["tests"][0]).axes[0]
     assert bleu.get_ylim() == (0, 100) if top == 100 else bleu.get_ylim()[1] < top
 
 
 def test_labels_at_line_ends_do_not_overlap(tmp_path: Path) -> None:
     """Five names on top of each other where the lines meet, on log axes too."""
-    records = plot.load_records(write(tmp_path, several(1)))
-    scores, state = plot._draw_scores(records, records[0]["tests"][0]), plot._draw_state(records)
+    records = figures.load_records(write(tmp_path, several(1)))
+    scores, state = (
+        figures._draw_scores(records, records[0]["tests"][0]),
+        figures._draw_state(records),
+    )
     for figure, ax in ((scores, scores.axes[0]), (scores, scores.axes[1]), (state, state.axes[0])):
         figure.draw_without_rendering()
         labels = [t for t in ax.texts if hasattr(t, "xyann")]
@@ -356,7 +361,7 @@ def test_a_record_that_lacks_a_field_is_named(path: str, tmp_path: Path) -> None
     del inner[keys[-1]]
     write(folder, [record])
     with pytest.raises(ValueError, match=r"gpt-seed1\.json") as error:
-        plot.load_records(folder)
+        figures.load_records(folder)
     assert str(error.value).endswith(f" {path}")
 
 
@@ -365,12 +370,12 @@ def test_only_records_are_read_and_an_empty_folder_is_told(tmp_path: Path) -> No
     (tmp_path / "other.json").write_text('{"schema": "something else"}')
     (tmp_path / "list.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="holds no record"):
-        plot.load_records(tmp_path)
+        figures.load_records(tmp_path)
     write(tmp_path, several(1))
-    assert len(plot.load_records(tmp_path)) == 5
+    assert len(figures.load_records(tmp_path)) == 5
     (tmp_path / "torn.json").write_text('{"schema": "seqmod')
     with pytest.raises(ValueError, match=r"torn\.json is not JSON"):
-        plot.load_records(tmp_path)
+        figures.load_records(tmp_path)
 
 
 def test_a_record_of_another_version_is_named(
@@ -380,14 +385,14 @@ def test_a_record_of_another_version_is_named(
     newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
     folder = write(tmp_path / "made", [newer])
     why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
-    for draw in (plot.plot_folder, plot.load_records):
+    for draw in (figures.plot_folder, figures.load_records):
         with pytest.raises(ValueError, match=rf"holds no record that can be drawn \(.*{why}"):
             draw(folder)
     with pytest.raises(ValueError, match=why):
-        plot.plot_results(tmp_path)
+        figures.plot_results(tmp_path)
     write(folder, [fake_record("bahdanau", 1)])
     (folder / "made.json").write_text('{"n": 3}')
-    plot.plot_folder(folder)
+    figures.plot_folder(folder)
     told = capsys.readouterr().err
     assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/1 and seqmodels\.record/2\n", told)
 
@@ -397,7 +402,7 @@ def test_version_1_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     records = [fake_record("gpt", 1, "next_token") | {"schema": "seqmodels.record/1"}]
     for field in ("weights_sha256", "intervals", "continued"):
         del records[0][field]
-    plot.plot_folder(write(tmp_path, records))
+    figures.plot_folder(write(tmp_path, records))
     tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "nan" not in tables
     assert " [–] |" in tables
@@ -408,36 +413,36 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     """Two tasks, two runs or two sets of sentences blended into one line."""
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
-        plot.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
+        figures.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
     folder = write(tmp_path / "b", [fake_record("gpt", 1)])
     (folder / "copy.json").write_text((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
-        plot.load_records(folder)
+        figures.load_records(folder)
     records = several(1)
     records[3]["tests"][0]["bins"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
-        plot.table(records)
+        figures.table(records)
 
 
 def test_alignments_stand_alone(tmp_path: Path) -> None:
     """Words read as formulas, or a map whose rows and columns are swapped."""
     a = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"], "alpha": [[1, 0, 0], [0, 0.5, 0.5]]}
     for kind in ("svg", "png"):
-        path = plot.draw_alignment(
+        path = figures.draw_alignment(
             {"bahdanau": a | {"gold": [[0, 0], [2, 1]]}}, tmp_path / f"a.{kind}"
         )
         assert path.stat().st_size > 1000
     with pytest.raises(ValueError, match=r"gpt: alpha is \(2, 3\)"):
-        plot.draw_alignment({"gpt": a | {"src": a["tgt"], "tgt": a["src"]}}, tmp_path / "b.svg")
+        figures.draw_alignment({"gpt": a | {"src": a["tgt"], "tgt": a["src"]}}, tmp_path / "b.svg")
     with pytest.raises(ValueError, match="no model here attends"):
-        plot.draw_alignment({}, tmp_path / "b.svg")
+        figures.draw_alignment({}, tmp_path / "b.svg")
     with pytest.raises(ValueError, match=r"written as \.svg or \.png"):
-        plot.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
+        figures.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
 
 
 def test_plotting_needs_neither_torch_nor_pyplot() -> None:
     """A plot of stored records that waits for torch, or that touches pyplot's global state."""
-    spec = importlib.util.find_spec("seqmodels.plot")
+    spec = importlib.util.find_spec("seqmodels.report.figures")
     assert spec is not None
     code = (
         "import runpy, sys; runpy.run_path(sys.argv[1]); "
@@ -478,7 +483,7 @@ def scored(
 
 def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return plot._draw_scores(records, records[0]["tests"][index])
+    return figures._draw_scores(records, records[0]["tests"][index])
 
 
 def title_of(records: list[dict[str, Any]]) -> str:
@@ -489,7 +494,7 @@ def title_of(records: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("column", [0, 1])
 def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Path) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
-    records = plot.load_records(write(tmp_path, several(3)))
+    records = figures.load_records(write(tmp_path, several(3)))
     metric = ("bleu", "nats")[column]
     figure = drawn_scores(records)
     ax, strip = figure.axes[column], figure.axes[2 + column]
@@ -506,7 +511,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
             [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = plot.LOOKS[model].colour
+        colour = figures.LOOKS[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bin has 17 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
@@ -539,16 +544,18 @@ def test_too_few_examples_have_no_interval() -> None:
     xs = {round(float(x)) for path in ax.collections[0].get_paths() for x in path.vertices[:, 0]}
     assert 1 not in xs
     assert len(ax.lines[0].get_xdata()) == 3
-    assert row(plot.by_length_table(records), "GPT")[1:] == [
+    assert row(figures.by_length_table(records), "GPT")[1:] == [
         "30.0 [29.0, 31.0]", "20.0 [–]*", "25.0 [24.0, 26.0]"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [*plot.METRICS, *plot.LOSSES, "perplexity"])
+@pytest.mark.parametrize("metric", [*figures.METRICS, *figures.LOSSES, "perplexity"])
 def test_the_better_direction_is_said(metric: str) -> None:
     """Keeps out a loss captioned as higher is better."""
     ax = drawn_scores(scored({"gpt": (3, 2, 1)}, headline=metric)).axes[0]
-    words = "lower is better ↓" if metric in (*plot.LOSSES, "perplexity") else "higher is better ↑"
+    words = (
+        "lower is better ↓" if metric in (*figures.LOSSES, "perplexity") else "higher is better ↑"
+    )
     assert words in [t.get_text() for t in ax.texts]
 
 
@@ -665,13 +672,13 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
 
 def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) -> None:
     """Keeps out a vector that is said to grow, and the highest loss sold as the lowest."""
-    records = plot.load_records(write(tmp_path, several(2)))
-    state = plot._draw_state(records).texts[0].get_text()
+    records = figures.load_records(write(tmp_path, several(2)))
+    state = figures._draw_state(records).texts[0].get_text()
     assert " ".join(state.split()) == (
         "State: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at 256 tokens of "
         "source"
     )
-    title = " ".join(plot._draw_curves(records).texts[0].get_text().split())
+    title = " ".join(figures._draw_curves(records).texts[0].get_text().split())
     last = {
         m: np.mean([r["curve"][-1]["valid_nats"] for r in records if r["model"] == m])
         for m in MODELS
@@ -683,12 +690,12 @@ def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) ->
 
 def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
     """Keeps out the training loss under the name of validation, and exchanged axes."""
-    records = plot.load_records(write(tmp_path, several(1)))
-    axes = plot._draw_curves(records).axes
+    records = figures.load_records(write(tmp_path, several(1)))
+    axes = figures._draw_curves(records).axes
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
-            points, colour = record["curve"], plot.LOOKS[record["model"]].colour
+            points, colour = record["curve"], figures.LOOKS[record["model"]].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), [point[field] for point in points])
             assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
@@ -696,7 +703,7 @@ def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
 
 def test_lengths_beyond_training_are_shaded(tmp_path: Path) -> None:
     """Keeps out a shade that begins a bin late, or a bin early."""
-    records = plot.load_records(write(tmp_path, several(1)))
+    records = figures.load_records(write(tmp_path, several(1)))
     assert records[0]["tests"][0]["trained_to"] == 40
     figure = drawn_scores(records)
     for ax in figure.axes:
@@ -709,7 +716,7 @@ def test_gold_links_lie_on_their_cells() -> None:
     """Keeps out links and words that are transposed, or rows that are upside down to them."""
     ax = Figure().subplots()
     a = {"src": ["a", "b", "c"], "tgt": ["x", "y"], "alpha": [[1, 0, 0], [0, 0, 1]]}
-    plot._draw_heat(ax, a | {"gold": [[2, 1]]})
+    figures._draw_heat(ax, a | {"gold": [[2, 1]]})
     (link,) = ax.patches
     assert [int(x) for x in link.get_xy()] == [2, 1]
     assert np.array_equal(ax.collections[0].get_array().reshape(2, 3), a["alpha"])
@@ -741,15 +748,15 @@ def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None
 
 def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: Path) -> None:
     """Keeps out BLEU's signature under accuracies, and long bins that look like trained ones."""
-    recall = plot.load_records(write(tmp_path / "a", several(1, "recall")))
-    text = plot.table(recall) + plot.by_length_table(recall)
+    recall = figures.load_records(write(tmp_path / "a", several(1, "recall")))
+    text = figures.table(recall) + figures.by_length_table(recall)
     assert "tok:13a" not in text
     assert "nc:6" not in text
     assert "| 32, longest trained | 128, longest, longer than trained |" in re.sub(" +", " ", text)
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
-    translation = plot.load_records(write(tmp_path / "b", several(1)))
-    text = plot.table(translation)
+    translation = figures.load_records(write(tmp_path / "b", several(1)))
+    text = figures.table(translation)
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
     for index, name in enumerate(["copy", "reverse", "lookup"]):
         figure = drawn_scores(recall, index)
@@ -773,15 +780,17 @@ def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: P
 )
 def test_long_names_keep_what_differs(labels: list[str], shown: list[str]) -> None:
     """Keeps out two systems that are both called `exper…5_out` beside their lines."""
-    found = plot._brief(labels)
+    found = figures._brief(labels)
     assert len(set(found)) == len(labels)
     assert [text.replace("\n", "") for text in found] == [s.replace("\n", "") for s in shown]
-    assert max(len(line) for text in found for line in text.split("\n")) <= plot.ROW + 2
+    assert max(len(line) for text in found for line in text.split("\n")) <= figures.ROW + 2
 
 
 def test_a_name_has_three_rows_at_most() -> None:
     """Keeps out a name that grows over those above and below it, and one whose cut is not shown."""
-    (found,) = plot._brief(["one name of a system that is far too long to stand beside its line"])
+    (found,) = figures._brief(
+        ["one name of a system that is far too long to stand beside its line"]
+    )
     assert found.count("\n") == 2
     assert found.endswith("…")
 
@@ -800,7 +809,7 @@ def test_a_name_has_three_rows_at_most() -> None:
 )  # fmt: skip
 def test_pieces_are_shown_as_text(pieces: list[str], shown: list[str]) -> None:
     r"""Keeps out marks of spaces, bytes such as \xe4, and pieces that look like whole words."""
-    assert plot._pieces(pieces) == shown
+    assert figures._pieces(pieces) == shown
 
 
 def test_alignments_stand_in_one_row_with_one_scale() -> None:
@@ -808,7 +817,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     other = a | {"alpha": [[0.2, 0.8, 0], [0, 0, 1]]}
-    figure = plot._draw_alignments({"bahdanau": a, "transformer": other, "gpt": other}, "about")
+    figure = figures._draw_alignments({"bahdanau": a, "transformer": other, "gpt": other}, "about")
     *maps, scale = figure.axes
     assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
     assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
@@ -824,7 +833,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     )
     assert "A dot (·): goes on with the word before." in caption
     assert "GPT's to less" in caption
-    assert "GPT's" not in plot._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
+    assert "GPT's" not in figures._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
 
 
 STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]
@@ -848,7 +857,7 @@ def test_any_script_is_drawn_and_what_lacks_a_font_is_named_once(
     alpha = np.eye(len(STRANGE)).tolist()
     a = {"src": STRANGE, "tgt": STRANGE, "alpha": alpha}
     for kind in ("png", "svg"):
-        plot.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
+        figures.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
     fonts.families.cache_clear()
     assert "你好" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     out, err = capsys.readouterr()
@@ -888,11 +897,11 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
         test["baseline"] = "knows the values"
         for i, part in enumerate((*test["bins"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
-    records = plot.load_records(write(tmp_path, made))
+    records = figures.load_records(write(tmp_path, made))
     test = records[0]["tests"][0]
     expected = [50.5 - i for i in range(len(test["bins"]))]
-    assert row(plot.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
-    left, right, *_ = plot._draw_scores(records, test).axes
+    assert row(figures.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
+    left, right, *_ = figures._draw_scores(records, test).axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
     assert drawn == [expected]
     assert "dotted: knows the values" in [t.get_text() for t in left.texts]

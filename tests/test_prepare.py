@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels import batches, files, prepare
-from seqmodels.batches import Example
-from seqmodels.corpus import Pair, Parallel
+from seqmodels.data import batches, prepare
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair, Parallel
+from seqmodels.data.prepare import Cleaner, How, Tokens, Writer, summary
+from seqmodels.data.presets import read_parallel
 from seqmodels.interface import EOS
-from seqmodels.prepare import Cleaner, How, Tokens, Writer, summary
-from seqmodels.presets import read_parallel
+from seqmodels.utils import files
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -16,11 +16,11 @@ from typing import TextIO
 
 import pytest
 
-from seqmodels import progress
-from seqmodels.batches import Example
-from seqmodels.evaluate import free_running, teacher_forced
-from seqmodels.progress import Board, Here, Told
-from seqmodels.train import validate
+from seqmodels.data.batches import Example
+from seqmodels.evaluation.evaluate import free_running, teacher_forced
+from seqmodels.training.loop import validate
+from seqmodels.utils import progress
+from seqmodels.utils.progress import Board, Here, Told
 
 ROOT = Path(__file__).parents[1]
 TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
@@ -72,7 +72,7 @@ def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(Here, "send", heard.append)
     monkeypatch.setattr(Here, "run", "a run")
     monkeypatch.setattr(progress, "TELL_EVERY_S", 0.0)
-    monkeypatch.setattr("seqmodels.evaluate.BATCH_TOKENS", 12)
+    monkeypatch.setattr("seqmodels.evaluation.evaluate.BATCH_TOKENS", 12)
     model, examples = tiny(name), [Example([5, 6, 7], [5, 6, 2])] * 9
     validate(model, examples, "cpu")
     teacher_forced(model, examples)

@@ -19,13 +19,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from seqmodels import BOS, batches, corpus, evaluate, hub, prepare, presets, text
-from seqmodels.batches import Example
-from seqmodels.corpus import SPLITS, Running, pieces, read_text
+from seqmodels import BOS
+from seqmodels.data import batches, corpus, hub, prepare, presets, tokenizers
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import SPLITS, Running, pieces, read_text
+from seqmodels.data.prepare import Ids, prepare_text, text_summary
+from seqmodels.data.presets import read_running
+from seqmodels.data.windows import Whole, Windows
+from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
-from seqmodels.prepare import Ids, prepare_text, text_summary
-from seqmodels.presets import read_running
-from seqmodels.windows import Whole, Windows
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Fetch = Callable[..., None]
@@ -410,11 +412,11 @@ def test_wikitext_keeps_its_tokens(data: Path) -> None:
     """Keeps out a perplexity of other tokens than those of the corpus, such as `< unk >`."""
     path = data / "wikitext2" / "wiki.valid.tokens"
     raw = path.read_text("utf-8")
-    tokenizer = text.Spaces.train([raw])
+    tokenizer = tokenizers.Spaces.train([raw])
     ids = tokenizer.encode(raw)
     assert len(ids) == 217_646  # as published, <eos> of each line among them
     assert tokenizer.tokens(ids)[:6] == ["\\n", "=", "Homarus", "gammarus", "=", "\\n"]
-    assert tokenizer.encode("<unk> @,@ \n")[-1] == tokenizer.encode("\n")[0] > text.UNK
+    assert tokenizer.encode("<unk> @,@ \n")[-1] == tokenizer.encode("\n")[0] > tokenizers.UNK
     assert len(tokenizer.encode("<unk> @,@")) == 2
     assert [line.split() for line in tokenizer.decode(ids[:500]).split("\n")[:9]] == [
         line.split() for line in raw.split("\n")[:9]
@@ -440,7 +442,7 @@ def test_other_real_texts(data: Path) -> None:
 def write(path: Path, tokens: list[int], vocab_size: int = 300) -> Ids:
     """Put tokens on disk, as they are."""
 
-    class Numbers(text.Bytes):
+    class Numbers(tokenizers.Bytes):
         vocab_size = 300
 
         def encode(self, text: str) -> list[int]:
@@ -491,7 +493,7 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
 def test_every_token_has_its_line(tmp_path: Path) -> None:
     """Keeps out a message about a line that no one finds, across pieces of any size."""
     said = "".join(f"{i} said,\n\nand went.\n" for i in range(400))
-    tokenizer = text.Bytes()
+    tokenizer = tokenizers.Bytes()
     for size in (1, 7, 31, 32, 33, 5_000_000):
         parts = [said[i : i + size] for i in range(0, len(said), size)]
         prepare.write_ids(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
@@ -505,7 +507,9 @@ def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Keeps out a perplexity that is low because half of the words are ⁇, in silence."""
     said = "".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000))
     (tmp_path / "a.txt").write_text(said)
-    monkeypatch.setattr(text, "make", lambda kind, lines, size: text.Words.train(lines, 2))
+    monkeypatch.setattr(
+        tokenizers, "make", lambda kind, lines, size: tokenizers.Words.train(lines, 2)
+    )
     ready = prepare_text(read_running([tmp_path / "a.txt"]), "words", 99, say=lambda line: None)
     assert ready.data["n_unknown_test"] == ready.test.cut(0, 9_999).count(UNK) == 50
     assert "  50 tokens of test are unknown: 25.13%, read as ⁇" in text_summary(ready.data)

@@ -18,8 +18,10 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 from test_cli import check_one_line
 
-from seqmodels import cli, plot, score, scores
-from seqmodels.corpus import read_lines
+from seqmodels.commands import main
+from seqmodels.data.corpus import read_lines
+from seqmodels.evaluation import external, metrics
+from seqmodels.report import figures
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Write = Callable[..., Path]
@@ -34,12 +36,12 @@ POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
 
     def call(*argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv)])
         with pytest.raises(SystemExit) as stopped:
-            cli.main()
+            main.main()
         return stopped.value.code or 0, *capsys.readouterr()
 
     return call
@@ -259,7 +261,7 @@ def test_tokenized_text_is_told(n: int, tokenize: str, told: int, run: Score, wr
 )
 def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) -> None:
     """Keeps out two systems of one name, and names of which the end is all alike."""
-    assert score.names_of([Path(path) for path in paths]) == names
+    assert external.names_of([Path(path) for path in paths]) == names
 
 
 def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_path: Path) -> None:
@@ -308,9 +310,9 @@ def test_figures_show_systems_as_what_they_are(
 ) -> None:
     """Keeps out a stranger's `gpt` drawn as GPT-2, two systems of one look, and a lost one."""
     drawn: list[Any] = []
-    save = plot.save
+    save = figures.save
     monkeypatch.setattr(
-        plot, "save", lambda figure, path: drawn.append(figure) or save(figure, path)
+        figures, "save", lambda figure, path: drawn.append(figure) or save(figure, path)
     )
     names = ["gpt", "_under", *(f"a-system-with-a-rather-long-name-{i}" for i in range(7))]
     hyps = [write(f"{name}.de", GOOD if i % 2 else POOR) for i, name in enumerate(names)]
@@ -404,7 +406,7 @@ def test_too_many_lines_to_compare(
     run: Score, flags: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a process killed for the memory that the paired test takes; one system may pass."""
-    monkeypatch.setattr(score, "MOST_LINES", 3)
+    monkeypatch.setattr(external, "MOST_LINES", 3)
     check_one_line(run(*flags), "has 4 lines", "at most 3", "one at a time")
     assert run(*flags[:5])[0] == 0
 

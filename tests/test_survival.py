@@ -24,26 +24,19 @@ from conftest import Tiny, V
 from survival import PHASES, command, survive
 from test_harness import flags, toy
 
-from seqmodels import (
-    Batch,
-    SequenceModel,
-    build,
-    checkpoint,
-    cli,
-    compare,
-    files,
-    learner,
-    lock,
-    plot,
-    record,
-    scores,
-    text,
-    train,
-)
-from seqmodels.batches import Example, collate
-from seqmodels.checkpoint import Checkpoints
+from seqmodels import Batch, SequenceModel, build
+from seqmodels.commands import main
+from seqmodels.comparison import compare
+from seqmodels.data import tokenizers
+from seqmodels.data.batches import Example, collate
+from seqmodels.evaluation import metrics
 from seqmodels.interface import EOS, PAD
-from seqmodels.learner import Learner, TrainConfig
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.training import checkpoint, loop, trainer
+from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.utils import files, lock
 
 ROOT = Path(__file__).parents[1]
 CFG = TrainConfig(tokens=600, rate=1e-2, batch_tokens=60, n_validations=3)
@@ -58,7 +51,7 @@ def examples(n: int = 60) -> list[Example]:
 
 def finish(one: Learner, **how: Any) -> dict[str, Any]:
     """Train to the end; return weights, and the curve without its seconds."""
-    curve = train.train(one, examples()[10:], examples()[:10], **how)
+    curve = loop.train(one, examples()[10:], examples()[:10], **how)
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
     return {"weights": {k: v.clone() for k, v in one.model.state_dict().items()}, "curve": points}
 
@@ -117,7 +110,7 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
     whole = finish(Learner(model, CFG))
     model.load_state_dict(start)
     one, saved = Learner(model, CFG), []
-    validate, calls = train.validate, itertools.count(1)
+    validate, calls = loop.validate, itertools.count(1)
 
     def interrupted(*given: Any) -> dict[str, float]:
         if next(calls) == 2:
@@ -128,7 +121,7 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
         tensors = {k: v.clone() for k, v in one.tensors().items()}
         saved.append((tensors, json.loads(json.dumps(one.state()))))
 
-    monkeypatch.setattr(train, "validate", interrupted)
+    monkeypatch.setattr(loop, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         finish(one, save=save)
     other = Learner(fresh("gpt"), CFG)
@@ -378,9 +371,9 @@ def test_a_full_disk(what: str, small_disk: Path, two: Checkpoints) -> None:
         elif what == "record":
             files.write(path, "x" * 200_000)
         else:
-            figure = plot.Figure()
+            figure = figures.Figure()
             figure.add_subplot().plot(np.sin(np.arange(20_000)))
-            plot.save(figure, path)
+            figures.save(figure, path)
 
     put()
     before = {p.name: p.read_bytes() for p in small_disk.iterdir()}
@@ -453,13 +446,13 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
     run.with_suffix(".json").write_text(json.dumps(made | {"weights_sha256": None}))
     model = build("gpt", **made["model_config"])
     checkpoint.save(run.with_suffix(".safetensors"), model.state_dict())
-    words = [f"w{i}" for i in range(made["model_config"]["vocab_size"] - text.N_SPECIALS)]
-    text.Words(words).save(two.folder / "tokenizer.json")
+    words = [f"w{i}" for i in range(made["model_config"]["vocab_size"] - tokenizers.N_SPECIALS)]
+    tokenizers.Words(words).save(two.folder / "tokenizer.json")
     newest = two.paths()[0].name
 
     def read_all() -> None:
-        cli.open_run(run)
-        plot.load_records(two.folder)
+        main.open_run(run)
+        figures.load_records(two.folder)
         told: list[str] = []
         assert two.newest(told.append) is not None
         if told:
@@ -485,12 +478,12 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
 
 def lost(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
     """Have the loss be infinite at some steps."""
-    loss_of, step = learner.loss_of, itertools.count(1)
+    loss_of, step = trainer.loss_of, itertools.count(1)
 
     def sometimes(*given: Any) -> torch.Tensor:
         return loss_of(*given) * (math.inf if next(step) in steps else 1.0)
 
-    monkeypatch.setattr(learner, "loss_of", sometimes)
+    monkeypatch.setattr(trainer, "loss_of", sometimes)
 
 
 def test_a_batch_without_a_finite_loss_is_skipped(
@@ -526,7 +519,7 @@ def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
     lost(monkeypatch, set(range(2, 99)))
     with pytest.raises(ValueError, match=r"the loss is lost at step 12: .*lines .*; lower rate"):
         finish(one, save=lambda: saved.append(one.progress.step))
-    assert one.progress.n_skipped == learner.MOST_SKIPPED + 1
+    assert one.progress.n_skipped == trainer.MOST_SKIPPED + 1
     assert not saved
 
 
@@ -565,14 +558,14 @@ def test_memory_that_is_short_halves_the_batch(
     parted.model.load_state_dict(whole.model.state_dict())
     told: list[str] = []
     parted.say = told.append
-    wanted, loss_of = whole.backward(batch), learner.loss_of
+    wanted, loss_of = whole.backward(batch), trainer.loss_of
 
     def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
         if len(part.src) > n_rows_that_fit:
             raise FullError(said)
         return loss_of(model, part, *rest)
 
-    monkeypatch.setattr(learner, "loss_of", short)
+    monkeypatch.setattr(trainer, "loss_of", short)
     assert parted.backward(batch) == pytest.approx(wanted)
     for p, q in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
@@ -601,7 +594,7 @@ def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(learner, "loss_of", full)
+    monkeypatch.setattr(trainer, "loss_of", full)
     one = Learner(fresh("gpt"), CFG)
     one.say = lambda line: None
     with pytest.raises(ValueError, match="out of memory with one sentence at a time"):
@@ -614,7 +607,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
     def wrong(*_: Any) -> torch.Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(learner, "loss_of", wrong)
+    monkeypatch.setattr(trainer, "loss_of", wrong)
     with pytest.raises(RuntimeError, match="mat1"):
         Learner(fresh("gpt"), CFG).update(collate(examples()[:5]), 1e-2)
 
@@ -625,7 +618,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 @pytest.fixture
 def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stop a toy comparison after two steps of its first model."""
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
     learn, steps = Learner.learn, itertools.count(1)
 
     def learn_two(self: Learner, *given: Any) -> None:

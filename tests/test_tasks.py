@@ -19,10 +19,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from seqmodels import BOS, EOS, MODELS, build, files, plot, presets, record, scores, text
-from seqmodels.batches import Example, collate, shuffled
-from seqmodels.corpus import SPLITS
-from seqmodels.runs import (
+from seqmodels import BOS, EOS, MODELS, build
+from seqmodels.comparison.runs import (
     Task,
     check_same,
     count_parameters,
@@ -30,6 +28,13 @@ from seqmodels.runs import (
     settings_of,
     shared_settings,
 )
+from seqmodels.data import presets, tokenizers
+from seqmodels.data.batches import Example, collate, shuffled
+from seqmodels.data.corpus import SPLITS
+from seqmodels.evaluation import metrics
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
 from tasks.flags import OF_TEXT
@@ -43,7 +48,7 @@ Run = Callable[..., int]
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     toy = {"n_train": 60, "n_valid": 6}
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
     monkeypatch.setitem(recall.SIZES, "smoke", toy | {
         "per_length": 2, "trained_to": 8, "tested_to": 16,
     })  # fmt: skip
@@ -62,7 +67,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     """Check all that a task leaves behind; return the records."""
-    records = plot.load_records(folder)
+    records = figures.load_records(folder)
     assert {r["model"] for r in records} == set(models)
     for made in records:
         path = folder / f"{made['model']}-seed{made['seed']}.json"
@@ -76,15 +81,15 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
         assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
         assert len(made["data"]["sha256"]) == 64
         assert (made["alignment"] is not None) <= (made["model"] in ATTENDING)
-    figures = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
-    figures += ["alignment"] * any(r["alignment"] for r in records)
-    for name in figures:
+    drawn = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
+    drawn += ["alignment"] * any(r["alignment"] for r in records)
+    for name in drawn:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     table = (folder / "tables.md").read_text(encoding="utf-8")
-    assert all(plot.LOOKS[model].label in table for model in models)
+    assert all(figures.LOOKS[model].label in table for model in models)
     assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
-    n_tokens = text.load(folder / "tokenizer.json").vocab_size
+    n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
     assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
     return records
 
@@ -115,7 +120,7 @@ def test_translation_runs(run: Run, tmp_path: Path) -> None:
         assert 0 <= s < len(attending["src"])
         assert 0 <= t < len(attending["tgt"])
     assert "<unk>" not in str(attending)
-    assert text.SPECIALS[3] not in "".join(attending["src"] + attending["tgt"])
+    assert tokenizers.SPECIALS[3] not in "".join(attending["src"] + attending["tgt"])
 
 
 def test_next_token_runs(run: Run, tmp_path: Path) -> None:
@@ -139,7 +144,9 @@ def test_all_results_are_made_again(
 ) -> None:
     """Keeps out a comparison that is left out or made twice, and drawing what has failed."""
     monkeypatch.setitem(next_token.SIZES["smoke"], "tested_to", 128)
-    monkeypatch.setattr(plot, "plot_folder", lambda folder: [files.write(folder / "tables.md", "")])
+    monkeypatch.setattr(
+        figures, "plot_folder", lambda folder: [files.write(folder / "tables.md", "")]
+    )
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     for folder, called in (("bible", {}), ("multi30k", presets.MULTI30K)):
         (tmp_path / folder).mkdir()
@@ -161,7 +168,7 @@ def test_all_results_are_made_again(
     out = tmp_path / "results"
     given = everything, "--models", "lstm_seq2seq", "--seeds", 1, "--corpora", "--out", out
     assert run(*given) == 0
-    (records,) = zip(*(plot.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
+    (records,) = zip(*(figures.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
         "stories", "shakespeare", "war-and-peace", "random symbols", "bible de→en",
         "English–German grammar", "English–German grammar", "multi30k de→en, lower-cased",
@@ -221,7 +228,7 @@ def test_seeds_differ(run: Run, tmp_path: Path) -> None:
     """Keeps out several seeds that are the same run, and a spread of zero."""
     flags = "--models", "rnn_encdec", "--seeds", 1, 2, "--out", tmp_path
     assert run(recall, *flags) == 0
-    one, two = plot.load_records(tmp_path)
+    one, two = figures.load_records(tmp_path)
     assert (one["seed"], two["seed"]) == (1, 2)
     assert one["data"] == two["data"]
     assert one["tests"][0]["overall"]["nats"] != two["tests"][0]["overall"]["nats"]
@@ -726,7 +733,7 @@ def test_a_whole_text_is_scored(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     """Keeps out a perplexity that is not exp of the nats per word, and a record without it."""
     said = "".join(f"so he said {i % 7} and went\n" for i in range(900))
     (tmp_path / "said.txt").write_text(said)
-    monkeypatch.setattr(text, "make", lambda kind, lines, size: text.Words.train(lines))
+    monkeypatch.setattr(tokenizers, "make", lambda kind, lines, size: tokenizers.Words.train(lines))
     flags = "--context", 0, "--block", 12, "--tokenizer", "words", "--models", "gpt", "--parameters"
     flags = *flags, 100_000, "--out", tmp_path / "out"
     assert run(next_token, "--data", tmp_path / "said.txt", *flags) == 0
@@ -749,7 +756,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     plays.write_text("ROMEO:\nAy me!\n\n" * 2_000)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     monkeypatch.setattr(
-        text, "make", lambda kind, lines, size: made_of.append(kind) or text.Bytes()
+        tokenizers, "make", lambda kind, lines, size: made_of.append(kind) or tokenizers.Bytes()
     )
     made_of: list[str] = []
     given = dict.fromkeys(OF_TEXT) | {"context": None, "tokens": None}

@@ -19,10 +19,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import batches, build, compare, evaluate, plot, record, scores, train
-from seqmodels.batches import Example
+from seqmodels import build
+from seqmodels.comparison import compare
+from seqmodels.data import batches
+from seqmodels.data.batches import Example
+from seqmodels.evaluation import evaluate, metrics
 from seqmodels.interface import BOS, EOS, PAD
 from seqmodels.ops.kernels import attend
+from seqmodels.records import record
+from seqmodels.report import figures
+from seqmodels.training import loop
 
 # ---------------------------------------------------------------------------- one run, by hand
 
@@ -47,8 +53,8 @@ def run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
 
     There are two batches an epoch, so that the budget takes several epochs.
     """
-    monkeypatch.setattr(scores, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(plot, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
 
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)
@@ -153,7 +159,7 @@ def test_the_best_weights_are_written(
         seen.append({k: v.clone() for k, v in model.state_dict().items()})
         return {"valid_nats": next(losses), "valid_accuracy": 0.0}
 
-    monkeypatch.setattr(train, "validate", validate)
+    monkeypatch.setattr(loop, "validate", validate)
     made = run_it(n_validations=3)
     assert [point["valid_nats"] for point in made["curve"]] == [3.0, 1.0, 2.0]
     for name, tensor in saved(tmp_path).items():

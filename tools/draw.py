@@ -27,8 +27,9 @@ from tools.mutants import ROOT, Mutant, named, read, spans
 OUT = Path(__file__).with_name("drawn.toml")
 SEED = 1
 MODULES = {f"models/{name}": 6 for name in ("rnn_encdec", "bahdanau", "lstm_seq2seq", "gpt")}
-MODULES |= {"models/transformer": 6, "learner": 14, "batches": 12, "evaluate": 12, "scores": 12}
-MODULES |= {"decode": 12, "windows": 12, "plot": 14}
+MODULES |= {"models/transformer": 6, "training/trainer": 14, "data/batches": 12}
+MODULES |= {"evaluation/evaluate": 12, "evaluation/metrics": 12, "search": 12, "data/windows": 12}
+MODULES |= {"report/figures": 14, "ops/kernels": 6, "ops/kv_cache": 6}
 """Module -> how many."""
 
 Place = tuple[int, int]

@@ -53,7 +53,7 @@ class Watch:
 
     def fault_of(self, run: Any, data: bytes) -> str | None:
         """Run an input; return what kind of fault it is, None if it is none."""
-        from seqmodels import record
+        from seqmodels.records import record
 
         self.outside.clear()
         record.reset_peak_memory("cpu")

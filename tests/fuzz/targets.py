@@ -24,22 +24,17 @@ import tiktoken
 import torch
 from matplotlib.figure import Figure
 
-from seqmodels import (
-    checkpoint,
-    cli,
-    command,
-    compare,
-    corpus,
-    decode,
-    ledger,
-    plot,
-    presets,
-    record,
-    scores,
-    text,
-)
+from seqmodels import search
+from seqmodels.commands import main
+from seqmodels.comparison import compare
+from seqmodels.data import corpus, presets, tokenizers
+from seqmodels.evaluation import metrics
 from seqmodels.interface import UNK
 from seqmodels.models import build
+from seqmodels.records import ledger, record
+from seqmodels.report import figures
+from seqmodels.training import checkpoint
+from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
 
 RESULT = Path(__file__).parents[2] / "results" / "recall" / "gpt-seed1.json"
@@ -55,7 +50,7 @@ LINES = ["ka lo mi so. ka lo!", "mi so ka", "Où est-ce ?", "12 345"] * 2
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2, 7, 20_000, 2**24, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf,
     "", "a", "../up", "/etc/passwd", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {},
-    {"a": 1}, *text.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
+    {"a": 1}, *tokenizers.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
 ]  # fmt: skip
 """What stands in an edited place."""
 MOST_EDITS = 3
@@ -177,22 +172,22 @@ def tokenizer_file(folder: Path) -> Target:
     """Load a tokenizer; whatever it is, it can encode, and what is known comes back."""
     path = folder / "tokenizer.json"
     valid = []
-    for kind in text.KINDS:
-        text.make(kind, LINES, 270).save(path)
+    for kind in tokenizers.KINDS:
+        tokenizers.make(kind, LINES, 270).save(path)
         valid.append(path.read_bytes())
 
     def run(data: bytes) -> bool:
         path.write_bytes(
             written(valid[data[1] % len(valid) if data[1:] else 0], data[:1] + data[2:])
         )
-        if not is_taken(lambda: text.load(path), folder):
+        if not is_taken(lambda: tokenizers.load(path), folder):
             return False
-        tokenizer = text.load(path)
+        tokenizer = tokenizers.load(path)
         assert all(label and label.isprintable() for label in tokenizer.labels)
         for line in (*LINES, " \n\x1b\u2028漢", ""):
             ids = tokenizer.encode(line)
             assert all(0 <= i < tokenizer.vocab_size for i in ids)
-            is_known = UNK not in ids and not isinstance(tokenizer, text.Words)
+            is_known = UNK not in ids and not isinstance(tokenizer, tokenizers.Words)
             assert tokenizer.decode(ids) == line or not is_known
         return True
 
@@ -210,9 +205,9 @@ def record_file(folder: Path) -> Target:
     def run(data: bytes) -> bool:
         path.write_bytes(written(valid, data))
         one = is_taken(lambda: record.load(path), folder)
-        all_of_them = is_taken(lambda: plot.load_records(folder), folder)
+        all_of_them = is_taken(lambda: figures.load_records(folder), folder)
         if all_of_them:
-            plot.table(plot.load_records(folder))
+            figures.table(figures.load_records(folder))
         return one and all_of_them
 
     return Target([EDIT, RAW + valid], run)
@@ -226,7 +221,7 @@ def ledger_file(folder: Path) -> Target:
         path.write_bytes(written(valid, data))
         if not is_taken(lambda: ledger.load(folder), folder):
             return False
-        plot.published(ledger.load(folder), {}).encode()
+        figures.published(ledger.load(folder), {}).encode()
         return True
 
     return Target([EDIT, RAW + valid], run)
@@ -234,7 +229,7 @@ def ledger_file(folder: Path) -> Target:
 
 def make_run(folder: Path, name: str) -> list[Path]:
     """Make a run of a tiny model; return its short record, its weights and its tokenizer."""
-    tokenizer = text.BPE.train(LINES, 270)
+    tokenizer = tokenizers.BPE.train(LINES, 270)
     sizes = {"vocab_size": tokenizer.vocab_size, **SIZES[name]}
     made = json.loads(RESULT.read_text("utf-8"))
     made |= {"model": name, "model_config": sizes, "alignment": None, "weights_sha256": None}
@@ -277,11 +272,11 @@ def run_folder(folder: Path) -> Target:
         else:
             content = written(content, rest)
         paths[name][which].write_bytes(content)
-        if not is_taken(lambda: cli.open_run(paths[name][0]), folder):
+        if not is_taken(lambda: main.open_run(paths[name][0]), folder):
             return False
-        model, tokenizer = cli.open_run(paths[name][0])
-        source = cli.read(model, tokenizer, "ka lo")
-        decode.sample(model, source.src, source.src_mask, 2, torch.Generator())
+        model, tokenizer = main.open_run(paths[name][0])
+        source = main.read(model, tokenizer, "ka lo")
+        search.sample(model, source.src, source.src_mask, 2, torch.Generator())
         return True
 
     seeds = [bytes([i, 0]) for i in range(15)]
@@ -291,7 +286,7 @@ def run_folder(folder: Path) -> Target:
 
 # ------------------------------------------------------------------------------- Command lines
 
-PROGRAMS = {"seqmodels": cli, "recall": recall, "translation": translation}
+PROGRAMS = {"seqmodels": main, "recall": recall, "translation": translation}
 PROGRAMS |= {"next_token": next_token}
 WORDS = [
     *PROGRAMS, "models", "plot", "translate", "generate", "--models", "gpt", "bahdanau", "--seeds",
@@ -328,14 +323,14 @@ def stubbed(patch: Callable[..., Any]) -> None:
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
     patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
-    patch(plot, "plot_folder", lambda folder, out=None: plot.load_records(folder) and [])
-    patch(plot, "_draw_alignments", lambda alignments, subtitle: Figure())
-    patch(plot, "draw_systems", lambda systems, subtitle, out: [])
-    patch(scores, "N_BOOTSTRAP", 5)
-    patch(decode, "beam", lambda *_: [[260, 261]])
-    patch(decode, "sample", lambda *_: [[260, 261]])
+    patch(figures, "plot_folder", lambda folder, out=None: figures.load_records(folder) and [])
+    patch(figures, "_draw_alignments", lambda alignments, subtitle: Figure())
+    patch(figures, "draw_systems", lambda systems, subtitle, out: [])
+    patch(metrics, "N_BOOTSTRAP", 5)
+    patch(search, "beam", lambda *_: [[260, 261]])
+    patch(search, "sample", lambda *_: [[260, 261]])
     for name in ("models", "doctor"):  # they take no arguments
-        patch(cli, name, lambda args: None)
+        patch(main, name, lambda args: None)
 
 
 def arguments(data: bytes) -> list[str]:
@@ -388,7 +383,7 @@ def command_line(folder: Path) -> Target:
         assert code in (0, 1, 2), code
         assert said.count("\n") == len(said.splitlines()) <= 1, said
         assert bool(said) or not code, "fails without a word"
-        assert command.printable(said[:-1]) == said[:-1], said
+        assert terminal.printable(said[:-1]) == said[:-1], said
         return not code
 
     word = {word: bytes([i]) for i, word in enumerate(WORDS)}

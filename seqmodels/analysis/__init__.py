@@ -1,0 +1,1 @@
+"""Look into trained models through the interface alone."""

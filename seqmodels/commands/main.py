@@ -1,0 +1,311 @@
+"""The command `seqmodels`: the models, figures, scores, one text through a trained run."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seqmodels.utils.terminal import (
+    Parser,
+    check_limit,
+    guard,
+    not_negative,
+    on_screen,
+    out_folder,
+    positive,
+    positive_float,
+    printable,
+    rising,
+)
+
+LONGEST_TEXT = 2_000
+"""Tokens of a text that is given to a run, at most: most models have no limit of their own."""
+LONGEST_DRAWN = 100
+"""Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
+MOST_BEAMS = 64
+MOST_WRITTEN = 10_000
+"""Tokens that are written, at most."""
+
+
+def models(args: argparse.Namespace) -> None:
+    """Print the models in order of history."""
+    import torch
+
+    from seqmodels.catalog import CATALOG
+    from seqmodels.comparison.runs import count_parameters
+    from seqmodels.models import MODELS
+
+    print(f"{'name':13} {'year':5} {'label':20} {'paper':36} {'parameters':>12}  file")
+    for name, model_type in MODELS.items():
+        entry, module = CATALOG[name], sys.modules[model_type.__module__]
+        paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
+        with torch.device("meta"):
+            n = count_parameters(model_type(paper))
+        known = f"{name:13} {entry.year:<5} {entry.label:20} {entry.paper:36}"
+        print(f"{known} {n:12,}  {module.__file__}")
+    print("\nParameters at the paper's own sizes and vocabulary (the first Config in each file).")
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw the figures and tables of a folder of records."""
+    try:
+        os.listdir(args.folder)
+    except OSError as error:
+        why = (
+            "does not exist" if error.errno == errno.ENOENT else f"cannot be read: {error.strerror}"
+        )
+        raise ValueError(f"{args.folder} {why}; name a folder of records") from None
+    from seqmodels.report.figures import plot_results
+
+    print("\n".join(printable(str(file)) for file in plot_results(args.folder)))
+
+
+def score(args: argparse.Namespace) -> None:
+    """Print the scores of translations from elsewhere; with --out, write and draw them, too."""
+    from seqmodels.evaluation import external as scoring
+
+    texts = scoring.read(args.src, args.ref, args.hyps)
+    out = out_folder(args.out) if args.out else None
+    result = scoring.score(texts, args.tokenize, args.lowercase, args.bins)
+    written = scoring.write(result, out) if out else []
+    print(scoring.table(result))
+    if out:
+        print("", *written, sep="\n")
+
+
+def doctor(args: argparse.Namespace) -> None:
+    """Print what is installed, what the machine gives and whether each model works here."""
+    from seqmodels.commands.doctor import examine
+
+    examine()
+
+
+def open_run(run: Path) -> tuple[Any, Any]:
+    """Return the model and the tokenizer of a run: FOLDER/MODEL-seedN, with or without .json.
+
+    Raises ValueError for what is no run, or does not work: it may come from a stranger.
+    """
+    from seqmodels.data import tokenizers
+    from seqmodels.records import record
+    from seqmodels.training import checkpoint
+
+    path = record_of(run)
+    made, weights = record.load(path), path.with_suffix(".safetensors")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
+            model = checkpoint.load(made, weights)
+            try_out(model)
+    except (ArithmeticError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{path} describes no model that works: {error}") from error
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        raise ValueError(f"{weights} holds numbers that are not finite; train it again")
+    if made["weights_sha256"] is None:
+        print(f"{path}: no checksum of the weights recorded; they are not checked", file=sys.stderr)
+    tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
+    if (n := model.config.vocab_size) != tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
+            "one of them is of another run"
+        )
+    return model, tokenizer
+
+
+def record_of(run: Path) -> Path:
+    """Return where a run's record is."""
+    return run if run.suffix == ".json" else run.with_name(run.name + ".json")
+
+
+def try_out(model: Any) -> None:
+    """Read one token and write one: sizes that fit the weights need not fit each other."""
+    import torch
+
+    from seqmodels.interface import EOS
+
+    with torch.inference_mode():
+        token = torch.tensor([EOS])
+        model.step(token, model.encode(token[None], token[None] == EOS))
+
+
+def read(model: Any, tokenizer: Any, text: str, has_source_eos: bool = False) -> Any:
+    """Return the text as a batch of one source; an empty text is BOS alone."""
+    from seqmodels.data.batches import Example, collate
+    from seqmodels.interface import BOS, EOS
+
+    tokens, end = encode(tokenizer, text), [EOS] if has_source_eos else []
+    src = [*tokens, *end] or [BOS]
+    limit = min(LONGEST_TEXT, len(src) + model.max_target(len(src)) - 1 - len(end))
+    if len(tokens) > limit:
+        raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
+    return collate([Example(src, src)])
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Return the text's tokens."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:  # what the shell gave was no UTF-8
+        raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
+    return tokenizer.encode(text)
+
+
+def note_unknown(src: Sequence[int]) -> None:
+    """Say how many words of a source the run does not know."""
+    from seqmodels.interface import EOS, UNK
+
+    if n := src.count(UNK):
+        n_words = len(src) - src.count(EOS)
+        print(f"{n} of {n_words} words are unknown to this run: read as ⁇", file=sys.stderr)
+
+
+def translate(args: argparse.Namespace) -> None:
+    """Print the target that a trained run writes for one source."""
+    import torch
+
+    from seqmodels.interface import BOS
+    from seqmodels.records.record import load
+    from seqmodels.report.figures import draw_alignment
+    from seqmodels.search import beam
+
+    if args.beam > MOST_BEAMS:
+        raise ValueError(f"--beam {args.beam}: at most {MOST_BEAMS}")
+    model, tokenizer = open_run(args.run)
+    has_source_eos = load(record_of(args.run))["data"].get("source_end") == "EOS"
+    batch = read(model, tokenizer, args.text, has_source_eos)
+    n = batch.src.shape[1]
+    if args.alignment and (n_text := n - has_source_eos) > LONGEST_DRAWN:
+        raise ValueError(
+            f"--alignment: the text has {n_text} tokens; at most {LONGEST_DRAWN} are drawn"
+        )
+    written = beam(
+        model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
+    )
+    print(on_screen(tokenizer.decode(written[0])))
+    if args.alignment:
+        if not written[0]:
+            raise ValueError("the model wrote nothing; there is no alignment to draw")
+        tgt_in = torch.tensor([[BOS, *written[0]]])[:, : len(written[0])]
+        with torch.inference_mode():
+            alpha = model.align(batch.src, batch.src_mask, tgt_in)[0]
+        src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
+        drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
+        draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
+    note_unknown(batch.src[0].tolist())
+
+
+def generate(args: argparse.Namespace) -> None:
+    """Print a text, as the run reads it, and what it goes on with."""
+    import torch
+
+    from seqmodels.records.record import load
+    from seqmodels.search import sample
+
+    if args.length > MOST_WRITTEN:
+        raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
+    if not 1e-3 <= args.temperature <= 1e3:
+        raise ValueError(f"--temperature {args.temperature} is not within 0.001 and 1000")
+    model, tokenizer = open_run(args.run)
+    data = load(record_of(args.run))["data"]
+    draw = torch.Generator().manual_seed(args.seed)
+    if data.get("context") == 0:
+        tokens = encode(tokenizer, args.text)
+        if len(tokens) > LONGEST_TEXT:
+            raise ValueError(f"the text has {len(tokens)} tokens; at most {LONGEST_TEXT} are read")
+        block = data.get("block")
+        block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
+        written = go_on(model, tokens, args.length, max(1, block), draw, args.temperature)
+    else:
+        batch = read(model, tokenizer, args.text)
+        tokens = batch.src[0].tolist()
+        n = min(args.length, model.max_target(len(tokens)))
+        (written,) = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
+    print(on_screen(tokenizer.decode([*tokens, *written])))
+    note_unknown(tokens)
+
+
+def go_on(
+    model: Any, text: list[int], n: int, block: int, draw: Any, temperature: float
+) -> list[int]:
+    """Return up to n tokens that follow a text, by a model that was trained on its blocks alone.
+
+    Where a block is full the next one begins with its second half.
+    """
+    import torch
+
+    from seqmodels.search import sample_after
+
+    written = text
+    while (n_left := len(text) + n - len(written)) > 0:
+        begun = written if len(written) < block else written[len(written) - block // 2 :]
+        max_len = len(begun) + min(block - len(begun), n_left)
+        rows = torch.tensor([begun], dtype=torch.long)
+        (said,) = sample_after(model, rows, max_len, draw, temperature)
+        written = [*written, *said[len(begun) :]]
+        if len(said) < max_len:
+            break
+    return written[len(text) :]
+
+
+class Version(argparse.Action):
+    """Print the installed version and exit."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Look the version up: that is not done for any other command."""
+        from importlib.metadata import version
+
+        parser._print_message(f"seqmodels {version('seqmodels')}\n", sys.stdout)
+        parser.exit()
+
+
+def build_parser() -> Parser:
+    """Return the command line."""
+    p = Parser(prog="seqmodels", description=__doc__)
+    p.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
+    p.set_defaults(run_command=lambda args: p.print_help())
+    commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
+    c.set_defaults(run_command=models)
+    c = commands.add_parser("doctor", help="examine installation, machine and models: 6 seconds")
+    c.set_defaults(run_command=doctor)
+    c = commands.add_parser("plot", help="draw figures and tables from records alone")
+    c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
+    c.set_defaults(run_command=plot)
+    c = commands.add_parser("score", help="score translations from elsewhere, by source length")
+    c.add_argument("--ref", type=Path, required=True, metavar="FILE", help="reference")
+    c.add_argument("--src", type=Path, required=True, metavar="FILE", help="source")
+    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
+                   help="a system's output; others are compared with the first; all files: UTF-8, "
+                        "a sentence per line")  # fmt: skip
+    c.add_argument("--tokenize", default="13a", metavar="NAME", help="sacreBLEU's; default: 13a")
+    c.add_argument("--lowercase", action="store_true", help="score without regard to case")
+    c.add_argument("--bins", type=rising, default="10,20,30,40,50,60,80", metavar="N,N,…",
+                   help="longest source of each bin, in words; default: %(default)s")  # fmt: skip
+    c.add_argument("--out", type=Path, metavar="DIR", help="write score.json and the figure, too")
+    c.set_defaults(run_command=score)
+    c = commands.add_parser("translate", help="translate one text with a trained run")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    c.add_argument("text")
+    c.add_argument("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
+    c.add_argument("--alignment", type=Path, metavar="FILE.svg", help="draw where it looked")
+    c.set_defaults(run_command=translate)
+    c = commands.add_parser("generate", help="continue one text with a trained run")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
+    c.add_argument("text")
+    c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
+    c.add_argument("--temperature", type=positive_float, default=0.8, metavar="X",
+                   help="default: 0.8")  # fmt: skip
+    c.add_argument("--seed", type=not_negative, default=1, metavar="N", help="default: 1")
+    c.set_defaults(run_command=generate)
+    return p
+
+
+def main() -> None:
+    """Run the command line."""
+    args = build_parser().parse_args()
+    check_limit("seqmodels")
+    guard("seqmodels", lambda: args.run_command(args))

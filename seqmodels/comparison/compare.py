@@ -1,0 +1,282 @@
+"""The experiment: train what is missing, evaluate, record, tabulate, plot."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import signal
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqmodels.comparison.runs import Run, Task, check_same, run_one, settings_of, shared_settings
+from seqmodels.records import schema
+from seqmodels.report import figures, summary
+from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.loop import fastest_precision
+from seqmodels.training.trainer import TrainConfig, is_out_of_memory
+from seqmodels.utils import files
+from seqmodels.utils.lock import Lock
+from seqmodels.utils.progress import Board, Here, say
+from seqmodels.utils.terminal import handled, out_folder, stop, whole
+
+
+def device_of(choice: str) -> str:
+    """Return cpu or cuda.
+
+    Raises ValueError if cuda is asked for and there is none.
+    """
+    if choice == "cuda" and not torch.cuda.is_available():
+        raise ValueError("--device cuda: no CUDA device is available here; use --device cpu")
+    return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+# ------------------------------------------------------------------------- Several at once
+#
+# Two models on one thread each train faster than one after the other on two threads: the tensors
+# are small, and threads wait for each other at every one of them.
+
+
+def at_once(n_runs: int, device: str) -> int:
+    """Return how many runs share the processor; as many of all, finished or not, every time."""
+    return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
+
+
+def start_worker(threads: int, told: Any, folder_lock: Any) -> None:
+    """Make this process one that trains and tells the parent; it ends when its parent ends."""
+    torch.set_num_threads(threads)
+    Here.send = told.put
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Wait until the parent has ended, however it did; then end, too."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def run_in_worker(run: Run) -> dict[str, Any]:
+    """Do one run; where the parent asks to stop, write a checkpoint and end this process."""
+    try:
+        with handled(stop):
+            return run_one(run)
+    except KeyboardInterrupt:
+        os._exit(1)
+
+
+STOP_S = 4.0
+"""How long a worker may take for its last step and checkpoint."""
+
+
+@contextmanager
+def workers(n: int, folder_lock: Lock, board: Board) -> Iterator[ProcessPoolExecutor]:
+    """Open n processes that share the threads; whatever goes wrong, none of them is left.
+
+    They hold the folder's lock, too, and are given a few seconds to write their checkpoints.
+    """
+    context = multiprocessing.get_context("spawn")
+    told: Any = context.SimpleQueue()
+    listener = threading.Thread(target=listen, args=(told, board), daemon=True)
+    listener.start()
+    started = torch.get_num_threads() // n, told, folder_lock
+    pool = ProcessPoolExecutor(n, context, start_worker, started)
+    try:
+        yield pool
+        told.put(None)
+        listener.join()
+    except BaseException:
+        with whole():
+            give_up = time.monotonic() + STOP_S
+            processes = multiprocessing.active_children()
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join(max(0.0, give_up - time.monotonic()))
+                process.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def listen(told: Any, board: Board) -> None:
+    """Hand on what the workers tell, until None comes."""
+    while (word := told.get()) is not None:
+        board.hear(word)
+
+
+def run_all(todo: Sequence[Run], n: int, n_at_once: int, folder_lock: Lock) -> list[str]:
+    """Train, evaluate and record what is missing of n runs; return a line for each that failed."""
+    with Board([run.title for run in todo], n - len(todo), n_at_once) as board:
+        if n_at_once == 1 or not todo:
+            wrong = [report(run, partial(run_one, run), board) for run in todo]
+        else:
+            with workers(n_at_once, folder_lock, board) as pool:
+                hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers hear no Ctrl-C
+                futures = {  # the newest first: they take longest
+                    pool.submit(run_in_worker, run): run for run in reversed(todo)
+                }
+                signal.signal(signal.SIGINT, hears)
+                wrong = [report(futures[f], f.result, board) for f in as_completed(futures)]
+    return [line for line in wrong if line]
+
+
+def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str | None:
+    """Wait for a run's record and print its score; return what was wrong, if it failed."""
+    try:
+        done = result()
+    except BrokenProcessPool:
+        raise ValueError(
+            "a process that trained was killed, perhaps for lack of memory; the same command goes "
+            "on, and OMP_NUM_THREADS=1 trains one model at a time"
+        ) from None
+    except ValueError as error:
+        return f"{run.title}: {error}"
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return f"{run.title}: out of memory in evaluation; what was trained is kept"
+    finally:
+        board.end(run.title)
+    test = done["tests"][0]
+    say(
+        f"{run.title}: {test['headline']} {test['overall'][test['headline']]['value']:.2f}, "
+        f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
+    )
+    return None
+
+
+# ------------------------------------------------------------------------ The comparison
+
+
+Begun = dict[Path, dict[str, Any]]
+"""Settings by the path of the record, whether it is there yet or not."""
+
+
+def recorded_in(out: Path) -> Begun:
+    """Return the settings of a folder's records."""
+    return {path: settings_of(schema.load(path)) for path in sorted(out.glob("*-seed*.json"))}
+
+
+def stopped_in(wanted: Sequence[Path]) -> Begun:
+    """Return the settings of the wanted runs that have a checkpoint."""
+    stopped = {}
+    for path in wanted:
+        if (there := Checkpoints(path).newest(lambda line: None)) is not None:
+            settings = there.state.get("settings")
+            stopped[path] = settings if isinstance(settings, dict) else {}
+    return stopped
+
+
+def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) -> None:
+    """Raise ValueError if anything in the folder was made with other settings.
+
+    A wanted run may have been trained on fewer tokens: it is trained further.
+    """
+    now = {run.path: run.settings() for run in runs if {run.path} & {*recorded, *stopped}}
+    for path, was in recorded.items():
+        if path not in now:
+            check_same(path, was, shared_settings(task))
+            continue
+        check_same(path, was | {"tokens": now[path]["tokens"]}, now[path])
+        if was["tokens"] > now[path]["tokens"]:
+            raise ValueError(
+                f"{path} was trained on {was['tokens']:,} tokens, more than the "
+                f"{now[path]['tokens']:,} asked for; --fresh begins again"
+            )
+        weights = path.with_suffix(".safetensors")
+        if was["tokens"] < now[path]["tokens"] and not weights.exists():
+            raise ValueError(
+                f"{weights} is not here, so that the run cannot be trained further; --fresh begins "
+                "again"
+            )
+    for path, was in stopped.items():
+        if path in recorded and was.get("tokens", 0) > max(
+            recorded[path]["tokens"], now[path]["tokens"]
+        ):
+            raise ValueError(
+                f"{path.stem} was being trained further; --tokens {was['tokens']} goes on, --fresh "
+                "begins again"
+            )
+        is_left = path in recorded and was.get("tokens") == recorded[path]["tokens"]
+        if not is_left:  # else of a process that was killed after it had recorded
+            check_same(path, was, now[path])
+
+
+def folder_name(task: Task, args: argparse.Namespace) -> str:
+    """Return the name of the folder, after task, data and size."""
+    data = (getattr(args, "data", None) or [])[:1]
+    named = [Path(what).resolve().stem if Path(what).exists() else what for what in data]
+    return re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
+
+
+def compare(task: Task, args: argparse.Namespace) -> None:
+    """Train every (seed, model) that has no record yet; then draw and print all that have one.
+
+    A run that was stopped goes on from its newest checkpoint.
+    """
+    device = device_of(args.device)
+    out = out_folder(args.out or Path("runs") / folder_name(task, args))
+    lock = Lock(out)
+    try:
+        files.sweep(out)
+        compare_in(out, device, task, args, lock)
+    except KeyboardInterrupt as stopped:
+        without = " without --fresh" if args.fresh else ""
+        stopped.add_note(f"the same command{without} goes on from where it was")
+        raise
+    finally:
+        lock.release()
+
+
+def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock) -> None:
+    """Compare in a folder that no one else uses."""
+    keys = [(name, seed) for seed in args.seeds for name in args.models]
+    paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
+    recorded, stopped = recorded_in(out), stopped_in([] if args.fresh else paths)
+    if args.fresh:
+        recorded = {path: was for path, was in recorded.items() if path not in paths}
+    begun = [*recorded.values(), *stopped.values()]
+    precision = args.precision
+    if precision == "auto":  # measured for the first run alone: the others are to be like it
+        known = [was["precision"] for was in begun if "precision" in was]
+        precision = known[0] if known else fastest_precision(device)
+    task = replace(task, training={**task.training, "precision": precision})
+    runs = []
+    for (name, seed), path in zip(keys, paths, strict=True):
+        rate = args.rate or task.recipes[name].rate
+        cfg = TrainConfig(rate=rate, seed=seed, **task.training)
+        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every))
+    check_all(runs, task, recorded, stopped)  # before anything in the folder is changed
+    if args.fresh:
+        for run in runs:
+            run.remove()
+    task.tokenizer.save(out / "tokenizer.json")
+    todo = [run for run in runs if run.cfg.tokens > recorded.get(run.path, {"tokens": 0})["tokens"]]
+    for run in runs:
+        was = recorded.get(run.path, {}).get("tokens")
+        if was == stopped.get(run.path, {}).get("tokens", 0):
+            run.checkpoints.remove()  # of a process that was killed after it had recorded
+        if run not in todo:
+            say(f"{run.title}: recorded in {run.path}")
+    failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
+    if any(path.exists() for path in paths):
+        drawn = figures.plot_folder(out)
+        print(f"\n{summary.summary(figures.load_records(out))}")
+        print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+        names = ", ".join(sorted(file.name for file in drawn))
+        print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
+    if failed:
+        raise ValueError("; ".join(failed))

@@ -1,0 +1,428 @@
+"""One run: what a task asks for, and one model that is trained, evaluated and recorded for it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from seqmodels.data.batches import Example, collate, draws, lengths
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.evaluation.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
+from seqmodels.evaluation.metrics import Row, by_bin, methods, partners, scores, signatures
+from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.models import build
+from seqmodels.records import record, schema
+from seqmodels.training import checkpoint
+from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.loop import train
+from seqmodels.training.trainer import Learner, Progress, TrainConfig, seed_all
+from seqmodels.utils.progress import Here, say
+from seqmodels.utils.terminal import whole
+
+# ------------------------------------------------------------------------- What a task says
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSet:
+    """Examples with one number each, along which their scores are drawn."""
+
+    name: str
+    axis: str
+    """What the number is, with its unit."""
+    headline: str
+    """The score that the figure shows."""
+    examples: Sequence[Example]
+    x: Sequence[int]
+    bins: Sequence[tuple[int, int]]
+    trained_to: int | None = None
+    """Longest x in training."""
+    is_generated: bool = True
+    """Write targets freely, too; else they are scored teacher-forced only."""
+    beam: int | None = None
+    """Width of the search; None: the task's."""
+    texts: Sequence[tuple[str, str]] | None = None
+    """Source and target of each example as they are, where decoding does not give them back."""
+    groups: Sequence[int] | None = None
+    """The group of each example; those of one group share text. None: each is on its own."""
+    grouped_by: str = ""
+    """What the groups are, in the plural."""
+    baseline: Sequence[float] | None = None
+    """How often each target is found, from 0 to 1, without what the test asks for."""
+    baseline_name: str = ""
+    """What knowledge that takes."""
+
+
+class Recipe(NamedTuple):
+    """Sizes of one model, but for its width, and how it is trained."""
+
+    sizes: Mapping[str, Any]
+    rate: float
+    """Peak learning rate; the task says which were tried."""
+
+
+class Shown(NamedTuple):
+    """The one example whose alignment is drawn, with its gold links where they are known."""
+
+    example: Example
+    links: Sequence[tuple[int, int]] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that the harness needs to know; it never asks which task it is."""
+
+    name: str
+    data: Mapping[str, Any]
+    """Name, sha256 and counts, as the record shows them."""
+    tokenizer: Tokenizer
+    train: Sequence[Example]
+    valid: Sequence[Example]
+    tests: Sequence[TestSet]
+    recipes: Mapping[str, Recipe]
+    training: Mapping[str, Any]
+    """Fields of TrainConfig that all models share: the budget above all."""
+    n_parameters: int
+    """Size of every model, to 5 %."""
+    beam: int = 1
+    bleu_tokenize: str = "13a"
+    """sacreBLEU's tokenizer, for BLEU."""
+    shown: Shown | None = None
+
+
+# ---------------------------------------------------------------------------------- Its settings
+
+
+def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
+    """Return the sizes with the d_model whose parameter count comes nearest to `n_parameters`.
+
+    Raises ValueError if none comes within 5 %.
+    """
+    counts = {}
+    for step in (8, 4):  # multiples of 4 where those of 8 are too far apart
+        with torch.device("meta"), Unfilled():
+            for d_model in range(16, 2049, step):
+                model = build(name, vocab_size, d_model=d_model, **sizes)
+                counts[d_model] = count_parameters(model)
+                if counts[d_model] > n_parameters:
+                    break
+        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
+            return {"d_model": d_model, **sizes}
+    raise ValueError(
+        f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+        f"the nearest is {counts[d_model]:,}"
+    )
+
+
+class Unfilled(TorchFunctionMode):
+    """Draw no numbers: to be counted, parameters need no values.
+
+    On the meta device the first draw imports 800 modules, in a second and more.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Leave out what fills a tensor with random numbers."""
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def count_parameters(model: SequenceModel) -> int:
+    """Return the number of parameters, shared ones once."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def model_sizes(name: str, task: Task) -> dict[str, Any]:
+    """Return the arguments of `build`."""
+    vocab_size = task.tokenizer.vocab_size
+    sizes = task.recipes[name].sizes
+    return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
+
+
+def shared_settings(task: Task) -> dict[str, Any]:
+    """Return what is the same for all runs of a folder."""
+    data = {f"data.{key}": value for key, value in task.data.items()}
+    return data | {"beam": task.beam, **task.training}
+
+
+def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record's settings, as `Run.settings` does."""
+    data = {f"data.{key}": value for key, value in old["data"].items()}
+    sizes = {"model": old["model"], **old["model_config"]}
+    return data | {"beam": old["beam"]} | sizes | old["train_config"]
+
+
+def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
+    """Raise ValueError if what is at the path was made with other settings than these.
+
+    A count that it lacks is no other setting: it follows from text and tokenizer.
+    """
+    was = was if isinstance(was, dict) else {}
+    known = [k for k in now if k in was or not k.startswith("data.n_")]
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in known if was.get(k) != now[k]]
+    if changed:
+        raise ValueError(
+            f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
+            "begin again with --fresh"
+        )
+
+
+# ---------------------------------------------------------------------------------------- One run
+
+
+class Run(NamedTuple):
+    """One model to be trained, evaluated and recorded."""
+
+    name: str
+    task: Task
+    cfg: TrainConfig
+    path: Path
+    """Of its record; weights, hypotheses and checkpoints stand beside it."""
+    device: str
+    checkpoint_every_s: float
+
+    @property
+    def title(self) -> str:
+        """Return how messages name it."""
+        return f"{self.name}, seed {self.cfg.seed}"
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Return where its checkpoints are."""
+        return Checkpoints(self.path, self.checkpoint_every_s)
+
+    def remove(self) -> None:
+        """Remove what its folder has of it."""
+        self.checkpoints.remove()
+        for suffix in (".json", ".jsonl", ".safetensors"):
+            self.path.with_suffix(suffix).unlink(missing_ok=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Return all that its result depends on, as one flat dictionary."""
+        sizes = {"model": self.name, **model_sizes(self.name, self.task)}
+        return shared_settings(self.task) | sizes | asdict(self.cfg)
+
+
+def train_run(run: Run, model: SequenceModel) -> Progress:
+    """Train a run's model, from its newest checkpoint on if there is one; return how it went.
+
+    A run that has its record is trained further, with a new schedule for the tokens it lacks.
+    """
+    learner, checkpoints, settings = Learner(model, run.cfg), run.checkpoints, run.settings()
+    learner.say = lambda line: say(f"{run.title}: {line}")
+    where = record.provenance(run.device)
+
+    def save() -> None:
+        state = {"settings": settings, "provenance": where, **learner.state()}
+        with whole():
+            checkpoints.save(learner.tensors(), state)
+
+    most_bytes = 2**26 + 5 * sum(p.nbytes for p in model.parameters())  # nothing larger is its own
+    if (there := checkpoints.newest(learner.say, most_bytes)) is None:
+        if run.path.exists():
+            go_further(learner, run)
+        learner.say(f"training on {run.cfg.tokens - learner.progress.tokens:,} tokens")
+    else:
+        check_same(there.path, there.state.get("settings"), settings)
+        try:
+            learner.restore(there.tensors, there.state)
+        except ValueError as error:
+            raise ValueError(
+                f"{there.path} does not fit this run: {error}; --fresh begins again"
+            ) from None
+        done = f"{learner.progress.tokens:,} of {run.cfg.tokens:,} tokens"
+        learner.tell("resumed", f"goes on after {done}{moved(there.state, where)}")
+    train(learner, run.task.train, run.task.valid, save, checkpoints.is_due)
+    return learner.progress
+
+
+def go_further(learner: Learner, run: Run) -> None:
+    """Go on where a finished run ended: its kept weights, the data that come next, its curve.
+
+    Optimiser and schedule are new. Raises ValueError if the weights are not there, or not its own.
+    """
+    old, cfg = record.load(run.path), run.cfg
+    learner.model.load_state_dict(
+        checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
+    )
+    learner.best = {k: v.detach().clone() for k, v in learner.model.state_dict().items()}
+    last, seen = old["curve"][-1], draws(run.task.train, cfg.batch_tokens, cfg.seed)
+    draw = next(islice(seen, last["step"] - 1, None))
+    place = {"epoch": draw.epoch, "batch": draw.batch + 1, "schedule_from": last["tokens"]}
+    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
+    learner.progress = Progress(**place, curve=old["curve"], events=old["events"])
+    seed_all(cfg.seed)
+    learner.tell("resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule")
+
+
+def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return what may change last digits: a run that goes on elsewhere than it began."""
+    was = state.get("provenance")
+    was = was if isinstance(was, dict) else {}
+    differ = [
+        key for key in ("versions", "system", "device", "threads") if was.get(key) != now[key]
+    ]
+    return f"; other {', '.join(differ)} than before: last digits may differ" if differ else ""
+
+
+def run_one(run: Run) -> dict[str, Any]:
+    """Train, evaluate and record one model; return the record."""
+    name, task, cfg, path, device, _ = run
+    provenance = record.provenance(device)
+    record.reset_peak_memory(device)
+    torch.manual_seed(cfg.seed)
+    sizes = model_sizes(name, task)
+    model = build(name, **sizes).to(device)
+    Here.run = run.title
+    progress = train_run(run, model)
+    weights, is_further = path.with_suffix(".safetensors"), path.exists()
+    # a run that is trained further keeps its old record and weights until the new ones are complete
+    weights_sha256 = None if is_further else checkpoint.save(weights, model.state_dict())
+    curve, since = progress.curve, time.perf_counter()
+    rows, tests = [], []
+    for test in task.tests:
+        Here.about = f"test set {test.name}"
+        test_rows, entry = evaluate(model, task, test, device)
+        rows += test_rows
+        tests.append(entry)
+    evaluate_s, Here.about = time.perf_counter() - since, ""
+    result = {
+        "schema": schema.SCHEMA,
+        "task": task.name,
+        "model": name,
+        "seed": cfg.seed,
+        "model_config": sizes,
+        "train_config": asdict(cfg),
+        "beam": task.beam,
+        "n_parameters": count_parameters(model),
+        "data": task.data,
+        "provenance": provenance,
+        "curve": curve,
+        "events": progress.events,
+        "tests": tests,
+        "signatures": signatures(task.bleu_tokenize),
+        "alignment": alignment_of(model, task, device),
+        "state_bytes": state_bytes(model, device),
+        "speed": {
+            "train_tokens_per_s": curve[-1]["tokens"] / curve[-1]["seconds"],
+            "evaluate_sentences_per_s": len(rows) / evaluate_s,
+        },
+        "peak_memory_bytes": record.peak_memory_bytes(device),
+        "train_s": curve[-1]["seconds"],
+        "evaluate_s": evaluate_s,
+        "hypotheses": path.with_suffix(".jsonl").name,
+        "weights_sha256": weights_sha256,
+        "intervals": methods(name for test in tests for name in test["overall"]),
+        "continued": continued(run, progress),
+    }
+    with whole():
+        if is_further:
+            result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
+        record.save(path, result, rows)
+        run.checkpoints.remove()
+    return result
+
+
+def continued(run: Run, progress: Progress) -> dict[str, Any] | None:
+    """Return what a run that was trained further began from."""
+    if not progress.schedule_from:
+        return None
+    sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
+    return {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
+
+
+def evaluate(
+    model: SequenceModel, task: Task, test: TestSet, device: str
+) -> tuple[list[Row], dict[str, Any]]:
+    """Return a test set's rows and its entry in the record."""
+    rows = teacher_forced(model, test.examples, device)
+    beam = test.beam or task.beam
+    free = free_running(model, test.examples, beam, device) if test.is_generated else None
+    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
+        tgt = example.scored()
+        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt)
+        if test.texts:
+            src, ref = test.texts[i]
+            n_bytes = len(ref.encode())
+        n_bytes += EOS in tgt  # a text's end counts as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
+        if test.groups is not None:
+            row["group"] = test.groups[i]
+        if test.baseline is not None:
+            row["baseline"] = test.baseline[i]
+        if free is None:
+            row["exact"] = row["n_right"] == row["n_tokens"]
+        else:
+            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    for i, nats in shuffled_sources(model, test.examples, device).items():
+        rows[i]["nats_shuffled"] = nats
+    score = partial(scores, tokenize=task.bleu_tokenize)
+    overall, bins = score(rows), by_bin(rows, test.bins, score)
+    if test.headline == "perplexity":
+        for part in (overall, *bins):
+            part["perplexity"] = {
+                k: None if nats is None else math.exp(min(nats, 99))
+                for k, nats in part["nats"].items()
+            }
+    entry = {
+        "name": test.name,
+        "axis": test.axis,
+        "headline": test.headline,
+        **({"beam": beam} if test.is_generated else {}),
+        "trained_to": test.trained_to,
+        "grouped_by": test.grouped_by or None,
+        "baseline": test.baseline_name or None,
+        "overall": overall,
+        "bins": bins,
+    }
+    return rows, entry
+
+
+def shuffled_sources(
+    model: SequenceModel, examples: Sequence[Example], device: str
+) -> dict[int, float]:
+    """Return the nats of each example's target after the source of another, of like length.
+
+    Examples without a source, BOS alone, are left out.
+    """
+    real = []
+    if int(lengths(examples)[:, 0].max()) > 1:
+        real = [i for i, example in enumerate(examples) if list(example.src) != [BOS]]
+    if len(real) < 2:
+        return {}
+    own = [examples[i] for i in real]
+    swapped = [
+        example._replace(src=own[j].src)
+        for example, j in zip(own, partners([len(e.src) for e in own]), strict=True)
+    ]
+    rows = teacher_forced(model, swapped, device, "sources shuffled")
+    return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
+
+
+def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
+    """Return the weights with which the model writes the shown example's true target."""
+    if task.shown is None:
+        return None
+    example, links = task.shown
+    batch = collate([example], device)
+    if not model.src_attentions:
+        return None
+    with torch.inference_mode():
+        alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
+    tgt = [token for token in example.tgt if token != EOS]
+    return {
+        "src": task.tokenizer.tokens(example.src),
+        "tgt": task.tokenizer.tokens(tgt),
+        "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
+        "gold": links,
+    }

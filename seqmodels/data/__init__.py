@@ -1,0 +1,1 @@
+"""From texts and tables to batches of ids."""

@@ -1,0 +1,289 @@
+"""Tables of text through `datasets`: files .tsv .csv .jsonl .parquet, folders of them, the hub.
+
+There is one path for all three: a folder that looks like a set on the hub is read as that set is.
+Rows lie in memory-mapped files. Of a set too large to fetch, some rows are streamed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+from datasets import Dataset
+from huggingface_hub import HfApi, constants
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+from seqmodels.data import corpus
+from seqmodels.data.corpus import (
+    ALSO,
+    SPLITS,
+    TABLES,
+    Pair,
+    Pairs,
+    Parallel,
+    Running,
+    Texts,
+    cut,
+    directed,
+    header,
+)
+from seqmodels.utils.terminal import one_line
+
+BUFFER = 10_000
+"""Rows that a stream shuffles together."""
+BATCH = 1_000
+"""Rows that are read at a time."""
+TIMEOUT_S = 10.0
+"""How long to wait for the hub before what is on disk is taken."""
+OFFLINE = (
+    "without network give text files, or a .tsv, .csv, .jsonl or .parquet file, as --data; --help "
+    "says more"
+)
+KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
+VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
+VERBATIM |= {"lineterminator": "\n"}
+"""How pandas reads CSV as it stands: "None" and "NA" are words."""
+
+datasets.disable_progress_bars()
+datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says is told in one line
+
+
+class Where(NamedTuple):
+    """What `load_dataset` is told."""
+
+    path: str
+    name: str | None = None
+    data_files: str | None = None
+    revision: str | None = None
+    more: Mapping[str, Any] = {}
+
+    def load(self, is_streaming: bool = False) -> Any:
+        """Call it."""
+        told: dict[str, Any] = {"path": self.path, "name": self.name, "data_files": self.data_files}
+        told |= {"revision": self.revision, "streaming": is_streaming, **self.more}
+        return datasets.load_dataset(**told)
+
+
+# ----------------------------------------------------------------------------- Parallel text
+
+
+def read_parallel(data: str, languages: Sequence[str | None], limit: int | None) -> Parallel:
+    """Open a file, a folder or a set on the hub; see `presets.read_parallel`.
+
+    `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
+    """
+    splits = load(find(data, languages), data, limit)
+    first = next(iter(splits.values()))
+    src_lang, tgt_lang = directed(languages_of(first), languages, data)
+    parts: dict[str, Pairs] = {
+        split: partial(_pairs, rows, src_lang, tgt_lang) for split, rows in splits.items()
+    }
+    key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
+    name = Path(data.partition(":")[0]).stem
+    origins = f"{data}, column {src_lang}", f"{data}, column {tgt_lang}"
+    return Parallel(name, src_lang, tgt_lang, parts, len(splits["train"]), key, origins)
+
+
+def languages_of(rows: Dataset) -> list[str]:
+    """Return the languages of a `translation` column, or the names of all columns that are text."""
+    both = rows.features.get("translation")
+    if both is not None:
+        return list(getattr(both, "languages", None) or both)
+    return [name for name, kind in rows.features.items() if is_text(kind)]
+
+
+def is_text(kind: Any) -> bool:
+    """Return whether a column holds texts."""
+    return getattr(kind, "dtype", None) in ("string", "large_string")
+
+
+def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+    """Yield the pairs of a table; what is missing is blank."""
+    line = count(1)
+    for batch in rows.with_format("arrow").iter(BATCH):
+        both = batch.to_pydict()
+        if (rows_of := both.get("translation")) is not None:
+            both = {
+                lang: [(row or {}).get(lang) for row in rows_of] for lang in (src_lang, tgt_lang)
+            }
+        for src, tgt in zip(both[src_lang], both[tgt_lang], strict=True):
+            yield Pair(src or "", tgt or "", next(line))
+
+
+# ------------------------------------------------------------------------------ Running text
+
+COLUMNS = ("text", "sentence")
+"""Names that the column with the texts has."""
+
+
+def read_running(
+    data: str,
+    column: str | None,
+    limit: int | None,
+    shares: Mapping[str, tuple[float, float]],
+) -> Running:
+    """Open a file, a folder or a set on the hub; see `presets.read_running`.
+
+    `limit` streams as many rows of train, shuffled, instead of fetching all of them. Where valid or
+    test is missing, the other one is both.
+    """
+    splits = load(find(data, [column], n_known=1), data, limit)
+    column = column_of(next(iter(splits.values())), column, data)
+    texts: dict[str, Texts] = {
+        split: partial(_texts, rows, column) for split, rows in splits.items()
+    }
+    key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
+    name, key = Path(data.partition(":")[0]).stem, f"{key} {column}"
+    origin = f"{data}, column {column}"
+    if len(texts) == 1:
+        is_valid_tested = shares["valid"] == shares["test"]
+        splits_of = cut(texts["train"], shares)
+        return Running(name, splits_of, f"{key} {shares}", is_valid_tested, origin=origin)
+    both = next(texts[split] for split in ("valid", "test") if split in texts)
+    both_tested = len(texts) == 2
+    return Running(name, dict.fromkeys(SPLITS, both) | texts, key, both_tested, origin=origin)
+
+
+def column_of(rows: Dataset, column: str | None, data: str) -> str:
+    """Return the column with the texts; raises ValueError where it is not there, or not plain."""
+    found = [name for name, kind in rows.features.items() if is_text(kind)]
+    for name in (column,) if column else (*COLUMNS, *found[: len(found) == 1]):
+        if name in found:
+            return name
+    listed = ", ".join(map(repr, found)) or "none"
+    wanted = repr(column) if column else "'text' or 'sentence'"
+    raise ValueError(f"{data} has no column {wanted} of texts, but {listed}; --column names one")
+
+
+def _texts(rows: Dataset, column: str) -> Iterator[str]:
+    """Yield the documents of a table, each ended by a line feed."""
+    for batch in rows.select_columns(column).with_format("arrow").iter(BATCH):
+        for document in batch[column].to_pylist():
+            if document is not None:
+                yield document if document.endswith("\n") else f"{document}\n"
+
+
+# ------------------------------------------------------------------------------- Any table
+
+
+def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
+    """Return the splits of a file, of a folder or of a set on the hub, under our names for them.
+
+    A split alone is train. Raises ValueError that says in one line what is wrong.
+    """
+    try:
+        loaded = streamed(where, limit) if limit else where.load()
+    except Exception as fault:  # parsers of many kinds of files raise many kinds
+        check_lines(where)
+        raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
+    if len(loaded) == 1:
+        loaded = {"train": next(iter(loaded.values()))}
+    names = {name: split for split in SPLITS for name in ALSO.get(split, (split,))}
+    found = {names[name]: rows for name, rows in loaded.items() if name in names and len(rows)}
+    if "train" not in found:
+        raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")
+    return found
+
+
+def check_lines(where: Where) -> None:
+    """Raise ValueError that names file and line where a JSONL file on disk is wrong."""
+    given = Path(where.data_files or where.path)
+    for path in [given] if given.is_file() else below(given):
+        if path.suffix == ".jsonl":
+            deque(corpus.rows(path), maxlen=0)
+
+
+def below(folder: Path) -> list[Path]:
+    """Return what is in a folder and in those directly below it."""
+    return sorted(path for depth in ("*", "*/*") for path in folder.glob(depth))
+
+
+def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
+    """Return where to load from: a path that exists, else the hub.
+
+    The columns that are asked for, and so many that are known, tell a header: see `corpus.header`.
+    """
+    path = Path(data)
+    if path.is_file():
+        if path.suffix not in KINDS:
+            raise ValueError(f"{path} is one file; both sides in one file: {', '.join(TABLES)}")
+        more = as_csv(path, asked, n_known) if KINDS[path.suffix] == "csv" else {}
+        more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
+        return Where(KINDS[path.suffix], data_files=str(path), more=more)
+    if path.is_dir():
+        found = below(path)
+        if not any(file.is_file() for file in found):
+            raise ValueError(f"{path} is a folder without files; to be read: {', '.join(TABLES)}")
+        tables = [file for file in found if file.suffix in TABLES]
+        is_csv = tables and all(KINDS[file.suffix] == "csv" for file in tables)
+        return Where(str(path), more=as_csv(tables[0], asked, n_known) if is_csv else {})
+    if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
+        raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")
+    name, _, config = data.partition(":")
+    return Where(name, config or None, revision=revision_of(name))
+
+
+def as_csv(path: Path, asked: Sequence[str | None], n_known: int) -> dict[str, Any]:
+    """Return how pandas is to read a TSV or CSV file, and others like it."""
+    names, is_in_file = header(path, asked, n_known)
+    return {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
+
+
+def revision_of(name: str) -> str | None:
+    """Return the commit of a set on the hub; None without network: what is on disk is taken then.
+
+    Raises ValueError if the hub knows no such set.
+    """
+    try:
+        return HfApi().dataset_info(name, timeout=TIMEOUT_S).sha
+    except (HfHubHTTPError, HFValidationError) as fault:
+        if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
+            return None
+        raise ValueError(f"{name} is no set on the hub: {reason(fault)}; {OFFLINE}") from fault
+    except Exception:  # of one of several network libraries, by version
+        datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
+        return None
+
+
+def reason(fault: BaseException) -> str:
+    """Return what was wrong, in one line."""
+    if isinstance(fault, ConnectionError):
+        return f"the hub cannot be reached, and this set is not on disk; {OFFLINE}"
+    deepest = fault
+    caches = str(constants.HF_HOME), str(datasets.config.HF_DATASETS_CACHE)
+    while (below := deepest.__cause__ or deepest.__context__) is not None:
+        deepest = below
+    if isinstance(deepest, OSError) and str(deepest.filename).startswith(caches):
+        return (
+            f"the cache {deepest.filename} cannot be written: {deepest.strerror}; HF_HOME names "
+            "another place"
+        )
+    return one_line(str(deepest) or type(deepest).__name__)[:300]
+
+
+# --------------------------------------------------------------------------------- Streams
+
+
+def streamed(where: Where, limit: int) -> dict[str, Dataset]:
+    """Fetch `limit` rows of train, shuffled, and all of the other splits, without the rest.
+
+    They are written to disk as they come, once, and are memory-mapped from there.
+    """
+    splits = where.load(is_streaming=True)
+    return {
+        split: Dataset.from_generator(
+            _rows, gen_kwargs={"where": where, "split": split, "limit": limit}
+        )
+        for split in splits
+    }
+
+
+def _rows(where: Where, split: str, limit: int) -> Iterator[dict[str, Any]]:
+    rows = where.load(is_streaming=True)[split]
+    yield from rows.shuffle(seed=1, buffer_size=BUFFER).take(limit) if split == "train" else rows

@@ -1,0 +1,522 @@
+"""From a corpus to tokens, once: clean, train the tokenizer, encode; they stay on disk.
+
+What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
+~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, NamedTuple
+from weakref import finalize
+
+import numpy as np
+from filelock import lock_descriptor
+from tqdm import tqdm
+
+from seqmodels.data import tokenizers
+from seqmodels.data.batches import Example, Examples
+from seqmodels.data.corpus import SPLITS, Pair, Parallel, Running, Texts, draw, lines
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.interface import EOS, UNK
+from seqmodels.utils import files
+from seqmodels.utils.lock import NO_LOCKS
+from seqmodels.utils.terminal import printable
+
+FORMAT = 3
+"""Of the folder; another one is made where this changes."""
+MOST_RATIO = 9.0
+"""Words on one side for each on the other, above which a pair is no translation (as in Moses)."""
+
+
+class How(NamedTuple):
+    """What is done to a corpus."""
+
+    tokenizer: str = "bpe"
+    vocab_size: int = 4_000
+    is_lowercase: bool = False
+    is_cleaned: bool = False
+    """Leave out of train what is only counted otherwise: see `Cleaner`."""
+    max_tokens: int = 200
+    """On a side, a source's EOS included, in train and valid, and twice as many in test; longer
+    pairs are left out, and counted."""
+    has_source_eos: bool = True
+    """End each source with EOS, as each target ends."""
+
+
+FAULTS = ("duplicate", "unequal", "held_out")
+WORDS = {
+    "duplicate": "that came before",
+    "unequal": f"with one side {MOST_RATIO:.0f} times as long as the other",
+    "held_out": "with a source that valid or test has",
+}  # fmt: skip
+COUNTS = [f"n_{split}" for split in SPLITS]
+COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
+COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
+COUNTS += ["n_test_sources_in_train"]
+COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unknown")]
+
+
+class Prepared(NamedTuple):
+    """A corpus that is ready for models."""
+
+    tokenizer: Tokenizer
+    train: Tokens
+    valid: Tokens
+    test: Tokens
+    test_texts: list[tuple[str, str]]
+    """Source and target of each test pair, as they were before they were encoded."""
+    data: dict[str, Any]
+    """Name, checksum and counts, as a record shows them."""
+
+
+# --------------------------------------------------------------------------------- Cleaning
+
+
+class Cleaner:
+    """Lower-case, leave out and count.
+
+    Always left out: pairs with a blank side. Counted, and left out of train where `is_cleaned`:
+    pairs that came before, pairs with one side MOST_RATIO times as long as the other, in words, and
+    pairs of train whose source is in valid or test, too.
+    """
+
+    def __init__(self, corpus: Parallel, how: How):
+        self.corpus, self.how = corpus, how
+        self.held: set[str] = set()
+        """Sources of valid and test."""
+        self.begin()
+        self.held = {pair.src for _, pair in self.pairs("valid", "test")}
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was counted."""
+        self.counts: Counter[str] = Counter()
+        self.in_train: set[str] = set()
+        """Sources of valid and test that were met in train."""
+        self.digests = hashlib.sha256(), hashlib.sha256()
+
+    def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
+        """Yield what is kept of some splits."""
+        seen: dict[str, set[int]] = {split: set() for split in splits}
+        for split, pair in self.corpus.pairs(*splits):
+            for digest, side in zip(self.digests, pair[:2], strict=True):
+                digest.update(f"{side}\n".encode())
+            if self.how.is_lowercase:
+                pair = pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
+            if not pair.src.strip() or not pair.tgt.strip():
+                self.counts[f"n_blank_{split}"] += 1
+                continue
+            faults = self.faults(split, pair, seen[split])
+            self.counts.update(f"n_{fault}_{split}" for fault in faults)
+            if not (self.how.is_cleaned and split == "train" and faults):
+                yield split, pair
+
+    def checksum(self) -> str:
+        """Return the checksum of all that was read since the beginning, in either direction."""
+        return hashlib.sha256(b"".join(sorted(d.digest() for d in self.digests))).hexdigest()
+
+    def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
+        """Return what speaks against a pair."""
+        found = []
+        mark = hash((pair.src, pair.tgt))
+        if mark in seen:
+            found.append("duplicate")
+        seen.add(mark)
+        n_src, n_tgt = len(pair.src.split()), len(pair.tgt.split())
+        if max(n_src, n_tgt) > MOST_RATIO * min(n_src, n_tgt):
+            found.append("unequal")
+        if split == "train" and pair.src in self.held:
+            self.in_train.add(pair.src)
+            found.append("held_out")
+        return found
+
+
+# ------------------------------------------------------------------------------------ On disk
+
+
+class Tokens(Examples):
+    """Examples on disk; none is in memory but those that are asked for."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.ids = open(path.with_suffix(".ids"), "rb", 0)  # noqa: SIM115 (a map's pages would stay)
+        finalize(self, self.ids.close)
+        self.ends, self.line, self.n_words = (
+            np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
+            for kind in ("ends", "line", "n_words")
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each source and of each target: (n, 2)."""
+        return np.diff(self.ends, prepend=0).astype(np.int32).reshape(-1, 2)
+
+    def __len__(self) -> int:
+        return len(self.line)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start = int(self.ends[2 * i - 1]) if i else 0
+        middle, end = self.ends[2 * i : 2 * i + 2].tolist()
+        self.ids.seek(4 * start)
+        ids = np.frombuffer(self.ids.read(4 * (end - start)), np.uint32).tolist()
+        return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process by name."""
+        return Tokens, (self.path,)
+
+
+def _mapped(path: Path, dtype: Any) -> np.ndarray:
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
+
+
+class Writer:
+    """Write pairs one by one; `Tokens` reads them."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.ids = open(path.with_suffix(".ids"), "wb")  # noqa: SIM115 (closed by __exit__)
+        self.ends, self.line, self.n_words = array("q"), array("q"), array("i")
+        self.end = 0
+
+    def add(self, src: Sequence[int], tgt: Sequence[int], line: int, n_words: int) -> None:
+        """Write a source of so many words and its target."""
+        self.ids.write(np.array([*src, *tgt], np.uint32).tobytes())
+        middle = self.end + len(src)
+        self.end = middle + len(tgt)
+        self.ends.extend((middle, self.end))
+        self.line.append(line)
+        self.n_words.append(n_words)
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ids.close()
+        for kind in ("ends", "line", "n_words"):
+            np.save(self.path.with_suffix(f".{kind}.npy"), np.asarray(getattr(self, kind)))
+
+
+# ------------------------------------------------------------------------------- The folder
+
+
+def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> Prepared:
+    """Return a corpus ready for models; the work is done once, and by one process of several.
+
+    Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
+    """
+    known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
+    doing = f"{printable(corpus.name)}: cleaning and tokenizing"
+    folder = kept(known, doing, lambda part: build(part, corpus, how), say)
+    noted = files.read_json(folder / "made.json")
+    name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
+    tokenizer = tokenizers.load(folder / "tokenizer.json")
+    train, valid, test = (Tokens(folder / split) for split in SPLITS)
+    name += ", lower-cased" if how.is_lowercase else ""
+    name += ", cleaned" if how.is_cleaned else ""
+    data = {"name": name, **noted["data"], "tokenizer": tokenizer.name}
+    texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
+    return Prepared(tokenizer, train, valid, test, texts, data)
+
+
+def kept(
+    known: Sequence[Any],
+    doing: str,
+    build: Callable[[Path], dict[str, Any]],
+    say: Callable[[str], None] = print,
+) -> Path:
+    """Return the folder of what depends on `known` alone; `build` fills it if it is not there."""
+    folder = made(cache()) / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
+    try:
+        with alone(folder, say):
+            if not is_whole(folder):
+                say(f"{doing}; kept in {folder}")
+                make(folder, build)
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
+            "another place"
+        ) from fault
+    return folder
+
+
+def cache() -> Path:
+    """Return the folder of all that is prepared."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
+    try:
+        return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
+    except RuntimeError as fault:
+        raise ValueError("there is no home folder; SEQMODELS_CACHE names a place") from fault
+
+
+def made(folder: Path) -> Path:
+    """Return a folder, which is there then; raises WriteError where it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise files.WriteError(
+            f"{folder} cannot be made: {fault.strerror}; SEQMODELS_CACHE names another place"
+        ) from fault
+    return folder
+
+
+@contextmanager
+def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Wait until no other process prepares the same; on a disk without locks, do not wait."""
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        try:
+            if not lock_descriptor(lock.fileno(), blocking=False):
+                say(f"another process is preparing {folder}; waiting for it")
+                lock_descriptor(lock.fileno())
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+        yield
+
+
+def is_whole(folder: Path) -> bool:
+    """Return whether a folder has all that was written to it, unchanged."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        sums = files.read_json(folder / "made.json")["sha256"]
+        return all(digest_of(folder / name) == known for name, known in sums.items())
+    return False
+
+
+def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+    """Have `build` fill a folder, note its checksums, and put it in its place, whole."""
+    for left in folder.parent.glob(f"{folder.name}.part-*"):  # of a process that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        data = build(part)
+        sums = {file.name: digest_of(file) for file in sorted(part.iterdir())}
+        files.write(part / "made.json", json.dumps({"data": data, "sha256": sums}))
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def digest_of(path: Path) -> str:
+    """Return a file's checksum."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
+    """Write tokenizer, tokens and the test's texts; return what else is to be known."""
+    cleaner = Cleaner(corpus, how)
+    for split in SPLITS:
+        if next(cleaner.pairs(split), None) is None:
+            raise ValueError(nothing_in(split, corpus, cleaner.counts))
+    sides = (side for _, pair in cleaner.pairs("train") for side in pair[:2])
+    tokenizer = tokenizers.make(how.tokenizer, sides, how.vocab_size)
+    tokenizer.save(folder / "tokenizer.json")
+    cleaner.begin()
+    counts, end = cleaner.counts, [EOS] if how.has_source_eos else []
+    longest = {"train": how.max_tokens, "valid": how.max_tokens, "test": 2 * how.max_tokens}
+    sources = []
+    with ExitStack() as stack:
+        texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
+        writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
+        pairs = cleaner.pairs(*SPLITS)
+        for split, pair in tqdm(pairs, "preparing", unit=" pairs", leave=False, disable=None):
+            src = [*tokenizer.encode(pair.src), *end]
+            tgt = [*tokenizer.encode(pair.tgt), EOS]
+            if max(len(src), len(tgt)) > longest[split]:
+                counts[f"n_too_long_{split}"] += 1
+                continue
+            counts[f"n_{split}"] += 1
+            counts[f"n_tokens_{split}"] += len(src) + len(tgt)
+            counts[f"n_unknown_{split}"] += src.count(UNK) + tgt.count(UNK)
+            writers[split].add(src, tgt, pair.line, len(pair.src.split()))
+            if split == "test":
+                texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
+                sources.append(pair.src)
+    for split in SPLITS:
+        if not counts[f"n_{split}"]:
+            n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
+            raise ValueError(
+                f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
+                f"{longest[split]:,} tokens on a side, which --max-tokens can allow, and "
+                f"{n_blank:,} have a blank one"
+            )
+    counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
+    return {
+        "sha256": cleaner.checksum(),
+        **{key: counts[key] for key in COUNTS},
+        "source_end": "EOS" if how.has_source_eos else "none",
+        "max_tokens": longest["train"],
+        "max_tokens_test": longest["test"],
+    }
+
+
+def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
+    """Return why a corpus has no pair in a split, in a sentence."""
+    name, n = printable(corpus.name), sum(1 for _ in corpus.pairs(split))
+    if n:
+        n_blank = counts[f"n_blank_{split}"]
+        rest = ", and --clean leaves out the others" if n_blank < n else ""
+        return f"{name}: {n_blank:,} of {n:,} pairs in {split} have a blank side{rest}"
+    if len(corpus.parts) == len(SPLITS):
+        return f"{name} has no pair in {split}"
+    sources = Counter(map(draw, (pair.src for pair in corpus.parts["train"]())))
+    n = sources.total()
+    if n > 1 and len(sources) == 1:
+        return (
+            f"{name}: all {n:,} pairs have the same source, and a source is never in two of train, "
+            "valid and test; give other sentences as well"
+        )
+    return (
+        f"{name}: {n:,} pairs are too few to draw valid and test from, {split} would be empty; "
+        "give more (a larger --limit, where there is one), or files for valid and test"
+    )
+
+
+def summary(data: dict[str, Any], is_cleaned: bool) -> str:
+    """Return what was found in a corpus, in lines for a person."""
+    told = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
+    for split in SPLITS:
+        n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
+        limit = data["max_tokens_test" if split == "test" else "max_tokens"]
+        out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
+        odd = [f"{n:,} {WORDS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
+        is_out = is_cleaned and split == "train"
+        kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
+        told.append(f"  {split}: left out: {out}{''.join(kept)}")
+    told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
+    return "\n".join(told + unknown(data))
+
+
+def unknown(data: dict[str, Any]) -> list[str]:
+    """Return in which splits there are tokens that the tokenizer does not know, in lines."""
+    return [
+        f"  {n:,} tokens of {split} are unknown: {n / data[f'n_tokens_{split}']:.2%}, read as ⁇"
+        for split in SPLITS
+        if (n := data[f"n_unknown_{split}"])
+    ]
+
+
+# -------------------------------------------------------------------------------- Running text
+
+EVERY = 32
+"""Tokens after which it is noted in which line of the text they stand."""
+
+
+class Ids:
+    """Running text on disk, token by token; none is in memory but those that are asked for."""
+
+    def __init__(self, path: Path, vocab_size: int):
+        self.path, self.vocab_size = path, vocab_size
+        self.ids = _mapped(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
+        self.lines = np.load(path.with_suffix(".lines.npy"), mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def cut(self, start: int, end: int) -> list[int]:
+        """Return the tokens from one place up to another."""
+        return self.ids[start:end].tolist()
+
+    def line(self, i: int) -> int:
+        """Return in which line a token stands, or one shortly before it; 0: unknown."""
+        return int(self.lines[i // EVERY])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Go to another process by name."""
+        return Ids, (self.path, self.vocab_size)
+
+
+def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]:
+    """Write a text piece by piece, for `Ids`; return how many tokens it has, how many unknown."""
+    dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
+    feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
+    lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0
+    with (
+        open(path.with_suffix(".ids"), "wb") as file,
+        tqdm(desc=path.name, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar,
+    ):
+        for piece in texts():
+            ids = np.array(tokenizer.encode(piece), dtype)
+            file.write(ids.tobytes())
+            passed = feeds[ids]
+            lines.extend((line + passed.cumsum() - passed)[-n % EVERY :: EVERY].tolist())
+            line, n = line + int(passed.sum()), n + len(ids)
+            n_unknown += int((ids == UNK).sum())
+            bar.update(len(ids))
+    np.save(path.with_suffix(".lines.npy"), np.asarray(lines))
+    return n, n_unknown
+
+
+class PreparedText(NamedTuple):
+    """Running text that is ready for models."""
+
+    tokenizer: Tokenizer
+    train: Ids
+    valid: Ids
+    test: Ids
+    data: dict[str, Any]
+    """Name, checksum and counts, as a record shows them."""
+
+
+def prepare_text(
+    corpus: Running, kind: str, vocab_size: int, say: Callable[[str], None] = print
+) -> PreparedText:
+    """Return running text ready for models; the work is done once, as in `prepare`.
+
+    Raises ValueError for a text of which a split is empty, WriteError.
+    """
+    known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
+    doing = f"{printable(corpus.name)}: tokenizing"
+    folder = kept(known, doing, lambda part: build_text(part, corpus, kind, vocab_size), say)
+    noted = files.read_json(folder / "made.json")["data"]
+    tokenizer = tokenizers.load(folder / "tokenizer.json")
+    train, valid, test = (Ids(folder / split, tokenizer.vocab_size) for split in SPLITS)
+    name = printable(corpus.name)[:200]
+    return PreparedText(tokenizer, train, valid, test, {"name": name, **noted})
+
+
+def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dict[str, Any]:
+    """Write tokenizer and tokens; return what else is to be known."""
+    for split in SPLITS:
+        is_needed = str.strip if split == "train" else bool
+        if not any(map(is_needed, corpus.splits[split]())):
+            raise ValueError(
+                f"{printable(corpus.name)} has no text in {split}, or white space alone; give more "
+                "text"
+            )
+    tokenizer = tokenizers.make(kind, corpus.splits["train"](), vocab_size)
+    tokenizer.save(folder / "tokenizer.json")
+    digest = hashlib.sha256()
+    data: dict[str, int | str] = {}
+    for split in SPLITS:
+        n, n_unknown = write_ids(folder / split, corpus.splits[split], tokenizer)
+        data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
+        if split != "test" or not corpus.is_valid_tested:
+            for piece in corpus.splits[split]():
+                digest.update(piece.encode())
+    data |= {"n_characters_left_out": corpus.n_left_out, "tokenizer": tokenizer.name}
+    data |= {"tested": "valid"} if corpus.is_valid_tested else {}
+    return {"sha256": digest.hexdigest(), **data}
+
+
+def text_summary(data: dict[str, Any]) -> str:
+    """Return what was found in running text, in lines for a person."""
+    counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
+    told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
+    if n := data["n_characters_left_out"]:
+        told.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
+    if "tested" in data:
+        told.append("  there is no third part: tested is valid, by which weights are chosen, too")
+    return "\n".join(told + unknown(data))

@@ -1,0 +1,320 @@
+"""Corpora by name: where they come from, under which licence, and the checksum that is expected.
+
+A corpus is looked for in the folder that SEQMODELS_DATA names, then on the hub or at its address.
+None of them is part of this project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from seqmodels.data import bible, corpus
+from seqmodels.data.corpus import SHARES, TABLES, Parallel, Running, read_texts
+from seqmodels.utils import files
+from seqmodels.utils.terminal import one_line
+
+
+class Preset(NamedTuple):
+    """A corpus that is known by name."""
+
+    about: str
+    source: str
+    """Its id on the hub, OWNER/NAME or OWNER/NAME:CONFIG, or an address."""
+    licence: str
+    local: str
+    """Folder or file in SEQMODELS_DATA."""
+    sha256: str | None = None
+    """Of what we saw by this name, as a record has it; None: not seen."""
+    splits: Mapping[str, str] = {}
+    """What the splits are called in that folder, where not by our names."""
+    columns: Mapping[str, str] = {}
+    """Which column of a local file without header holds which language."""
+    shares: Mapping[str, tuple[float, float]] = SHARES
+    """Of the splits, where a text has none."""
+    is_gutenberg: bool = False
+    """An edition of Project Gutenberg, which corrects it now and then, in its frame."""
+    is_tokenized: bool = False
+    """Its words are between spaces already, and unknown ones may be written `<unk>`."""
+
+    @property
+    def is_on_hub(self) -> bool:
+        """Return whether the hub has it."""
+        return "://" not in self.source
+
+
+MULTI30K = {"valid": "val", "test": "test_2016_flickr"}
+PARALLEL = {
+    "multi30k": Preset(
+        "image captions, 29,000 pairs; test 2016", "bentrevett/multi30k",
+        "none for the text: for research", "multi30k",
+        "e5b35f7ead37c5f15756580644a80a96a26a738de45fed7c2ca6d6f5e89cd294", MULTI30K,
+    ),
+    "bible": Preset(
+        "Luther 1912 and World English Bible, 28,944 verses; test by length",
+        bible.ADDRESS, "public domain", "bible",
+        "e7817d8447f992560c589335fa826340c96d170daa49ef52998ecf50641f9d7a",
+    ),
+    "anki-en-fr": Preset(
+        "short sentences, 167,130 pairs", "https://www.manythings.org/anki/", "CC BY 2.0 FR",
+        "anki/eng-fra.2019-04-07.tsv",
+        "b80f7ec8e942a83090d4419dc41e41c956749f85337672505635a49ffb39421d",
+        columns={"en": "1", "fr": "2"},
+    ),
+    "opus-books-de-en": Preset(
+        "novels, 51,000 pairs", "Helsinki-NLP/opus_books:de-en", "other: for research",
+        "opus_books-de-en",
+    ),
+    "wmt14-de-en": Preset(
+        "WMT14, 4.5 M pairs; newstest2014", "wmt/wmt14:de-en", "WMT: for research", "wmt14-de-en"
+    ),
+    "wmt14-fr-en": Preset(
+        "WMT14, 40 M pairs; newstest2014", "wmt/wmt14:fr-en", "WMT: for research", "wmt14-fr-en"
+    ),
+}  # fmt: skip
+
+
+def local(preset: Preset) -> Path | None:
+    """Return where a corpus lies on this machine, if SEQMODELS_DATA has it."""
+    folder = os.environ.get("SEQMODELS_DATA")
+    path = Path(folder).expanduser() / preset.local if folder else None
+    return path if path and path.exists() else None
+
+
+def about(name: str) -> str:
+    """Return what a corpus is, whose it is and where it comes from, for a person."""
+    if (known := (PARALLEL | TEXT).get(name)) is None:
+        return ""
+    return f"{name}: {known.about}. Source: {known.source}. Licence: {known.licence}.\n"
+
+
+def note(name: str, sha256: str) -> str:
+    """Return a line for a person if a corpus is not the one that is known by this name."""
+    known = (PARALLEL | TEXT).get(name)
+    if known is None or known.sha256 in (None, sha256):
+        return ""
+    return f"{name} is not the text that is known by this name; scores will be others, too"
+
+
+def offline(name: str, preset: Preset) -> str:
+    """Return how to have a corpus without network."""
+    return (
+        f"to have {name} without network, put it into a folder as {preset.local}, and name that "
+        "folder in SEQMODELS_DATA"
+    )
+
+
+# ------------------------------------------------------------------------------ Parallel text
+
+
+def parallel(
+    data: Sequence[str], languages: Sequence[str | None] = (None, None), limit: int | None = None
+) -> Parallel:
+    """Open a parallel corpus by its name here, or as `read_parallel` does."""
+    name = data[0]
+    preset = PARALLEL.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_parallel(data, languages, limit)
+    path = local(preset)
+    if name == "bible" and not (path and (path / "train.de").exists()):
+        path = made_bible(path, preset)
+    if path and preset.columns:
+        src, tgt = corpus.directed([*preset.columns], languages, name)
+        opened = read_parallel([str(path)], (preset.columns[src], preset.columns[tgt]), limit)
+        return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
+    if path:
+        return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
+    if not preset.is_on_hub:
+        raise ValueError(f"{name} is not fetched ({preset.source}); {offline(name, preset)}")
+    try:
+        return read_parallel([preset.source], languages, limit)._replace(name=name)
+    except ValueError as fault:
+        raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+
+
+def made_bible(folder: Path | None, preset: Preset) -> Path:
+    """Return the split of the Bible, made from eBible's files in a folder, or at its address."""
+    from seqmodels.data.prepare import kept  # it takes seconds to import, and names do without
+
+    given = [folder / Path(file).name for file in bible.FILES] if folder else []
+    if not (given and all(path.exists() for path in given)):
+        listed = ", ".join(Path(file).name for file in bible.FILES)
+        otherwise = f"{offline('bible', preset)}; it holds either our splits or {listed} of eBible"
+        given = [
+            fetch(
+                bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, otherwise
+            )
+            for file in bible.FILES
+        ]
+    known = ["bible", 1, *(corpus.scan(path)[0] for path in given)]
+    return kept(known, "bible: splitting eBible's verses", lambda part: bible.split(given, part))
+
+
+def read_parallel(
+    data: Sequence[str | Path],
+    languages: Sequence[str | None] = (None, None),
+    limit: int | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Parallel:
+    """Open a parallel corpus.
+
+    data        one of: two text files, the second the translation of the first; a folder of
+                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
+                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub
+    languages   the source's and the target's: the codes of text files, the names of columns, or
+                their numbers, from 1; None: the source is the first of two files, or the first in
+                the alphabet where a folder or a table has just two
+    limit       pairs of train to stream from a table, shuffled, instead of reading all of it
+    names       what splits are called in a folder of text files, where not as here
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) > 2:
+        raise ValueError(f"{len(data)} files are given; a parallel corpus has two")
+    is_lines = len(data) == 2 or (first.is_dir() and not has_tables(first))
+    if is_lines and limit:
+        raise ValueError("a limit goes with tables and the hub; text files are read whole")
+    if is_lines:
+        if len(data) == 2:
+            return corpus.read_two_files([first, Path(data[1])], languages)
+        return corpus.read_folder(first, languages, names or {})
+    if first.suffix in corpus.ROWS and first.is_file() and not limit:
+        return corpus.read_table(first, languages)
+    from seqmodels.data import hub  # it takes seconds to import, and text files do without
+
+    return hub.read_parallel(str(data[0]), languages, limit)
+
+
+def has_tables(folder: Path) -> bool:
+    """Return whether a folder, or one in it, has tables, as the hub has, and no `train.xx`."""
+    if any(path.suffix not in corpus.TABLES for path in folder.glob("train.*")):
+        return False
+    found = (path for depth in ("*", "*/*") for path in folder.glob(depth))
+    return any(path.suffix in corpus.TABLES for path in found)
+
+
+# -------------------------------------------------------------------------------- Running text
+
+NANOGPT = {"train": (0.0, 0.9), "valid": (0.9, 1.0), "test": (0.9, 1.0)}
+TEXT = {
+    "shakespeare": Preset(
+        "plays, 1.1 M characters; the last tenth is valid and test, as in nanoGPT",
+        "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+        "public domain", "shakespeare/tinyshakespeare.txt",
+        "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed", shares=NANOGPT,
+    ),
+    "war-and-peace": Preset(
+        "a novel, 3.2 M characters", "https://www.gutenberg.org/ebooks/2600.txt.utf-8",
+        "public domain in the US", "gutenberg/war_and_peace.txt",
+        "2e859351cc952173d3b1e2f2f633e626419ddf4398bcdae0e4b0a9f0c12683d9", is_gutenberg=True,
+    ),
+    "wikitext-2": Preset(
+        "Wikipedia, 720 articles, 2 M words, rare ones written <unk>",
+        "Salesforce/wikitext:wikitext-2-v1", "CC BY-SA", "wikitext-2-v1", is_tokenized=True,
+    ),
+    "wikitext-2-raw": Preset(
+        "Wikipedia, 720 articles, 2 M words", "Salesforce/wikitext:wikitext-2-raw-v1", "CC BY-SA",
+        "wikitext-2-raw-v1", is_tokenized=True,
+    ),
+    "tinystories": Preset(
+        "2.1 M stories for small children, written by GPT", "roneneldan/TinyStories",
+        "CDLA-Sharing-1.0", "TinyStories",
+    ),
+    "names": Preset(
+        "32,033 first names", "https://raw.githubusercontent.com/karpathy/makemore/master/names.txt",
+        "MIT", "names/names.txt",
+        "0a30b5557f192f32ab962680889aac5f6fda0f4cecf40a6d0b5694f58ea8cc4d",
+    ),
+}  # fmt: skip
+TIMEOUT_S = 20.0
+"""How long to wait for an address."""
+MOST_BYTES = 2**26
+"""Of what is fetched."""
+
+
+def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
+    """Open running text by its name here, or as `read_running` does."""
+    name = data[0]
+    preset = TEXT.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_running(data, column, limit)
+    path = local(preset)
+    if path is None and preset.is_on_hub:
+        try:
+            return read_running([preset.source], column, limit)._replace(name=name)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+    path = path or fetched(name, preset)
+    return read_running([path], column, limit, preset.shares)._replace(name=name)
+
+
+def read_running(
+    data: Sequence[str | Path],
+    column: str | None = None,
+    limit: int | None = None,
+    shares: Mapping[str, tuple[float, float]] = SHARES,
+) -> Running:
+    """Open running text.
+
+    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
+             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub:
+             each row is a document
+    column   the one with the texts; None: `text` or `sentence`, or the only one there is
+    limit    rows of train to stream from a table, shuffled, instead of reading all of it
+    shares   of each split, in characters, where there are none
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+        from seqmodels.data import hub  # it takes seconds to import, and text files do without
+
+        return hub.read_running(str(data[0]), column, limit, shares)
+    for flag, given in (("limit", limit), ("column", column)):
+        if given:
+            raise ValueError(f"a {flag} goes with a table or the hub; text files are read whole")
+    return read_texts([Path(what) for what in data], shares)
+
+
+def fetched(name: str, preset: Preset) -> Path:
+    """Return the cache's copy of a text that has an address; it is fetched once.
+
+    Raises ValueError where it cannot be, or where something else comes.
+    """
+
+    def is_it(content: bytes) -> bool:
+        if preset.is_gutenberg:
+            return b"*** START OF TH" in content and b"*** END OF TH" in content
+        return hashlib.sha256(content).hexdigest() == preset.sha256
+
+    return fetch(preset.source, f"{name}.txt", is_it, offline(name, preset))
+
+
+def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: str) -> Path:
+    """Return the cache's copy of what is at an address; it is fetched once.
+
+    Raises ValueError where it cannot be, or where something else comes, and says what to do
+    otherwise; WriteError.
+    """
+    from seqmodels.data.prepare import (  # it takes seconds to import, and names do without
+        cache,
+        made,
+    )
+
+    path = made(cache()) / name
+    if path.exists():
+        return path
+    try:
+        with urlopen(address, timeout=TIMEOUT_S) as answer:
+            content = answer.read(MOST_BYTES)
+    except Exception as fault:  # of one of several network libraries
+        why = one_line(str(fault)) or type(fault).__name__
+        raise ValueError(f"{address} cannot be fetched: {why}; {otherwise}") from fault
+    if not is_it(content):
+        raise ValueError(f"{address} gave something else; {otherwise}")
+    return files.write(path, content)

@@ -1,0 +1,455 @@
+"""Tokenizers: text to ids and back, by words, characters, bytes, or byte-level BPE.
+
+In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and what a text contains starts at 4. No
+text can write a special: "<eos>" in a corpus is five ordinary characters.
+
+    Words       readable plots, small closed vocabularies; a word not trained on becomes UNK
+    Spaces      what stands between spaces, and line feeds: the tokens of a corpus that has its own
+    Characters  those of the training text; long sequences; one that is not among them becomes UNK
+    Bytes       no vocabulary to train, no UNK, the longest sequences
+    BPE         between words and bytes: merges learned from the given lines alone, no UNK
+    Published   BPE with the merges of a published model, from the network, no UNK
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+import tokenizers as hf
+
+from seqmodels.catalog import PUBLISHED, SIZED
+from seqmodels.catalog import TOKENIZERS as KINDS
+from seqmodels.interface import UNK
+from seqmodels.utils.files import read_json, write
+from seqmodels.utils.terminal import printable
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
+N_SPECIALS = len(SPECIALS)
+WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+SPLIT = (
+    r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
+before it along, digits stand in threes, and every character belongs to some piece."""
+BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
+"""Some of the places where SPLIT and the published patterns all cut: a text may be cut there."""
+BLOCK = 1_000
+"""Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
+take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
+
+MOST_PIECES = 2**20
+"""Largest vocabulary."""
+MOST_IDS = N_SPECIALS + MOST_PIECES
+MOST_TRAINED = 50_000_000
+"""Bytes of text, the first ones, that words and merges are trained on, so that a stream of any
+length fits into memory; what follows is not read."""
+MIN_COUNT = 2
+"""How often a word must occur for `make` to take it: from those left out a model learns UNK."""
+RANKS = ".tiktoken"
+"""Ending of the file with the ranks of a BPE."""
+LONGEST_PIECE = 400
+"""Bytes of the longest piece: as a label it stands in records and figures."""
+
+
+class Tokenizer(ABC):
+    """Turn text into ids and back."""
+
+    name: str
+    """What tables and figures call it, with its size."""
+    labels: Sequence[str]
+    """The printable piece of every id."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Count the ids, the four specials included."""
+        return len(self.labels)
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of `text`, without specials."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of `ids`; PAD, BOS and EOS leave no trace, UNK shows as ⁇."""
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return one printable piece per id, specials included, for plots of alignments."""
+        return [self.labels[i] for i in ids]
+
+    def n_bytes(self, ids: Sequence[int]) -> int:
+        """Count the bytes of UTF-8 that `ids` stand for."""
+        return len(self.decode(ids).encode())
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as JSON; `load` reads it."""
+        fields = json.dumps(self._fields(), ensure_ascii=False, indent=0)
+        write(Path(path), fields + "\n")
+        Path(path).with_suffix(RANKS).unlink(missing_ok=True)  # of another one that stood here
+
+    @abstractmethod
+    def _fields(self) -> dict[str, Any]:
+        """Return what `load` builds it from, as JSON values."""
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words, with their inner apostrophes and hyphens, and the punctuation marks."""
+    return WORD.findall(text)
+
+
+class Words(Tokenizer):
+    """Words and punctuation marks. White space is not kept: decoding puts its own."""
+
+    kind = "words"
+    split = staticmethod(split_words)
+    is_cut = True
+    """Long lines may be cut before a mark to be trained on."""
+
+    def __init__(self, words: Sequence[str]):
+        if len(set(words)) != len(words) or any(self.split(word) != [word] for word in words):
+            raise ValueError("the vocabulary must hold every word once, and nothing but words")
+        _check_sizes([word.encode() for word in words])
+        self._words = [*SPECIALS, *words]
+        self.labels = [*map(printable, self._words)]
+        self.name = f"{self.kind} ({self.vocab_size:,})"
+        self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MOST_IDS) -> Words:
+        """Take the words that occur `min_count` times in `lines`, the most frequent first.
+
+        No more than fit into `vocab_size` ids, and none longer than LONGEST_PIECE.
+        """
+        _check_vocab_size(vocab_size, N_SPECIALS + 1)
+        counts = Counter(word for part in trained_on(lines, cls.is_cut) for word in cls.split(part))
+        words = [word for word, n in counts.items() if n >= min_count and _fits(word.encode())]
+        if not words:
+            raise ValueError(f"no word occurs {min_count} times; give more text or lower min_count")
+        words.sort(key=lambda word: (-counts[word], word))
+        return cls(words[: vocab_size - N_SPECIALS])
+
+    def encode(self, text: str) -> list[int]:
+        """Return an id per word and mark; UNK for one that is not in the vocabulary."""
+        return [self._ids.get(word, UNK) for word in self.split(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the words with spaces between them, and none before a closing mark."""
+        spaced = " ".join(self._words[i] for i in ids if i >= UNK)
+        return re.sub(r" ([,.;:!?])", r"\1", spaced)
+
+    def _fields(self) -> dict[str, Any]:
+        return {"kind": self.kind, "words": self._words[N_SPECIALS:]}
+
+
+def split_spaces(text: str) -> list[str]:
+    """Return what stands between white space, and each line feed."""
+    return re.findall(r"\n|\S+", text)
+
+
+class Spaces(Words):
+    """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`; and line feeds.
+
+    A line feed takes the place of the <eos> that published perplexities count for each line.
+    """
+
+    kind = "spaces"
+    split = staticmethod(split_spaces)
+    is_cut = False
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the tokens with spaces between them, but for the ends of lines."""
+        return re.sub(r" ?\n ?", "\n", " ".join(self._words[i] for i in ids if i >= UNK))
+
+
+class _Pieces(Tokenizer):
+    """Pieces of UTF-8, which decoding puts side by side: a text comes back exactly."""
+
+    def __init__(self, pieces: Sequence[bytes]):
+        self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
+        self.labels = [*SPECIALS, *map(_visible, pieces)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of `ids`; � stands for bytes that are no UTF-8."""
+        return b"".join(self._pieces[i] for i in ids).decode(errors="replace")
+
+    def n_bytes(self, ids: Sequence[int]) -> int:
+        """Count the bytes: a character that a window cuts counts by its part, not as a �."""
+        return sum(len(self._pieces[i]) for i in ids)
+
+
+class Characters(_Pieces):
+    """Unicode's characters, in the order of their code points."""
+
+    def __init__(self, characters: str):
+        if [*characters] != sorted(set(characters)):
+            raise ValueError("the characters must be sorted, each of them once")
+        super().__init__([character.encode() for character in characters])
+        self.name = f"characters ({self.vocab_size:,})"
+        self._ids = {character: i for i, character in enumerate(characters, N_SPECIALS)}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], min_count: int = 1) -> Characters:
+        """Take every character that occurs `min_count` times in `lines`."""
+        counts = Counter(chain.from_iterable(lines))
+        characters = sorted(character for character, n in counts.items() if n >= min_count)
+        if not characters:
+            raise ValueError(f"no character occurs {min_count} times; give more text")
+        return cls("".join(characters))
+
+    def encode(self, text: str) -> list[int]:
+        """Return an id per character; UNK for one that is not in the vocabulary."""
+        return [self._ids.get(character, UNK) for character in text]
+
+    def _fields(self) -> dict[str, Any]:
+        return {"kind": "characters", "characters": "".join(self._ids)}
+
+
+class Bytes(_Pieces):
+    """The 256 byte values."""
+
+    def __init__(self) -> None:
+        super().__init__([bytes([value]) for value in range(256)])
+        self.name = "bytes"
+
+    def encode(self, text: str) -> list[int]:
+        """Return one id per byte."""
+        return [N_SPECIALS + value for value in text.encode()]
+
+    def _fields(self) -> dict[str, Any]:
+        return {"kind": "bytes"}
+
+
+class _Merged(_Pieces):
+    """Byte-level BPE: a pattern cuts a text, and in each part bytes merge into pieces.
+
+    `pieces` are in the order in which they merge, the 256 single bytes among them.
+    """
+
+    def __init__(self, pieces: Sequence[bytes], pattern: str):
+        ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
+        if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
+            raise ValueError("the ranks must hold every piece once, all 256 bytes among them")
+        _check_sizes(pieces)
+        super().__init__(pieces)
+        self._encoding = tiktoken.Encoding(
+            "shifted", pat_str=pattern, mergeable_ranks=ids, special_tokens={}
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the merged pieces of `text`."""
+        text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
+        return [*chain.from_iterable(map(self._encoding.encode_ordinary, blocks(text)))]
+
+    def _ranks(self) -> list[str]:
+        """Return the pieces in their order, as JSON and tiktoken's files have them."""
+        return [base64.b64encode(piece).decode() for piece in self._pieces[N_SPECIALS:]]
+
+
+class BPE(_Merged):
+    """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
+
+    Saved, it is a tiktoken encoding, too (which keeps a copy of what it loads, by its path, unless
+    TIKTOKEN_CACHE_DIR is empty); these are the ids of `encode`:
+
+        ranks = tiktoken.load.load_tiktoken_bpe("tokenizer.tiktoken")
+        own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
+        ids = [N_SPECIALS + rank for rank in own.encode_ordinary(text)]
+    """
+
+    def __init__(self, pieces: Sequence[bytes]):
+        super().__init__(pieces, SPLIT)
+        self.name = f"BPE ({self.vocab_size:,})"
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
+        """Merge the most frequent pair of `lines` again and again until there are `vocab_size` ids.
+
+        There are fewer where no pair is left that occurs twice; `name` shows how many.
+        """
+        _check_vocab_size(vocab_size, N_SPECIALS + 256)
+        rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
+        value_of = _byte_values()
+        in_order = sorted(rank_of, key=rank_of.__getitem__)
+        return cls([bytes(value_of[char] for char in piece) for piece in in_order])
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as JSON, which `load` reads, and beside it its ranks for tiktoken."""
+        super().save(path)
+        lines = [f"{piece} {rank}\n" for rank, piece in enumerate(self._ranks())]
+        write(Path(path).with_suffix(RANKS), "".join(lines))
+
+    def _fields(self) -> dict[str, Any]:
+        return {"kind": "bpe", "split": SPLIT, "ranks": self._ranks()}
+
+
+class Published(_Merged):
+    """One of tiktoken's encodings, which tiktoken fetches once and keeps.
+
+    An id is tiktoken's plus 4 (but for runs that `blocks` has to cut); tiktoken's own specials have
+    none. Raises ValueError where it cannot be had, or its ranks have another sha256 than is given.
+    """
+
+    def __init__(self, name: str, sha256: str | None = None):
+        fetched = _fetch(name)
+        ranks = fetched._mergeable_ranks
+        super().__init__(sorted(ranks, key=ranks.__getitem__), fetched._pat_str)
+        self.name = f"{name} ({self.vocab_size:,})"
+        found = hashlib.sha256("\n".join(self._ranks()).encode()).hexdigest()
+        if sha256 not in (None, found):
+            raise ValueError(f"its sha256 is not that of the ranks of {name} as they are here")
+        self._saved = {"kind": "published", "name": name, "sha256": found}
+
+    def _fields(self) -> dict[str, Any]:
+        return self._saved
+
+
+def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Make one of KINDS, trained on `lines`, which are read once at most.
+
+    Those of SIZED have up to `vocab_size` ids, the others as many as they need.
+    """
+    if kind == "bpe":
+        return BPE.train(lines, vocab_size)
+    if kind == "words":
+        return Words.train(lines, MIN_COUNT, vocab_size)
+    if kind == "spaces":
+        return Spaces.train(lines, MIN_COUNT, vocab_size)
+    if kind == "characters":
+        return Characters.train(lines)
+    if kind == "bytes":
+        return Bytes()
+    if kind in PUBLISHED:
+        return Published(kind)
+    raise ValueError(f"{kind!r} is no tokenizer; there are {', '.join(KINDS)}")
+
+
+def chosen_size(kind: str, asked: int | None, default: int) -> int:
+    """Return how many ids a tokenizer may have; raise ValueError where that is not to be chosen."""
+    if asked and kind not in SIZED:
+        raise ValueError(
+            f"--vocab {asked} goes with {', '.join(SIZED)}; {kind} has a size of its own"
+        )
+    return asked or default
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Cut a text into blocks of at most two BLOCK characters, where it would be cut anyway.
+
+    Where there is no such place, as in a long run of spaces, a block ends in the middle.
+    """
+    start = 0
+    while len(text) - start > 2 * BLOCK:
+        found = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
+        end = found.start() if found else start + 2 * BLOCK
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
+    """Yield the blocks of the lines, or these, the first MOST_TRAINED bytes of them."""
+    n_left = MOST_TRAINED
+    for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
+        n_left -= len(block.encode())
+        if n_left < 0:
+            return
+        yield block
+
+
+def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
+    """Learn byte-level BPE; ids are the 256 bytes, then the merges in their order."""
+    split = hf.pre_tokenizers.Split(hf.Regex(SPLIT), behavior="isolated")
+    as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trained = hf.Tokenizer(hf.models.BPE())
+    trained.pre_tokenizer = hf.pre_tokenizers.Sequence([split, as_bytes])
+    alphabet = as_bytes.alphabet()
+    trainer = hf.trainers.BpeTrainer(
+        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
+        max_token_length=LONGEST_PIECE,
+    )  # fmt: skip
+    trained.train_from_iterator(trained_on(lines), trainer)
+    return trained
+
+
+def load(path: str | Path) -> Tokenizer:
+    """Read a saved tokenizer, trusting no one; raise ValueError that names the file and its fault.
+
+    A pattern of another's could take forever, or panic; BPE is read with the one known here alone.
+    Nothing is fetched but what a file of kind published names among PUBLISHED.
+    """
+    try:
+        match read_json(Path(path)):
+            case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
+                return Words(words)
+            case {"kind": "spaces", "words": [*words]} if all(isinstance(w, str) for w in words):
+                return Spaces(words)
+            case {"kind": "characters", "characters": str(characters)}:
+                return Characters(characters)
+            case {"kind": "bytes"}:
+                return Bytes()
+            case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
+                if split != SPLIT:
+                    raise ValueError("its split is not the pattern that is known here")
+                return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
+            case {"kind": "published", "name": str(name), "sha256": str(sha256)}:
+                return Published(name, sha256)
+    except OSError as fault:
+        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    except (TypeError, ValueError) as fault:
+        raise ValueError(f"{path} makes no tokenizer: {fault}") from fault
+    raise ValueError(f"{path} makes no tokenizer: no kind that is known, with its fields")
+
+
+def _check_sizes(pieces: Sequence[bytes]) -> None:
+    if len(pieces) > MOST_PIECES or not all(map(_fits, pieces)):
+        raise ValueError(
+            f"at most {MOST_PIECES:,} pieces of 1 to {LONGEST_PIECE:,} bytes make a vocabulary"
+        )
+
+
+def _fetch(name: str) -> tiktoken.Encoding:
+    if name not in PUBLISHED:
+        raise ValueError(f"{name!r} is not among what is fetched: {', '.join(PUBLISHED)}")
+    try:
+        return tiktoken.get_encoding(name)
+    except OSError as fault:  # requests' errors, too, whose text is long
+        why = fault.strerror or type(fault).__name__
+    except ValueError as fault:
+        why = str(fault)
+    raise ValueError(
+        f"the encoding {name} cannot be had here ({why}); where there is a network, have "
+        f"tiktoken.get_encoding('{name}') fill a folder that TIKTOKEN_CACHE_DIR names, and name a "
+        "copy of it so here, or use --tokenizer bpe, which is trained here"
+    )
+
+
+def _fits(piece: bytes) -> bool:
+    return 0 < len(piece) <= LONGEST_PIECE
+
+
+def _check_vocab_size(vocab_size: int, least: int) -> None:
+    if not least <= vocab_size <= MOST_IDS:
+        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} to {MOST_IDS:,}")
+
+
+def _byte_values() -> dict[str, int]:
+    """Return the byte behind each character by which byte-level BPE writes bytes (GPT-2's map)."""
+    themselves = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [value for value in range(256) if value not in themselves]
+    moved = {chr(256 + i): value for i, value in enumerate(others)}
+    return {chr(value): value for value in themselves} | moved
+
+
+def _visible(piece: bytes) -> str:
+    """Return `piece` with spaces as ▁, and with escapes where it has no glyph of its own."""
+    return printable(piece.decode(errors="backslashreplace").replace(" ", "▁"))

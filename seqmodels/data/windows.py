@@ -1,0 +1,68 @@
+"""Windows onto running text on disk: what a model reads and what it is to say next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seqmodels.data.batches import Example, Examples
+from seqmodels.data.prepare import Ids
+from seqmodels.interface import BOS
+
+
+class Windows(Examples):
+    """Targets of one length, each after a context of random length: its source, or BOS alone.
+
+    Half of the windows keep all the context, the others less, the same ones for one seed.
+    """
+
+    def __init__(self, ids: Ids, starts: range, n_target: int, context: int = 0, seed: int = 0):
+        self.ids, self.starts, self.n_target = ids, starts, n_target
+        rng, n = np.random.default_rng(seed), len(starts) if context else 1
+        less = rng.integers(context + 1, size=n, dtype=np.int32)
+        self.contexts = np.where(rng.random(n) < 0.5, context, less)  # one 0 where there is none
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each source and of each target: (n, 2)."""
+        n_source = np.maximum(self.contexts, 1)  # BOS is one
+        both = np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
+        return np.broadcast_to(both, (len(self), 2))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start = self.starts[i]
+        begin = start - int(self.contexts[i % len(self.contexts)])
+        src = self.ids.cut(begin, start) or [BOS]
+        return Example(src, self.ids.cut(start, start + self.n_target), line=self.ids.line(begin))
+
+
+class Whole(Examples):
+    """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
+
+    A block scores what the one before did not, `stride` tokens; what it repeats of that is given.
+    """
+
+    def __init__(self, ids: Ids, block: int, stride: int, n: int | None = None):
+        self.ids, self.block, self.stride = ids, block, stride
+        self.n = len(ids) if n is None else min(n, len(ids))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each source and of each target: (n, 2)."""
+        return np.broadcast_to([1, min(self.block, self.n)], (len(self), 2))
+
+    def __len__(self) -> int:
+        return 1 + max(0, -(-(self.n - self.block) // self.stride))
+
+    def end(self, i: int) -> int:
+        """Return where a block ends."""
+        return min(self.block + i * self.stride, self.n)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start, end = max(0, self.end(i) - self.block), self.end(i)
+        given = range(self.end(i - 1) - start) if i else ()
+        return Example([BOS], self.ids.cut(start, end), frozenset(given), self.ids.line(start))

@@ -1,0 +1,1 @@
+"""Scores, their intervals, and scores of texts from elsewhere."""

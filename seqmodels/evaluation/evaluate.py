@@ -1,0 +1,84 @@
+"""Rows over whole test sets: what each example gives, teacher-forced and free-running."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+
+from seqmodels.data.batches import Example, by_length, collate
+from seqmodels.evaluation.metrics import Row
+from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.ops.kv_cache import tensors_of
+from seqmodels.search import beam, greedy
+from seqmodels.utils.progress import counted
+
+BATCH_TOKENS = 6000
+
+
+@torch.inference_mode()
+def teacher_forced(
+    model: SequenceModel,
+    examples: Sequence[Example],
+    device: str = "cpu",
+    doing: str = "teacher-forced",
+) -> list[Row]:
+    """Return nats, tokens and right tokens of each example, every token given the true ones."""
+    model.eval()
+    rows: list[Row] = [{} for _ in examples]
+    for run in counted(doing, by_length(examples, BATCH_TOKENS)):
+        batch = collate([examples[i] for i in run], device)
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)
+        real = batch.tgt_out != PAD
+        nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none") * real
+        right = (logits.argmax(-1) == batch.tgt_out) & real
+        columns = nats.sum(1).tolist(), real.sum(1).tolist(), right.sum(1).tolist()
+        for i, *values in zip(run, *columns, strict=True):
+            rows[i] = dict(zip(("nats", "n_tokens", "n_right"), values, strict=True))
+    return rows
+
+
+def free_running(
+    model: SequenceModel, examples: Sequence[Example], width: int, device: str = "cpu"
+) -> list[list[int]]:
+    """Write each target from its source alone: greedily, or with a beam if `width` > 1.
+
+    A target may be twice as long as its own source, and ten tokens, whatever its batch holds.
+    """
+    model.eval()
+    written: list[list[int]] = [[] for _ in examples]
+    for run in counted("search", by_length(examples, BATCH_TOKENS // width)):
+        batch = collate([examples[i] for i in run], device)
+        max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
+        if width == 1:
+            out = greedy(model, batch.src, batch.src_mask, max_len)
+        else:
+            out = beam(model, batch.src, batch.src_mask, max_len, width)
+        for i, tokens in zip(run, out, strict=True):
+            written[i] = tokens
+    return written
+
+
+def longest_target(model: SequenceModel, n_source: int) -> int:
+    """Return how many tokens are written at most after a source of `n_source` tokens."""
+    return min(2 * n_source + 10, model.max_target(n_source))
+
+
+def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
+    """Return whether a written target is the true one, and at how many of its places."""
+    ref = [token for token in tgt if token != EOS]
+    n_same = sum(h == r for h, r in zip(hyp, ref, strict=False))
+    return {"n_same": n_same, "n_places": max(len(hyp), len(ref)), "exact": list(hyp) == ref}
+
+
+@torch.inference_mode()
+def state_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
+    """Return the size of what `encode` hands over, in bytes, for sources of 8, 16, … 256 tokens."""
+    sizes = []
+    for n in (8, 16, 32, 64, 128, 256):
+        if model.max_target(n) > 0:
+            src = torch.full((1, n), EOS, device=device)
+            state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
+            sizes.append((n, sum(tensor.nbytes for tensor in tensors_of(state))))
+    return sizes

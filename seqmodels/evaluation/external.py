@@ -1,0 +1,267 @@
+"""Scores of translations from elsewhere: BLEU and chrF, overall, by source length and in pairs.
+
+Every file holds one sentence per line and is scored as it stands: whoever wants subword marks or
+tokens joined does so before. All scores, and the test between systems, are sacreBLEU's. No torch.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest
+
+from seqmodels.data import corpus
+from seqmodels.evaluation import metrics
+from seqmodels.report import figures
+from seqmodels.utils import files
+from seqmodels.utils.terminal import printable
+
+SCHEMA = "seqmodels.score/1"
+SHOWN = {"bleu": "BLEU", "chrf": "chrF", "ratio": "Length, system / reference"}
+
+MOST_LINES = 20_000
+"""Lines on which systems are compared: the test holds all its draws at once, 80 kB for a line."""
+MANY_TOKENIZED = 100
+"""Lines ending in a full stop of its own from which on a text is called tokenized: sacreBLEU's."""
+
+Result = dict[str, Any]
+Metrics = Mapping[str, BLEU | CHRF]
+
+
+# ------------------------------------------------------------------------------------- Reading
+
+
+class Text(NamedTuple):
+    """One file."""
+
+    path: Path
+    lines: list[str]
+
+    def facts(self) -> dict[str, Any]:
+        """Return which file it is, and how many of its lines are blank."""
+        n_blank = sum(not line.strip() for line in self.lines)
+        sha256 = corpus.sha256(self.lines)
+        return {"file": printable(str(self.path)), "sha256": sha256, "n_blank": n_blank}
+
+
+def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
+    """Return the source, the reference and each system's text.
+
+    A pipe is read once. Raises ValueError for what is no text, for a file given twice and for lines
+    that do not pair.
+    """
+    for one, other in combinations((src, ref, *hyps), 2):
+        with suppress(OSError):  # what cannot be read is named below
+            if one.samefile(other):
+                raise ValueError(f"{one} and {other} are one file; give each file once")
+    texts = [Text(path, corpus.read_lines(path, takes_pipe=True)) for path in (src, ref, *hyps)]
+    n = len(texts[1].lines)
+    for text in texts:
+        if len(text.lines) != n:
+            raise ValueError(
+                f"{ref} has {n:,} lines and {text.path} has {len(text.lines):,}; "
+                "line n of one must translate line n of the other"
+            )
+    if not any(line.strip() for line in texts[0].lines):
+        raise ValueError(f"{src} has no words; scores are by their number")
+    if len(hyps) > 1 and n > MOST_LINES:
+        raise ValueError(
+            f"{ref} has {n:,} lines; systems are compared on at most {MOST_LINES:,}: "
+            "score one at a time"
+        )
+    return texts
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """Name systems by their files, without the ending that all share.
+
+    Where two files are called the same, folders tell them apart.
+    """
+    names = [path.name for path in paths]
+    if len(set(names)) < len(names):
+        absolute = [os.path.abspath(path) for path in paths]
+        names = [os.path.relpath(path, os.path.commonpath(absolute)) for path in absolute]
+    for dot in re.finditer(r"[./]", names[0]) if len(names) > 1 else ():
+        ending = names[0][dot.start() :]
+        if all(name.endswith(ending) and name != ending for name in names):
+            names = [name.removesuffix(ending) for name in names]
+            break
+    return [printable(name) for name in names]
+
+
+# ------------------------------------------------------------------------------------- Scoring
+
+
+def metrics_of(ref: Sequence[str], tokenize: str, is_lowercase: bool) -> Metrics:
+    """Return the two scores against a reference.
+
+    Raises ValueError for a tokenizer that sacreBLEU does not have, or that does not work here.
+    """
+    if tokenize not in BLEU.TOKENIZERS:
+        known = ", ".join(BLEU.TOKENIZERS)
+        raise ValueError(f"--tokenize {tokenize}: sacreBLEU has {known}")
+    try:
+        bleu = BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=[ref])
+    except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
+        raise ValueError(f"--tokenize {tokenize} does not work here: {error}") from error
+    return {"bleu": bleu, "chrf": CHRF(lowercase=is_lowercase, references=[ref])}
+
+
+def bins_of(lengths: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the bins with these ends, from 1, and one for what is longer."""
+    longer = [max(lengths)] if max(lengths) > ends[-1] else []
+    return [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
+
+
+def parts_of(
+    counts: Mapping[str, np.ndarray],
+    kinds: Metrics,
+    lengths: Sequence[int],
+    bins: Sequence[tuple[int, int]],
+) -> dict[str, Any]:
+    """Return one system's scores, overall and by bin: bleu, chrf, and the ratio of lengths."""
+
+    def part(rows: Sequence[metrics.Row]) -> dict[str, Any]:
+        here = {key: np.stack([row[key] for row in rows]) for key in kinds}
+        found = {key: metrics.sacre(metric, here[key]) for key, metric in kinds.items()}
+        n_hyp, n_ref = here["bleu"][:, :2].sum(0)
+        return {**found, "ratio": float(n_hyp / n_ref) if n_ref else 0.0}
+
+    columns = zip(lengths, *(counts[key] for key in kinds), strict=True)
+    rows = [dict(zip(("x", *kinds), row, strict=True)) for row in columns]
+    return {"overall": {"n": len(rows), **part(rows)}, "bins": metrics.by_bin(rows, bins, part)}
+
+
+def against_first(
+    metric: BLEU | CHRF, counted: Sequence[np.ndarray]
+) -> tuple[str, list[dict[str, float | None]]]:
+    """Return the signature of sacreBLEU's paired bootstrap, and what it finds: difference, p.
+
+    p is None where no count differs: the test would call that significant.
+    """
+    known: Any = copy.copy(metric)
+    known._extract_corpus_statistics = lambda counts, refs: counts  # it is given what was counted
+    named: Any = [(str(i), counts) for i, counts in enumerate(counted)]
+    signatures, found = PairedTest(named, {"": known}, None, "bs", metrics.N_BOOTSTRAP)()
+    ((name, signature),) = signatures.items()
+    first, *others = cast("list[Any]", found[name])
+    return str(signature), [
+        {
+            "difference": float(other.score - first.score),
+            "p": None if np.array_equal(counts, counted[0]) else other.p_value,
+        }
+        for other, counts in zip(others, counted[1:], strict=True)
+    ]
+
+
+def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequence[int]) -> Result:
+    """Score all systems of `texts` (see read), by words of the source up to each of the ends.
+
+    Returns what is written as JSON. Differences are to the first system.
+    """
+    src, ref, *systems = texts
+    kinds = metrics_of(ref.lines, tokenize, is_lowercase)
+    lengths = [len(line.split()) for line in src.lines]
+    bins = bins_of(lengths, ends)
+    counted, entries = [], []
+    for text, name in zip(systems, names_of([text.path for text in systems]), strict=True):
+        counts = {key: metrics.count(metric, text.lines, None) for key, metric in kinds.items()}
+        n_tokenized = sum(line.endswith(" .") for line in text.lines)
+        parts = parts_of(counts, kinds, lengths, bins)
+        counted.append(counts)
+        entries.append({"name": name, **text.facts(), "n_tokenized": n_tokenized, **parts})
+    paired = {}
+    for key, metric in kinds.items() if len(systems) > 1 else ():
+        paired[key], found = against_first(metric, [counts[key] for counts in counted])
+        for entry, result in zip(entries[1:], found, strict=True):
+            entry.setdefault("against_first", {})[key] = result
+    return {
+        "schema": SCHEMA,
+        "n": len(lengths),
+        "src": src.facts(),
+        "ref": ref.facts(),
+        "n_bootstrap": metrics.N_BOOTSTRAP,
+        "signatures": {key: str(metric.get_signature()) for key, metric in kinds.items()},
+        "paired_signatures": paired,
+        "systems": entries,
+    }
+
+
+# -------------------------------------------------------------------------------------- Showing
+
+
+def table(result: Result) -> str:
+    """Return a Markdown table per score, systems side by side, and what its cells mean."""
+    systems, parts = result["systems"], []
+    for key, name in SHOWN.items():
+        parts += [f"### {name}", figures.markdown(rows_of(systems, key))]
+    says = f"[95 % interval (BCa bootstrap)]; * fewer than {figures.THIN} sentences."
+    parts.append(signed(says, result["signatures"]))
+    if paired := result["paired_signatures"]:
+        says = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
+        parts.append(signed(says, paired))
+    return "\n\n".join([*parts, *filter(None, ["\n".join(notes_on(result))])])
+
+
+def signed(says: str, signatures: Mapping[str, str]) -> str:
+    """Write a line, and the signatures of what it is about below."""
+    return "\n".join([says, *(f"{SHOWN[key]}: `{text}`" for key, text in signatures.items())])
+
+
+def rows_of(systems: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
+    """Return the rows of one score: the bins, all sentences, the differences."""
+    rows = [["source words", "n", *(system["name"] for system in systems)]]
+    for parts in zip(*([*system["bins"], system["overall"]] for system in systems), strict=True):
+        n, name = parts[0]["n"], figures.bin_name(parts[0]) if "low" in parts[0] else "all"
+        rows.append([name, f"{n:,}", *(cell(part[key], n) for part in parts)])
+    found = [system["against_first"].get(key) for system in systems[1:]]
+    if any(found):
+        rows.append([f"against {systems[0]['name']}", "", "", *map(difference, found)])
+    return rows
+
+
+def cell(score: float | metrics.Interval, n: int) -> str:
+    """Write a ratio, or a score with its interval."""
+    if isinstance(score, float):
+        return f"{score:.3f}"
+    found = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
+    return figures.cell(found, "bleu", n)
+
+
+def difference(found: Mapping[str, Any]) -> str:
+    """Write a difference with its p."""
+    return "the same" if found["p"] is None else "{difference:+.2f} (p = {p:.3f})".format(**found)
+
+
+def notes_on(result: Result) -> list[str]:
+    """Return a line for each text that may not be what was meant."""
+    notes = []
+    for text in (result["src"], result["ref"], *result["systems"]):
+        if n := text["n_blank"]:
+            in_no_bin = "; they are in no bin" if text is result["src"] else ""
+            notes.append(f"{text['file']}: {n:,} of {result['n']:,} lines are blank{in_no_bin}.")
+        n = text.get("n_tokenized", 0)
+        if n >= MANY_TOKENIZED and "tok:none" not in result["signatures"]["bleu"]:
+            notes.append(
+                f"{text['file']}: {n:,} lines end in ' .'; is it tokenized? That may cost BLEU."
+            )
+    return notes
+
+
+def write(result: Result, out: Path) -> list[Path]:
+    """Write score.json and the figure to a folder; return the paths."""
+    about = Path(result["ref"]["file"]).name, f"{result['n']:,} sentences"
+    subtitle = " · ".join((*about, result["signatures"]["bleu"]))
+    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
+    made = files.write(out / "score.json", text)
+    return [made, *figures.draw_systems(result["systems"], subtitle, out)]

@@ -1,0 +1,1 @@
+"""What is kept of a run, its schema, and published figures beside it."""

@@ -1,0 +1,110 @@
+"""What others published: a ledger, checked when it is read, to be set beside our records. No torch.
+
+An entry is what one source tells of one setting. Its values are written as they were printed, digit
+for digit; what the source does not tell is left out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from seqmodels.records.schema import Count, Name, Strict, check
+from seqmodels.utils.files import read_json
+
+SCHEMA = "seqmodels.ledger/1"
+FILE = "ledger.json"
+"""Its name in a folder of results."""
+
+Model = Literal["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
+Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
+"""Fits into one cell of a table."""
+Link = Annotated[str, Field(pattern=r"^https://[^\s()|]{1,200}$")]
+Printed = Annotated[str, Field(pattern=r"^[0-9]{1,4}([.][0-9]{1,4})?$")]
+
+
+class Ours(Strict):
+    """Which of our records stands beside a figure: a score on a test set, in a folder."""
+
+    folder: Name
+    model: Model
+    test: Name
+    score: Literal["bleu", "nats"]
+
+
+class Figure(Strict):
+    """One number."""
+
+    system: Phrase
+    model: Model | None = None
+    """Ours of the same paper."""
+    metric: Literal["bleu", "nats", "perplexity"]
+    on: Phrase | None = None
+    """Where one system has several: which sentences, which search."""
+    value: Printed
+    parameters: Count | None = None
+    ours: Ours | None = None
+
+
+class Entry(Strict):
+    """The figures of one source in one setting."""
+
+    source: Phrase
+    year: Annotated[int, Field(ge=1900, le=2100)] | None = None
+    url: Link | None = None
+    place: Phrase | None = None
+    """Table, figure or page."""
+    corpus: Phrase
+    direction: Phrase | None = None
+    test: Phrase
+    text: Phrase | None = None
+    """Case and tokens."""
+    search: Phrase | None = None
+    setting: Phrase | None = None
+    """Sizes, training."""
+    comparable: bool
+    why: Phrase
+    figures: Annotated[list[Figure], Field(min_length=1, max_length=100)]
+    finding: Phrase | None = None
+    """What else the source says of it."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Entry:
+        """Refuse a number told twice, and ours beside what cannot be compared."""
+        seen = set()
+        for f in self.figures:
+            if (key := (f.system, f.metric, f.on)) in seen:
+                raise ValueError(f"figures: {f.metric} of {f.system!r} stands twice")
+            seen.add(key)
+            if f.ours and not self.comparable:
+                raise ValueError(f"figures: {f.system!r} has ours, but comparable is false")
+            if f.ours and f.ours.score != f.metric:
+                raise ValueError(f"figures: {f.system!r} has {f.metric}, ours {f.ours.score}")
+        return self
+
+
+class Ledger(Strict):
+    """All entries."""
+
+    version: Annotated[Literal["seqmodels.ledger/1"], Field(alias="schema")]
+    entries: Annotated[list[Entry], Field(min_length=1, max_length=200)]
+
+
+def load(folder: Path) -> list[Entry]:
+    """Read the ledger of a folder; a folder without one has no entries.
+
+    Raises ValueError, one line that names the file and the field.
+    """
+    path = folder / FILE
+    try:
+        value: Any = read_json(path)
+    except FileNotFoundError:
+        return []
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        raise ValueError(f"{path} is no ledger of this version ({SCHEMA})")
+    try:
+        return check(Ledger, value).entries
+    except ValueError as error:
+        raise ValueError(f"{path} is no ledger: {error}") from None

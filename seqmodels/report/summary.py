@@ -1,0 +1,234 @@
+"""What a comparison prints at its end: every bin's score, what that means in words, the costs.
+
+Read records and nothing else; no torch. No line has more than WIDTH columns. `plot.table` holds
+the same with intervals, for a page as wide as it needs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from seqmodels.catalog import CATALOG
+from seqmodels.report import figures
+
+WIDTH = 100
+NAME = 24
+"""Columns for the name of a model, at most."""
+LEARNED = 1.0
+"""Least score of 100 of which a share can be kept."""
+APART = 10.0
+"""Points of percent between models that are named apart."""
+
+Records = Sequence[dict[str, Any]]
+
+
+def summary(records: Records) -> str:
+    """Return what is printed: for each test set its scores and what they say, then the costs."""
+    parts = textwrap.wrap(figures._subtitle(records), WIDTH)
+    for test in figures._tests(records).values():
+        parts += ["", *scores(records, test)]
+        parts += [line for said in words(records, test) for line in textwrap.wrap(said, WIDTH)]
+    return "\n".join([*parts, "", *costs(records)])
+
+
+# ------------------------------------------------------------------------------------- Tables
+
+
+def label_of(model: str) -> str:
+    """Return what a model is called; somebody's own model keeps its name."""
+    label = CATALOG[model].label if model in CATALOG else model
+    return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
+
+
+def lay_out(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
+    """Set the rows in columns; those that are too many for a line go on below.
+
+    The first `n_fixed` columns, the names of the rows, stand at the left of each block.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    blocks: list[list[int]] = [[]]
+    left = sum(widths[:n_fixed]) + 2 * (n_fixed - 1)
+    used = left
+    for i in range(n_fixed, len(widths)):
+        if blocks[-1] and used + 2 + widths[i] > WIDTH:
+            blocks.append([])
+            used = left
+        blocks[-1].append(i)
+        used += 2 + widths[i]
+    lines = []
+    for block in blocks:
+        for row in rows:
+            cells = [row[0].ljust(widths[0])]
+            cells += [row[i].rjust(widths[i]) for i in [*range(1, n_fixed), *block]]
+            lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def scores(records: Records, test: dict[str, Any]) -> list[str]:
+    """Return the lines of a test set: the headline of each model in each bin, mean of the seeds."""
+    name, metric, bins = test["name"], test["headline"], test["bins"]
+    digits = 3 if metric in figures.LOSSES else 1
+    is_beyond = [test["trained_to"] is not None and b["low"] > test["trained_to"] for b in bins]
+    heads = [
+        f"{figures.bin_name(b)}{'*' * (b['n'] < figures.THIN)}{'†' * beyond}"
+        for b, beyond in zip(bins, is_beyond, strict=True)
+    ]
+    ratios = {m: ratio(group, name) for m, group in figures._by_model(records).items()}
+    has_ratio = metric == "bleu" and any(map(math.isfinite, ratios.values()))
+    rows = [["", "all", *heads, *(["length"] if has_ratio else [])]]
+    for model, group in figures._by_model(records).items():
+        if (found := figures._scores(group, name, metric)).size:
+            cells = [number(value, digits) for value in found[..., 0].mean(axis=0)]
+            rows.append([label_of(model), *cells, *([number(ratios[model], 2)] * has_ratio)])
+    counts = [f"{b['n']:,}" for b in bins]
+    rows.append(["n", f"{sum(b['n'] for b in bins):,}", *counts, *([""] * has_ratio)])
+    title = f"{name}: {figures.NAMES.get(metric, metric)} by {test['axis']}{figures._search(test)}"
+    notes = [f"* fewer than {figures.THIN}: too few to tell"] * any("*" in head for head in heads)
+    notes += ["† longer than trained"] * any(is_beyond)
+    notes += ["length: of what was written, as a share of the references"] * has_ratio
+    return [*textwrap.wrap(title, WIDTH), *lay_out(rows), *textwrap.wrap("; ".join(notes), WIDTH)]
+
+
+def ratio(group: Records, name: str) -> float:
+    """Return the length of what was written as a share of the references; nan: not recorded."""
+    found = figures._scores(group, name, "length_ratio")
+    return float(found[:, 0, 0].mean()) if found.size else math.nan
+
+
+def number(value: float, digits: int) -> str:
+    """Write a number, or a dash where there is none."""
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def costs(records: Records) -> list[str]:
+    """Return the lines of what each model took: parameters, seeds, validation loss, time."""
+    rows = [["", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
+    for model, group in figures._by_model(records).items():
+        lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
+        rows.append([
+            label_of(model),
+            figures._parameters(group),
+            " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
+            f"{np.mean(lowest):.3f}",
+            f"{np.mean([r['speed']['train_tokens_per_s'] for r in group]):,.0f}",
+            f"{np.mean([r['train_s'] for r in group]):,.0f}",
+            f"{np.mean([r['evaluate_s'] for r in group]):,.0f}",
+        ])  # fmt: skip
+    return lay_out(rows)
+
+
+# ------------------------------------------------------------------------------------- In words
+
+
+def words(records: Records, test: dict[str, Any]) -> list[str]:
+    """Return sentences on what the bins show; those of fewer than THIN examples are left out."""
+    name, metric, trained = test["name"], test["headline"], test["trained_to"]
+    groups = {
+        model: found[..., 0].mean(axis=0)
+        for model, group in figures._by_model(records).items()
+        if (found := figures._scores(group, name, metric)).size
+    }
+    unlearned = at_chance(records, test)
+    said = [not_learned(unlearned, records)] if unlearned else []
+    able = [i for i, b in enumerate(test["bins"]) if b["n"] >= figures.THIN]
+    if len(able) < 2 or test["axis"].startswith("place"):
+        return said
+    inside = [i for i in able[1:] if trained is None or test["bins"][i]["high"] <= trained]
+    beyond = [i for i in able[1:] if i > max(inside, default=0)]
+    for i in [*inside[-1:], *beyond[-1:]]:
+        known = {
+            model: (float(values[1 + able[0]]), float(values[1 + i]))
+            for model, values in groups.items()
+            if model not in unlearned and np.isfinite(values[[1 + able[0], 1 + i]]).all()
+        }
+        if line := compared(known, test, able[0], i):
+            said.append(line)
+    return said
+
+
+def compared(
+    known: Mapping[str, tuple[float, float]], test: dict[str, Any], first: int, last: int
+) -> str:
+    """Set the scores of one bin against those of the first."""
+    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    here, there = (f"{figures.bin_name(test['bins'][i])} {unit}" for i in (last, first))
+    trained = test["trained_to"]
+    if trained is not None and test["bins"][last]["low"] > trained:
+        here += ", longer than trained"
+    elif last == max(i for i, b in enumerate(test["bins"]) if b["high"] <= (trained or math.inf)):
+        here += ", the longest" if trained is None else ", the longest trained"
+    metric = test["headline"]
+    if metric in figures.LOSSES or metric == "perplexity":
+        change = {model: 100 * (b / a - 1) for model, (a, b) in known.items() if a > 0}
+        lower = {model: -x for model, x in change.items() if x < 0}
+        higher = {model: x for model, x in change.items() if x >= 0}
+        clauses = [
+            f"{word} by {percents(some)} for {sentence(some)}"
+            for word, some in (("lower", lower), ("higher", higher))
+            if some
+        ]
+        return (
+            f"At {here}, {figures.NAMES[metric]} are {'; '.join(clauses)} than at {there}."
+            if clauses
+            else ""
+        )
+    kept = {model: 100 * b / a for model, (a, b) in known.items() if a >= LEARNED}
+    return f"At {here}, {'; '.join(keeping(kept, f'the score at {there}'))}." if kept else ""
+
+
+def keeping(kept: Mapping[str, float], what: str) -> list[str]:
+    """Say who keeps how much; those far below the others are named apart."""
+    order = sorted(kept, key=lambda model: -kept[model])
+    gaps = [kept[a] - kept[b] for a, b in pairwise(order)]
+    cut = 1 + int(np.argmax(gaps)) if gaps and max(gaps) >= APART else len(order)
+    clauses: list[str] = []
+    for some in (order[:cut], order[cut:]):
+        if some:
+            shares = {model: kept[model] for model in some}
+            verb = "keeps" if len(some) == 1 else "keep"
+            of_what = "" if clauses else f" of {what}"
+            clauses.append(f"{sentence(some)} {verb} {percents(shares)}{of_what}")
+    return clauses
+
+
+def percents(shares: Mapping[str, float]) -> str:
+    """Write percentages in a row."""
+    return f"{in_a_row([f'{share:.0f}' for share in shares.values()])} %"
+
+
+def sentence(models: Iterable[str]) -> str:
+    """Name models in a row."""
+    return in_a_row([label_of(model) for model in models])
+
+
+def in_a_row(parts: Sequence[str]) -> str:
+    """Write a, b and c."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
+    """Return the models whose BLEU is not above that of references in another order."""
+    found = []
+    for model, group in figures._by_model(records).items():
+        bleu, chance = (figures._scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
+        if test["headline"] == "bleu" and chance.size and (bleu[:, 0, 0] <= chance[:, 0, 0]).all():
+            found.append(model)
+    return found
+
+
+def not_learned(models: Sequence[str], records: Records) -> str:
+    """Say that nothing was learned, and how much was trained on."""
+    tokens = max(r["train_config"]["tokens"] for r in records)
+    verb = "has" if len(models) == 1 else "have"
+    return (
+        f"{sentence(models)} {verb} not learned to translate: BLEU is no higher than that of the "
+        f"references in another order. That is normal after {tokens:,} target tokens; train on "
+        "more with --tokens."
+    )

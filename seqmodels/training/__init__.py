@@ -1,0 +1,1 @@
+"""Train one model: what a batch changes, the loop over batches, checkpoints."""

@@ -1,0 +1,175 @@
+"""Everything that a run needs to go on, and weights, on disk: safetensors, never a pickle.
+
+A checkpoint is one file, RUN.checkpoint-NUMBER-CHECKSUM.safetensors: tensors, and as metadata the
+JSON of all that is no tensor. Its name holds the beginning of its content's SHA-256, so one that
+is torn or decayed is told from a good one; the one before it is kept for that day.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from seqmodels.interface import SequenceModel
+from seqmodels.models import build
+from seqmodels.training.trainer import check_shapes
+from seqmodels.utils import files
+
+SCHEMA = "seqmodels.checkpoint/1"
+MOST_BYTES = 16 * 2**30
+"""Largest file of weights that is read."""
+SHARE = 0.01
+"""Most of the time that is spent on writing checkpoints, however often they are wanted."""
+
+
+class Checkpoint(NamedTuple):
+    """What was on disk."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    """All that is no tensor; nothing in it has been checked."""
+
+
+class Checkpoints:
+    """The newest two checkpoints of one run, beside its record, which is to be RUN.json."""
+
+    def __init__(self, record: Path, every_s: float = 30.0):
+        self.folder, self.run, self.every_s = record.parent, record.stem, every_s
+        self.pattern = re.compile(
+            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})\.safetensors"
+        )
+        self.last: Path | None = None
+        self.due = time.monotonic() + every_s
+
+    def paths(self) -> list[Path]:
+        """Return the run's checkpoints, good or bad, the newest first."""
+        found = [path for path in self.folder.iterdir() if self.pattern.fullmatch(path.name)]
+        return sorted(found, key=self.number, reverse=True)
+
+    def number(self, path: Path) -> int:
+        """Return the number of a checkpoint."""
+        match = self.pattern.fullmatch(path.name)
+        return int(match[1]) if match else 0
+
+    def is_due(self) -> bool:
+        """Return whether it is time for the next one."""
+        return time.monotonic() >= self.due
+
+    def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Write the next one, and remove all but this one and the last.
+
+        Raises WriteError; then the last one is still there.
+        """
+        since = time.monotonic()
+        metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **state})}
+        content = safetensors.torch.save(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata
+        )
+        number = self.number(self.last) + 1 if self.last else 1
+        name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
+        path = files.write(self.folder / name, content)
+        for old in self.paths():
+            if old not in (path, self.last):
+                old.unlink(missing_ok=True)
+        self.last, now = path, time.monotonic()
+        self.due = now + max(self.every_s, (now - since) / SHARE)
+
+    def newest(
+        self, say: Callable[[str], None] = print, most_bytes: int = MOST_BYTES
+    ) -> Checkpoint | None:
+        """Return the newest one that is whole; say which are not. None if there is none."""
+        for path in self.paths():
+            try:
+                found = read(path, most_bytes)
+            except (ValueError, OSError) as error:
+                say(f"{error}; going back to the checkpoint before")
+            else:
+                self.last = path
+                return found
+        return None
+
+    def remove(self) -> None:
+        """Remove all: the run is recorded, or to be begun again."""
+        for path in self.paths():
+            path.unlink(missing_ok=True)
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256, as `sha256sum` prints it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
+    """Read a checkpoint.
+
+    Raises ValueError, which names the file, if its content is not what its name says.
+    """
+    content = files.read(path, most_bytes)
+    if sha256(content)[:16] != path.stem.rpartition("-")[2]:
+        raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
+    try:
+        n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' own format
+        state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
+        tensors = safetensors.torch.load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is no checkpoint: {error}") from None
+    if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
+        raise ValueError(f"{path} is no checkpoint of this version ({SCHEMA})")
+    return Checkpoint(path, tensors, state)
+
+
+# ------------------------------------------------------------------------------- Weights alone
+
+
+def save(path: Path, weights: Mapping[str, Tensor]) -> str:
+    """Write weights to PATH; return the SHA-256 of the file, for the record.
+
+    Raises WriteError.
+    """
+    weights = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
+    content = safetensors.torch.save(weights)
+    files.write(path, content)
+    return sha256(content)
+
+
+def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
+    """Build the record's model and give it the weights at PATH; return it ready to be used.
+
+    Raises ValueError if the weights are not there (results are kept without them), or not those
+    that the record was made with: a record that holds their checksum must match it.
+    Nothing is built before names and shapes are known to be the same, so that a model takes no more
+    memory than its file has bytes.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: the weights of this run are not here; train it again")
+    content = files.read(path, MOST_BYTES)
+    if (wanted := record.get("weights_sha256")) not in (None, sha256(content)):
+        raise ValueError(
+            f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
+            "which its record holds; restore the file or train the run again"
+        )
+    try:
+        weights = safetensors.torch.load(content)
+        if record["model_config"].get("n_layers", 1) > len(weights):
+            raise ValueError(
+                f"{len(weights)} tensors are no {record['model_config']['n_layers']} layers"
+            )
+        with torch.device("meta"):
+            expected = build(record["model"], **record["model_config"]).state_dict()
+        check_shapes(weights, expected)
+        model = build(record["model"], **record["model_config"])
+        model.load_state_dict(weights)
+    except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"{path} does not fit its record, train it again: {error}") from error
+    return model.eval()

@@ -1,0 +1,117 @@
+"""One loop, one screen: the same optimiser, data order and budget for every model."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from seqmodels.data.batches import Example, collate, draws
+from seqmodels.evaluation.evaluate import teacher_forced
+from seqmodels.interface import SequenceModel
+from seqmodels.training.trainer import Learner, Precision, Progress, TrainConfig, seed_all
+from seqmodels.utils import progress
+from seqmodels.utils.terminal import whole
+
+# oneDNN keeps a kernel for each of 1,024 shapes; those of batches are seldom met again.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+
+TRIM_EVERY = 20
+"""Batches after which free memory is handed back."""
+
+
+def fastest_precision(device: str) -> Precision:
+    """Return bfloat16 where it multiplies matrices at least half as fast again as float32."""
+    if device == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    wide, narrow = torch.ones(512, 512), torch.ones(512, 512, dtype=torch.bfloat16)
+    seconds: list[list[float]] = [[], []]
+    for _ in range(10):  # in turn: what else the machine does hits both
+        for a, times in zip((wide, narrow), seconds, strict=True):
+            since = time.perf_counter()
+            a @ a
+            times.append(time.perf_counter() - since)
+    return "bfloat16" if 1.5 * min(seconds[1]) < min(seconds[0]) else "float32"
+
+
+def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
+    """Return teacher-forced nats per token and token accuracy (%) over all examples."""
+    rows = teacher_forced(model, examples, device, progress.VALIDATION)
+    nats, n_right, n = (sum(row[key] for row in rows) for key in ("nats", "n_right", "n_tokens"))
+    model.train()
+    return {"valid_nats": nats / n, "valid_accuracy": 100 * n_right / n}
+
+
+def next_point(at: Progress, cfg: TrainConfig) -> float:
+    """Return after how many tokens the curve's next point is due."""
+    n_points = sum(point["tokens"] > at.schedule_from for point in at.curve)
+    to_train = cfg.tokens - at.schedule_from
+    return at.schedule_from + to_train * (n_points + 1) / cfg.n_validations
+
+
+def losses(at: Progress) -> str:
+    """Return the last losses in words, for the line of a bar."""
+    known = {"train": at.losses[-20:], "valid": [p["valid_nats"] for p in at.curve[-1:]]}
+    return ", ".join(f"{name} {fmean(values):.3f}" for name, values in known.items() if values)
+
+
+def trim() -> None:
+    """Hand free memory back to the system: batches of ever other sizes leave glibc's heap in holes.
+
+    With another C library nothing is done.
+    """
+    with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def train(
+    learner: Learner,
+    examples: Sequence[Example],
+    valid: Sequence[Example],
+    save: Callable[[], None] = lambda: None,
+    is_due: Callable[[], bool] = lambda: False,
+) -> list[dict[str, Any]]:
+    """Train until the budget is spent, leave the model at its best weights, return the curve.
+
+    A learner that comes from a checkpoint goes on as if it had never stopped: the same batches, the
+    same draws, the same bits. `save` writes such a checkpoint, whenever it is due, when a signal
+    asks to stop, and at the end.
+    """
+    model, cfg, at = learner.model, learner.cfg, learner.progress
+    device = str(next(model.parameters()).device)
+    if not at.step:
+        seed_all(cfg.seed)
+    batches = draws(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
+    model.train()
+    try:
+        while True:
+            is_new = not at.curve or at.curve[-1]["step"] < at.step
+            if is_new and at.tokens >= next_point(at, cfg):
+                scores = validate(model, valid, device)
+                with whole():
+                    learner.add_point(scores)
+            progress.tell(progress.TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, losses(at))
+            if at.tokens >= cfg.tokens:
+                break
+            draw = next(batches)
+            chosen = [examples[i] for i in draw.rows]
+            lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
+            with whole():
+                learner.learn(collate(chosen), lines)
+                at.epoch, at.batch = draw.epoch, draw.batch + 1
+            if at.step % TRIM_EVERY == 0:
+                trim()
+            if is_due():
+                save()
+    except KeyboardInterrupt:
+        save()
+        raise
+    save()
+    model.load_state_dict(learner.best)
+    return at.curve

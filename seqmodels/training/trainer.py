@@ -1,0 +1,354 @@
+"""A model in training: what one batch changes, and all that it takes to go on another day."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from pydantic import Field
+from torch import Tensor
+
+from seqmodels.interface import PAD, Batch, SequenceModel
+from seqmodels.records.schema import Count, Strict, check
+
+Precision = Literal["float32", "bfloat16"]
+
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What AdamW keeps of each parameter."""
+N_LOSSES = 100
+"""Losses by which a spike is told from what is usual."""
+MOST_SKIPPED = 10
+"""Batches without a finite loss, after which a run stops."""
+MOST_EVENTS = 1_000
+"""Events that are kept for the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train; all models of one comparison differ in `rate` alone."""
+
+    tokens: int
+    """Budget: target tokens to train on."""
+    rate: float
+    """Peak learning rate of AdamW."""
+    batch_tokens: int = 1500
+    """Rows × longest source or target in a batch."""
+    warmup: float = 0.1
+    """Share of the budget in which the rate climbs; then it falls linearly to zero."""
+    beta_2: float = 0.98
+    """AdamW's memory of squared gradients (Vaswani et al. 2017, 5.3)."""
+    weight_decay: float = 0.01
+    """AdamW's decay."""
+    clip: float = 1.0
+    """Largest norm of the gradient."""
+    label_smoothing: float = 0.0
+    """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
+    n_validations: int = 10
+    """Points of the curve; the best one's weights are kept."""
+    seed: int = 1
+    """Seed of weights, dropout and data order."""
+    precision: Precision = "float32"
+    """In which matrices are multiplied; weights, their sums and the optimiser are float32."""
+
+
+class Progress(Strict):
+    """How far a training has come, in what JSON can hold."""
+
+    epoch: Count = 0
+    batch: Count = 0
+    """The epoch's batch that comes next."""
+    step: Count = 0
+    tokens: Count = 0
+    seconds: float = 0.0
+    losses: list[float] = Field(default_factory=list)
+    """Of the last batches, by which a spike is told."""
+    nats_sum: float = 0.0
+    """Of the losses since the curve's last point."""
+    n_losses: Count = 0
+    n_parts: Count = 1
+    """Pieces of a batch that go through the model one after the other, for lack of memory."""
+    n_skipped: Count = 0
+    schedule_from: Count = 0
+    """Tokens after which the schedule began: those of a finished run that is trained further."""
+    curve: list[dict[str, int | float]] = Field(default_factory=list)
+    events: list[dict[str, int | str]] = Field(default_factory=list)
+    """What the record tells besides (see schema.Event)."""
+
+
+class Learner:
+    """A model in training: all that one batch changes, and all that it takes to go on."""
+
+    def __init__(self, model: SequenceModel, cfg: TrainConfig):
+        self.model, self.cfg, self.progress = model, cfg, Progress()
+        self.best: dict[str, Tensor] = {}
+        self.optimiser = torch.optim.AdamW(
+            model.parameters(),
+            cfg.rate,
+            (0.9, cfg.beta_2),
+            weight_decay=cfg.weight_decay,
+            fused=True,
+        )
+
+    def update(self, batch: Batch, rate: float) -> float:
+        """Take one step at this rate; return the loss before it.
+
+        Where loss or gradient is not finite nothing is changed, and NaN is returned.
+        """
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        loss = self.backward(batch)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.clip)
+        if not math.isfinite(loss + norm.item()):
+            return math.nan
+        self.optimiser.step()
+        return loss
+
+    def backward(self, batch: Batch) -> float:
+        """Leave the gradient of the mean loss in the parameters; return it, NaN without targets.
+
+        Where memory does not suffice the batch is halved, and halved again: the same gradient, in
+        pieces. Raises ValueError if one row alone is too much.
+        """
+        while True:
+            self.optimiser.zero_grad()
+            try:
+                losses = [self.backward_part(*part) for part in self.parts(batch)]
+                return sum(losses) if losses else math.nan
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            n_parts = 2 * self.progress.n_parts
+            if n_parts >= 2 * len(batch.src):
+                raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
+            self.progress.n_parts = n_parts
+            self.tell("memory", f"out of memory; from here on batches in {n_parts} pieces")
+
+    def parts(self, batch: Batch) -> list[tuple[Batch, float]]:
+        """Cut a batch into pieces with targets; return each with its share of the target tokens."""
+        columns = (tensor.chunk(self.progress.n_parts) for tensor in batch)
+        parts = [Batch(*tensors) for tensors in zip(*columns, strict=True)]
+        counts = [int((part.tgt_out != PAD).sum()) for part in parts]
+        return [(part, n / sum(counts)) for part, n in zip(parts, counts, strict=True) if n]
+
+    def backward_part(self, part: Batch, share: float) -> float:
+        """Add the gradient of one piece's share of the loss; return that share."""
+        is_bfloat16 = self.cfg.precision == "bfloat16"
+        with torch.autocast(part.src.device.type, torch.bfloat16, enabled=is_bfloat16):
+            loss = loss_of(self.model, part, self.cfg.label_smoothing) * share
+        loss.backward()
+        return loss.item()
+
+    def learn(self, batch: Batch, lines: Sequence[int]) -> None:
+        """Take the next step of the schedule, and then account for it.
+
+        Whatever is raised by the step itself leaves progress and generators as they were before it.
+        Raises ValueError if too many batches had no finite loss or gradient.
+        """
+        at, cfg, since = self.progress, self.cfg, time.perf_counter()
+        n = int((batch.tgt_out != PAD).sum())
+        device = next(self.model.parameters()).device
+        done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
+        rate = cfg.rate * schedule(done, cfg.warmup)
+        drawn = torch.get_rng_state(), cuda_states()
+        try:
+            loss = self.update(Batch(*(tensor.to(device) for tensor in batch)), rate)
+        except BaseException:
+            set_torch_states(*drawn)  # of dropout: the same batch is to be taken again
+            raise
+        at.step, at.tokens = at.step + 1, at.tokens + n
+        at.seconds += time.perf_counter() - since
+        if math.isfinite(loss):
+            at.nats_sum, at.n_losses = at.nats_sum + loss, at.n_losses + 1
+            if is_spike(loss, at.losses):
+                usual = statistics.fmean(at.losses)
+                self.tell("spike", f"loss {loss:.3g}, usually {usual:.3g}; {name_lines(lines)}")
+            at.losses = [*at.losses[1 - N_LOSSES :], loss]
+            return
+        at.n_skipped += 1
+        where = f"no finite loss or gradient; {name_lines(lines)}"
+        if at.n_skipped > MOST_SKIPPED:
+            raise ValueError(
+                f"the loss is lost at step {at.step:,}: {where}, after {MOST_SKIPPED} batches that "
+                f"were skipped for this; the last checkpoint is kept; lower rate {cfg.rate}"
+            )
+        self.tell("skipped", f"batch skipped: {where}")
+
+    def tell(self, kind: str, what: str) -> None:
+        """Say what happened, and keep it for the record."""
+        self.say(f"step {self.progress.step:,}: {what}")
+        if len(self.progress.events) < MOST_EVENTS:
+            self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
+
+    say: Callable[[str], None] = staticmethod(print)
+    """How a line reaches the person."""
+
+    def add_point(self, scores: Mapping[str, float]) -> None:
+        """Add a point to the curve; the weights are kept if it is the best.
+
+        Raises ValueError if they give no finite loss.
+        """
+        at = self.progress
+        point = {"step": at.step, "tokens": at.tokens, "seconds": round(at.seconds, 3)}
+        point |= {"train_nats": at.nats_sum / at.n_losses if at.n_losses else math.nan, **scores}
+        if not math.isfinite(point["valid_nats"]):
+            raise ValueError(
+                f"the loss is lost after {at.tokens:,} tokens; lower rate {self.cfg.rate}"
+            )
+        at.curve.append(point)
+        at.nats_sum, at.n_losses = 0.0, 0
+        if point["valid_nats"] <= min(p["valid_nats"] for p in at.curve):
+            self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return every tensor that it takes to go on: weights, the best ones, AdamW's moments."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        found |= {f"best/{name}": tensor for name, tensor in self.best.items()}
+        for name, p in self.model.named_parameters():
+            found |= {f"{key}/{name}": t for key, t in self.optimiser.state.get(p, {}).items()}
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it takes besides, in what JSON can hold."""
+        return {"progress": self.progress.model_dump(), "generators": generators()}
+
+    def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Go on from where `tensors` and `state` were taken.
+
+        Raises ValueError that names what does not fit.
+        """
+        progress = check(Progress, state.get("progress"))
+        weights, best, *moments = (
+            {k.partition("/")[2]: t for k, t in tensors.items() if k.startswith(f"{kind}/")}
+            for kind in ("model", "best", *MOMENTS)
+        )
+        parameters = dict(self.model.named_parameters())
+        scalars = {name: torch.zeros(()) for name in parameters}
+        check_shapes(weights, self.model.state_dict())
+        check_shapes(best, self.model.state_dict() if best else {})
+        for key, found in zip(MOMENTS, moments, strict=True):
+            expected = scalars if key == "step" else parameters
+            check_shapes(found, expected if any(moments) else {})
+        self.model.load_state_dict(weights)
+        device = next(self.model.parameters()).device
+        self.best = {name: tensor.to(device) for name, tensor in best.items()}
+        for name, p in parameters.items() if any(moments) else ():
+            self.optimiser.state[p] = {
+                key: found[name].to(device) for key, found in zip(MOMENTS, moments, strict=True)
+            }
+        self.progress = progress
+        set_generators(state.get("generators"))
+
+
+def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
+    """Return the mean loss in nats per target token."""
+    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
+        logits = logits.float()
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.tgt_out.flatten(),
+        ignore_index=PAD,
+        label_smoothing=label_smoothing,
+    )
+
+
+def schedule(done: float, warmup: float) -> float:
+    """Return the rate as a share of its peak after a share `done` of the budget."""
+    return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
+
+
+def is_spike(loss: float, losses: Sequence[float]) -> bool:
+    """Return whether a loss stands out of the last ones: by a nat, and by six deviations."""
+    if len(losses) < N_LOSSES or loss <= 1 + statistics.fmean(losses):
+        return False
+    return bool(loss > np.mean(losses) + 6 * np.std(losses))
+
+
+def name_lines(lines: Sequence[int]) -> str:
+    """Return where a batch's examples stand, the first few of them."""
+    more = ", …" if len(lines) > 8 else ""
+    return f"lines {', '.join(map(str, sorted(lines)[:8]))}{more} of the training data"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether there was no memory left: on a GPU, or where torch or oneDNN says so."""
+    is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return is_full or any(text in str(error) for text in FULL)
+
+
+FULL = "can't allocate memory", "could not create a primitive", "could not create a memory object"
+"""What torch and oneDNN say when a processor's memory is full."""
+
+
+def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Raise ValueError that names a tensor which is missing, unknown, or of another shape."""
+    for name in sorted({*found, *expected}):
+        here, there = (
+            f"{t[name].dtype} {list(t[name].shape)}" if name in t else "missing"
+            for t in (found, expected)
+        )
+        if here != there:
+            raise ValueError(f"{name} is {here}, to be {there}")
+
+
+# Random generators
+
+
+def generators() -> dict[str, Any]:
+    """Return the state of every random generator that training may draw from."""
+    version, words, gauss = random.getstate()
+    numpy = np.random.get_state(legacy=False)
+    return {
+        "python": [version, list(words), gauss],
+        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
+        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+        "cuda": [state.numpy().tobytes().hex() for state in cuda_states()],
+    }
+
+
+def cuda_states() -> list[Tensor]:
+    """Return the states of the cards' generators."""
+    return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+
+def set_generators(states: Any) -> None:
+    """Put the random generators where they were.
+
+    Raises ValueError for anything that is no state of theirs.
+    """
+    try:
+        version, words, gauss = states["python"]
+        random.setstate((version, tuple(words), gauss))
+        np.random.set_state(states["numpy"])
+        cuda = states["cuda"][: torch.cuda.device_count()]
+        set_torch_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
+    except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
+        raise ValueError(f"no state of a random generator: {error}") from None
+
+
+def set_torch_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
+    """Put torch's generators where they were."""
+    torch.set_rng_state(cpu)
+    for i, state in enumerate(cuda):
+        torch.cuda.set_rng_state(state, i)
+
+
+def bytes_tensor(text: str) -> Tensor:
+    """Return what hexadecimal digits stand for."""
+    return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)
+
+
+def seed_all(seed: int) -> None:
+    """Start every random generator."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
