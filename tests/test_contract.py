@@ -14,8 +14,7 @@ from torch.testing import assert_close
 
 from seqmodels import MODELS, PAD, SequenceModel, build, reorder, unroll
 from seqmodels.catalog import CATALOG
-from seqmodels.ops.kernels import attend, prepack, tanh
-from seqmodels.ops.kv_cache import KVCache, tensors_of
+from seqmodels.ops.kv_cache import tensors_of
 
 ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -95,27 +94,6 @@ def test_the_same_state_gives_the_same_answer(name: str, tiny: Tiny, pairs: Pair
     assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
 
 
-def test_tanh_is_tanh() -> None:
-    """Keeps out a quick function that is another one far out, or that learns otherwise."""
-    x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
-    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (tanh, torch.tanh))
-    assert_close(tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
-    assert_close(quick, true, rtol=0, atol=4e-7)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a search by other weights than the model's, and a model that its search changes."""
-    model, (src, src_mask, tgt_in) = tiny(name).to(dtype), pairs
-    before = snapshot(model)
-    with torch.inference_mode():
-        state = model.encode(src, src_mask)
-        twin = prepack(model, len(src))
-        assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
-    assert before.attributes == snapshot(model).attributes
-    assert all(torch.equal(t, model.state_dict()[k]) for k, t in before.tensors.items())
-
-
 def test_modules_remember_nothing(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a cache on a module, which is wrong as soon as beams are reordered."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
@@ -193,20 +171,6 @@ def test_the_future_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
         changed = tgt_in.clone()
         changed[:, t] = other(tgt_in[:, t])
         assert_close(model(src, src_mask, changed)[:, :t], logits[:, :t], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_attend_is_the_equation(is_masked: bool) -> None:
-    """Keeps out ways to attend that drift apart: torch's fused one, in bfloat16, in a search."""
-    q, k, v = torch.randn(3, 2, 4, 5, 6).bfloat16()
-    mask = torch.ones(5, 5, dtype=torch.bool)
-    mask = mask.tril() if is_masked else mask
-    score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
-    exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
-    for has_gradients in (True, False):
-        with torch.set_grad_enabled(has_gradients):
-            assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
-            assert_close(attend(q.float(), k.float(), v.float(), mask), exact)
 
 
 # ------------------------------------------------------------------------------- what must matter
@@ -432,36 +396,6 @@ def test_one_vector_has_no_attention_to_show(name: str, tiny: Tiny, pairs: Pairs
     """Keeps out an attention map made up for a model that has none."""
     with pytest.raises(ValueError, match="the whole source is in one vector"):
         tiny(name).align(*pairs)
-
-
-# ------------------------------------------------------------------------------------- the cache
-
-
-def test_a_cache_is_a_concatenation() -> None:
-    """Keeps out a cache that gives back other keys than it was given, with gradients and without.
-
-    Two sources of three tokens, two beams each; beam r sees its source and its own tokens.
-    """
-    visible = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()
-    k, v = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 3, 5)
-    for has_gradients in (True, False):
-        with torch.set_grad_enabled(has_gradients):
-            cache = KVCache(visible)
-            assert all(map(torch.equal, cache.update(0, k, v), (k, v)))
-            cache = cache.reorder(torch.tensor([0, 0, 1, 1]))
-            assert cache.mask.shape == (2, 1, 2, 3)
-            keys, values = [k], [v]
-            for _ in range(40):
-                cache = cache.grow()
-                keys.append(torch.randn(2, 1, 2, 4))
-                values.append(torch.randn(2, 1, 2, 5))
-                found = cache.update(0, keys[-1], values[-1])
-                assert torch.equal(found[0], torch.cat(keys, 2))
-                assert torch.equal(found[1], torch.cat(values, 2))
-            assert cache.lengths.tolist() == [43, 43, 42, 42]
-            own = cache.visible[:, 3:].unflatten(1, (40, 2))
-            assert own[::2].any(1).tolist() == [[True, False]] * 2
-            assert own[1::2].any(1).tolist() == [[False, True]] * 2
 
 
 # --------------------------------------------------------------------------------------- learning
