@@ -1,12 +1,14 @@
-"""The five models in order of history, and what every figure, table and list calls them. No torch.
+"""The only list of models: in order of history, and what every figure, table and list calls them.
 
-A model's line here is what can be known of it without building it; the rest is in its file. The
-kinds of tokenizers are listed here, too: a command line offers both before it imports anything.
+No torch. A model's line here is what can be known of it without building it; the rest is in its
+file. A sixth model is its file and one line here, or one call of `register`. The kinds of
+tokenizers are listed here as well: a command line offers both before it imports anything.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +19,19 @@ class Entry:
     """Its name for a reader: one name, everywhere."""
     year: int
     paper: str
-    module: str
-    """Where its class is."""
-    attends: bool
-    """Whether the target looks back at every word; else the source is handed over as one vector."""
+    home: str
+    """Where its class is: MODULE:CLASS."""
+    state: Literal["fixed", "grows"]
+    """What it hands from source to target: one vector, or something for every word."""
+    colour: str
+    """In figures, as #RRGGBB."""
+    marker: str
+    """In figures, as matplotlib has it."""
+
+    @property
+    def attends(self) -> bool:
+        """Whether the target looks back at every word."""
+        return self.state == "grows"
 
 
 CATALOG = {
@@ -28,38 +39,63 @@ CATALOG = {
         label="RNN encoder–decoder",
         year=2014,
         paper="Cho et al., arXiv:1406.1078",
-        module="seqmodels.models.rnn_encdec",
-        attends=False,
+        home="seqmodels.models.rnn_encdec:RNNEncDec",
+        state="fixed",
+        colour="#C98200",
+        marker="s",
     ),
     "bahdanau": Entry(
         label="Bahdanau",
         year=2014,
         paper="Bahdanau et al., arXiv:1409.0473",
-        module="seqmodels.models.bahdanau",
-        attends=True,
+        home="seqmodels.models.bahdanau:Bahdanau",
+        state="grows",
+        colour="#1B75BC",
+        marker="o",
     ),
     "lstm_seq2seq": Entry(
         label="LSTM seq2seq",
         year=2014,
         paper="Sutskever et al., arXiv:1409.3215",
-        module="seqmodels.models.lstm_seq2seq",
-        attends=False,
+        home="seqmodels.models.lstm_seq2seq:LSTMSeq2Seq",
+        state="fixed",
+        colour="#B02A1E",
+        marker="D",
     ),
     "transformer": Entry(
         label="Transformer",
         year=2017,
         paper="Vaswani et al., arXiv:1706.03762",
-        module="seqmodels.models.transformer",
-        attends=True,
+        home="seqmodels.models.transformer:Transformer",
+        state="grows",
+        colour="#009B77",
+        marker="^",
     ),
     "gpt": Entry(
         label="GPT",
         year=2019,
         paper="Radford et al., OpenAI (GPT-2)",
-        module="seqmodels.models.gpt",
-        attends=True,
+        home="seqmodels.models.gpt:GPT",
+        state="grows",
+        colour="#3B2A84",
+        marker="v",
     ),
 }
+
+
+def register(name: str, entry: Entry) -> None:
+    """Add a model to the list.
+
+    Raises ValueError for a name that another model has.
+    """
+    if CATALOG.setdefault(name, entry) != entry:
+        raise ValueError(f"{name} is the name of another model, {CATALOG[name].home}")
+
+
+def attending() -> list[str]:
+    """Return the names of the models that look back at every word of the source."""
+    return [name for name, entry in CATALOG.items() if entry.attends]
+
 
 PUBLISHED = ("gpt2", "o200k_base")
 """tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""

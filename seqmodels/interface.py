@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from seqmodels.catalog import attending
 from seqmodels.ops.watch import weights_of
 
 PAD, BOS, EOS, UNK = range(4)
@@ -78,7 +79,7 @@ class SequenceModel(nn.Module):
         if not self.src_attentions:
             raise ValueError(
                 "this model has no attention to show: the whole source is in one vector; "
-                "choose bahdanau, transformer or gpt"
+                f"choose {' or '.join(attending())}"
             )
         return weights_of(self, self.src_attentions, src, src_mask, tgt_in)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, get_type_hints
 
 import jaxtyping
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import MODELS, PAD, SequenceModel, build, reorder, unroll
+from seqmodels import MODELS, PAD, SequenceModel, build, catalog, reorder, unroll
 from seqmodels.catalog import CATALOG
 from seqmodels.ops.kv_cache import tensors_of
 
@@ -25,8 +26,21 @@ def test_the_catalog_lists_the_models_as_they_are() -> None:
     assert list(CATALOG) == list(MODELS)
     for name, entry in CATALOG.items():
         model_type = MODELS[name]
-        assert entry.module == model_type.__module__
+        assert entry.home == f"{model_type.__module__}:{model_type.__name__}"
         assert entry.attends == (name in ATTENDING)
+
+
+def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a list beside the catalog, and a model that takes another one's name."""
+    entry = replace(CATALOG["gpt"], label="GPT again")
+    monkeypatch.setitem(CATALOG, "again", entry)
+    catalog.register("again", entry)
+    assert list(MODELS)[-1] == "again"
+    assert len(MODELS) == len(CATALOG) == 6
+    assert type(build("again", V, d_model=8, n_heads=2, n_layers=1)) is MODELS["gpt"]
+    with pytest.raises(ValueError, match="gpt is the name of another model, seqmodels"):
+        catalog.register("gpt", entry)
+    assert catalog.attending() == [*ATTENDING, "again"]
 
 
 class Snapshot(NamedTuple):

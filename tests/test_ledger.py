@@ -6,12 +6,13 @@ import json
 import shutil
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
-from test_plot import MODELS, fake_record, row, write
+from test_plot import fake_record, row, write
 
+from seqmodels.catalog import CATALOG
 from seqmodels.records import ledger
 from seqmodels.report import figures
 
@@ -128,9 +129,13 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
                 assert f.ours.test == searches[entry.search]
 
 
-def test_its_models_are_the_five() -> None:
-    """Keeps out a sixth model that no figure could be set beside."""
-    assert get_args(ledger.Model) == tuple(figures.LOOKS) == MODELS
+def test_its_models_are_those_of_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a sixth model that no figure could be set beside, and a name that is misspelt."""
+    assert [ledger.known_model(name) for name in CATALOG] == list(CATALOG)
+    with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
+        ledger.known_model("gru")
+    monkeypatch.setitem(CATALOG, "gru", CATALOG["rnn_encdec"])
+    assert ledger.known_model("gru") == "gru"
 
 
 def test_the_committed_tables_are_those_of_the_records(

@@ -1,23 +1,30 @@
-"""The table of contents, in order of history."""
+"""The table of contents, in order of history: see `seqmodels.catalog`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
+from seqmodels.catalog import CATALOG
 from seqmodels.interface import SequenceModel
-from seqmodels.models.bahdanau import Bahdanau
-from seqmodels.models.gpt import GPT
-from seqmodels.models.lstm_seq2seq import LSTMSeq2Seq
-from seqmodels.models.rnn_encdec import RNNEncDec
-from seqmodels.models.transformer import Transformer
 
-MODELS: dict[str, type[SequenceModel]] = {
-    "rnn_encdec": RNNEncDec,
-    "bahdanau": Bahdanau,
-    "lstm_seq2seq": LSTMSeq2Seq,
-    "transformer": Transformer,
-    "gpt": GPT,
-}
+
+class _Models(Mapping[str, type[SequenceModel]]):
+    """The catalog's models by name, each imported when it is first asked for."""
+
+    def __getitem__(self, name: str) -> type[SequenceModel]:
+        module, _, kind = CATALOG[name].home.partition(":")
+        return getattr(import_module(module), kind)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CATALOG)
+
+    def __len__(self) -> int:
+        return len(CATALOG)
+
+
+MODELS = _Models()
 
 
 def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
@@ -25,6 +32,7 @@ def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
 
     Raises ValueError for an unknown name, TypeError for a size that the model's Config lacks.
     """
-    if name not in MODELS:
-        raise ValueError(f"unknown model {name!r}; choose from {', '.join(MODELS)}")
-    return MODELS[name](MODELS[name].config_type(vocab_size=vocab_size, **sizes))
+    if name not in CATALOG:
+        raise ValueError(f"unknown model {name!r}; choose from {', '.join(CATALOG)}")
+    kind = MODELS[name]
+    return kind(kind.config_type(vocab_size=vocab_size, **sizes))

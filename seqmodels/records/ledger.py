@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from seqmodels.catalog import CATALOG
 from seqmodels.records.schema import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
 
@@ -18,7 +19,16 @@ SCHEMA = "seqmodels.ledger/1"
 FILE = "ledger.json"
 """Its name in a folder of results."""
 
-Model = Literal["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
+
+
+def known_model(name: str) -> str:
+    """Return the name of a model; raises ValueError for one that the catalog lacks."""
+    if name not in CATALOG:
+        raise ValueError(f"unknown model {name!r}; choose from {', '.join(CATALOG)}")
+    return name
+
+
+Model = Annotated[str, AfterValidator(known_model)]
 Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
 """Fits into one cell of a table."""
 Link = Annotated[str, Field(pattern=r"^https://[^\s()|]{1,200}$")]
