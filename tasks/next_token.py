@@ -41,7 +41,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.runs import Recipe, Task, TestSet
+from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
 from seqmodels.data.corpus import SPLITS, sha256

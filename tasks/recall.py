@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.runs import Recipe, Shown, Task, TestSet
+from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair, sha256
 from seqmodels.data.tokenizers import Tokenizer, Words

@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.runs import Recipe, Shown, Task, TestSet
+from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
 from seqmodels.data.corpus import Pair, official, sha256

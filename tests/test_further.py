@@ -16,6 +16,7 @@ import torch
 from test_harness import contents, flags, toy
 
 from seqmodels.comparison import compare, runs
+from seqmodels.comparison.task import Task
 from seqmodels.data.batches import draws
 from seqmodels.evaluation import metrics
 from seqmodels.interface import Batch
@@ -34,7 +35,7 @@ def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def longer(tokens: int) -> runs.Task:
+def longer(tokens: int) -> Task:
     """Return the toy task with another budget."""
     return toy(training={**toy().training, "tokens": tokens})
 

@@ -25,7 +25,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, MODELS, PAD, UNK, Batch, SequenceModel, build, search
-from seqmodels.comparison import compare, runs
+from seqmodels.comparison import compare, runs, task
 from seqmodels.data import batches, tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate, metrics
@@ -1036,7 +1036,7 @@ def test_a_size_that_is_nearly_right_is_not_right() -> None:
 TOKENIZER = tokenizers.Words([*"abcdefg"])
 
 
-def toy(**changes: Any) -> runs.Task:
+def toy(**changes: Any) -> task.Task:
     """Return a task that takes no time: say the letters again."""
     rng = random.Random(1)
 
@@ -1054,7 +1054,7 @@ def toy(**changes: Any) -> runs.Task:
         "transformer": {"d_ff": 32, "n_heads": 2, "n_layers": 1},
         "gpt": {"n_heads": 2, "n_layers": 2, "n_positions": 64},
     }
-    scored = runs.TestSet(
+    scored = task.TestSet(
         name="length", axis="source length (letters)", headline="accuracy", examples=test,
         x=[len(e.src) for e in test], bins=[(1, 4), (5, 9)], trained_to=8,
     )  # fmt: skip
@@ -1065,12 +1065,12 @@ def toy(**changes: Any) -> runs.Task:
         "train": examples[12:],
         "valid": test,
         "tests": [scored],
-        "recipes": {name: runs.Recipe(sizes[name], 1e-2) for name in MODELS},
+        "recipes": {name: task.Recipe(sizes[name], 1e-2) for name in MODELS},
         "training": {"tokens": 200, "batch_tokens": 100, "n_validations": 2},
         "n_parameters": 400_000,
-        "shown": runs.Shown(test[3], [(0, 0)]),
+        "shown": task.Shown(test[3], [(0, 0)]),
     }
-    return runs.Task(**fields | changes)
+    return task.Task(**fields | changes)
 
 
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
@@ -1218,7 +1218,7 @@ def test_bytes_are_those_of_the_text() -> None:
     tokenizer = tokenizers.Bytes()
     ids = tokenizer.encode("aä")
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
-    test = runs.TestSet(
+    test = task.TestSet(
         name="cut", axis="", headline="nats", examples=examples, x=[1] * 3, bins=[(1, 1)],
         is_generated=False,
     )  # fmt: skip
@@ -1251,7 +1251,7 @@ def evaluated(
         "name": "seen", "axis": "words", "headline": "nats", "examples": examples, "x": [2, 1, 1],
         "bins": [(1, 1), (2, 3)],
     }  # fmt: skip
-    test = runs.TestSet(**fields | changes)
+    test = task.TestSet(**fields | changes)
     return *runs.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
-from seqmodels.comparison import runs
+from seqmodels.comparison import runs, task
 from seqmodels.comparison.runs import evaluate
 from seqmodels.data import presets
 from seqmodels.data.batches import Example
@@ -131,10 +131,10 @@ class Copier(SequenceModel):
         return F.one_hot(src, V)[:, : tgt_in.shape[1]] * 5.0
 
 
-def task_of(**fields: Any) -> runs.Task:
+def task_of(**fields: Any) -> task.Task:
     """Make a task of which `evaluate` asks the tokenizer, the beam and BLEU's tokenizer alone."""
     words = Words([f"w{i}" for i in range(V - 4)])
-    return runs.Task(
+    return task.Task(
         name="copy", data={}, tokenizer=words, train=[], valid=[], tests=[], recipes={},
         training={}, n_parameters=0, **fields,
     )  # fmt: skip
@@ -147,9 +147,9 @@ def examples(n: int) -> list[Example]:
     return [Example([*text, EOS], [*text, EOS]) for text in texts]
 
 
-def made_set(asked: Sequence[Example], **fields: Any) -> runs.TestSet:
+def made_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
     """Make a test set of one bin."""
-    return runs.TestSet(
+    return task.TestSet(
         name="copy", axis="n", headline="nats", examples=asked, x=[1] * len(asked), bins=[(1, 1)],
         is_generated=False, **fields,
     )  # fmt: skip
@@ -193,12 +193,12 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
     _, entry = evaluate(model, task_of(), some, "cpu")
     assert entry["bins"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
-    task = task_of(bleu_tokenize="char")
+    by_characters = task_of(bleu_tokenize="char")
     monkeypatch.setattr(runs, "free_running", lambda *_: [e.tgt[:5] for e in asked])
-    written = runs.TestSet(
+    written = task.TestSet(
         name="copy", axis="n", headline="bleu", examples=asked, x=[1] * 40, bins=[(1, 1)]
     )
-    rows, entry = evaluate(model, task, written, "cpu")
+    rows, entry = evaluate(model, by_characters, written, "cpu")
     theirs = BLEU(tokenize="char").corpus_score(
         [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     )

@@ -21,13 +21,13 @@ import pytest
 
 from seqmodels import BOS, EOS, MODELS, build
 from seqmodels.comparison.runs import (
-    Task,
     check_same,
     count_parameters,
     model_sizes,
     settings_of,
     shared_settings,
 )
+from seqmodels.comparison.task import Task
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled
 from seqmodels.data.corpus import SPLITS

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from seqmodels.comparison.runs import Run, Task, check_same, run_one, settings_of, shared_settings
+from seqmodels.comparison.runs import Run, check_same, run_one, settings_of, shared_settings
+from seqmodels.comparison.task import Task
 from seqmodels.records import schema
 from seqmodels.report import figures, summary
 from seqmodels.training.checkpoint import Checkpoints

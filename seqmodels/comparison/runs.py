@@ -1,11 +1,11 @@
-"""One run: what a task asks for, and one model that is trained, evaluated and recorded for it."""
+"""One run: one model that is trained, evaluated and recorded for a task."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, draws, lengths
-from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
 from seqmodels.evaluation.metrics import Row, by_bin, methods, partners, scores, signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
@@ -27,76 +27,6 @@ from seqmodels.training.loop import train
 from seqmodels.training.trainer import Learner, Progress, TrainConfig, seed_all
 from seqmodels.utils.progress import Here, say
 from seqmodels.utils.terminal import whole
-
-# ------------------------------------------------------------------------- What a task says
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestSet:
-    """Examples with one number each, along which their scores are drawn."""
-
-    name: str
-    axis: str
-    """What the number is, with its unit."""
-    headline: str
-    """The score that the figure shows."""
-    examples: Sequence[Example]
-    x: Sequence[int]
-    bins: Sequence[tuple[int, int]]
-    trained_to: int | None = None
-    """Longest x in training."""
-    is_generated: bool = True
-    """Write targets freely, too; else they are scored teacher-forced only."""
-    beam: int | None = None
-    """Width of the search; None: the task's."""
-    texts: Sequence[tuple[str, str]] | None = None
-    """Source and target of each example as they are, where decoding does not give them back."""
-    groups: Sequence[int] | None = None
-    """The group of each example; those of one group share text. None: each is on its own."""
-    grouped_by: str = ""
-    """What the groups are, in the plural."""
-    baseline: Sequence[float] | None = None
-    """How often each target is found, from 0 to 1, without what the test asks for."""
-    baseline_name: str = ""
-    """What knowledge that takes."""
-
-
-class Recipe(NamedTuple):
-    """Sizes of one model, but for its width, and how it is trained."""
-
-    sizes: Mapping[str, Any]
-    rate: float
-    """Peak learning rate; the task says which were tried."""
-
-
-class Shown(NamedTuple):
-    """The one example whose alignment is drawn, with its gold links where they are known."""
-
-    example: Example
-    links: Sequence[tuple[int, int]] | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """All that the harness needs to know; it never asks which task it is."""
-
-    name: str
-    data: Mapping[str, Any]
-    """Name, sha256 and counts, as the record shows them."""
-    tokenizer: Tokenizer
-    train: Sequence[Example]
-    valid: Sequence[Example]
-    tests: Sequence[TestSet]
-    recipes: Mapping[str, Recipe]
-    training: Mapping[str, Any]
-    """Fields of TrainConfig that all models share: the budget above all."""
-    n_parameters: int
-    """Size of every model, to 5 %."""
-    beam: int = 1
-    bleu_tokenize: str = "13a"
-    """sacreBLEU's tokenizer, for BLEU."""
-    shown: Shown | None = None
-
 
 # ---------------------------------------------------------------------------------- Its settings
 
