@@ -210,14 +210,13 @@ def run_one(run: Run) -> dict[str, Any]:
     provenance = record.provenance(device)
     record.reset_peak_memory(device)
     torch.manual_seed(cfg.seed)
-    sizes = model_sizes(name, task)
-    model = build(name, **sizes).to(device)
+    model = build(name, **model_sizes(name, task)).to(device)
     Here.run = run.title
     progress = train_run(run, model)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # a run that is trained further keeps its old record and weights until the new ones are complete
     weights_sha256 = None if is_further else checkpoint.save(weights, model.state_dict())
-    curve, since = progress.curve, time.perf_counter()
+    since = time.perf_counter()
     rows, tests = [], []
     for test in task.tests:
         Here.about = f"test set {test.name}"
@@ -225,34 +224,13 @@ def run_one(run: Run) -> dict[str, Any]:
         rows += test_rows
         tests.append(entry)
     evaluate_s, Here.about = time.perf_counter() - since, ""
-    result = {
-        "schema": schema.SCHEMA,
-        "task": task.name,
-        "model": name,
-        "seed": cfg.seed,
-        "model_config": sizes,
-        "train_config": asdict(cfg),
-        "beam": task.beam,
-        "n_parameters": count_parameters(model),
-        "data": task.data,
-        "provenance": provenance,
-        "curve": curve,
-        "events": progress.events,
-        "tests": tests,
-        "signatures": signatures(task.bleu_tokenize),
-        "alignment": alignment_of(model, task, device),
-        "state_bytes": state_bytes(model, device),
+    result = result_of(run, model, progress, tests, provenance) | {
         "speed": {
-            "train_tokens_per_s": curve[-1]["tokens"] / curve[-1]["seconds"],
+            "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,
         },
-        "peak_memory_bytes": record.peak_memory_bytes(device),
-        "train_s": curve[-1]["seconds"],
         "evaluate_s": evaluate_s,
-        "hypotheses": path.with_suffix(".jsonl").name,
         "weights_sha256": weights_sha256,
-        "intervals": methods(name for test in tests for name in test["overall"]),
-        "continued": continued(run, progress),
     }
     with whole():
         if is_further:
@@ -260,6 +238,40 @@ def run_one(run: Run) -> dict[str, Any]:
         record.save(path, result, rows)
         run.checkpoints.remove()
     return result
+
+
+def result_of(
+    run: Run,
+    model: SequenceModel,
+    progress: Progress,
+    tests: Sequence[Mapping[str, Any]],
+    provenance: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a record says of a run, but for its speed and its weights."""
+    name, task, cfg, path, device, _ = run
+    return {
+        "schema": schema.SCHEMA,
+        "task": task.name,
+        "model": name,
+        "seed": cfg.seed,
+        "model_config": model_sizes(name, task),
+        "train_config": asdict(cfg),
+        "beam": task.beam,
+        "n_parameters": count_parameters(model),
+        "data": task.data,
+        "provenance": provenance,
+        "curve": progress.curve,
+        "events": progress.events,
+        "tests": tests,
+        "signatures": signatures(task.bleu_tokenize),
+        "alignment": alignment_of(model, task, device),
+        "state_bytes": state_bytes(model, device),
+        "peak_memory_bytes": record.peak_memory_bytes(device),
+        "train_s": progress.curve[-1]["seconds"],
+        "hypotheses": path.with_suffix(".jsonl").name,
+        "intervals": methods(name for test in tests for name in test["overall"]),
+        "continued": continued(run, progress),
+    }
 
 
 def continued(run: Run, progress: Progress) -> dict[str, Any] | None:
@@ -274,28 +286,8 @@ def evaluate(
     model: SequenceModel, task: Task, test: TestSet, device: str
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
-    rows = teacher_forced(model, test.examples, device)
     beam = test.beam or task.beam
-    free = free_running(model, test.examples, beam, device) if test.is_generated else None
-    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
-        tgt = example.scored()
-        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
-        n_bytes = task.tokenizer.n_bytes(tgt)
-        if test.texts:
-            src, ref = test.texts[i]
-            n_bytes = len(ref.encode())
-        n_bytes += EOS in tgt  # a text's end counts as one byte
-        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
-        if test.groups is not None:
-            row["group"] = test.groups[i]
-        if test.baseline is not None:
-            row["baseline"] = test.baseline[i]
-        if free is None:
-            row["exact"] = row["n_right"] == row["n_tokens"]
-        else:
-            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    for i, nats in shuffled_sources(model, test.examples, device).items():
-        rows[i]["nats_shuffled"] = nats
+    rows = rows_of(model, task, test, beam, device)
     score = partial(scores, tokenize=task.bleu_tokenize)
     overall, bins = score(rows), by_bin(rows, test.bins, score)
     if test.headline == "perplexity":
@@ -316,6 +308,32 @@ def evaluate(
         "bins": bins,
     }
     return rows, entry
+
+
+def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: str) -> list[Row]:
+    """Return a row per example: its texts, its losses and, where targets are written, how well."""
+    rows = teacher_forced(model, test.examples, device)
+    free = free_running(model, test.examples, beam, device) if test.is_generated else None
+    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
+        tgt = example.scored()
+        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
+        n_bytes = task.tokenizer.n_bytes(tgt)
+        if test.texts:
+            src, ref = test.texts[i]
+            n_bytes = len(ref.encode())
+        n_bytes += EOS in tgt  # a text's end counts as one byte
+        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
+        if test.groups is not None:
+            row["group"] = test.groups[i]
+        if test.baseline is not None:
+            row["baseline"] = test.baseline[i]
+        if free is None:
+            row["exact"] = row["n_right"] == row["n_tokens"]
+        else:
+            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
+    for i, nats in shuffled_sources(model, test.examples, device).items():
+        rows[i]["nats_shuffled"] = nats
+    return rows
 
 
 def shuffled_sources(
