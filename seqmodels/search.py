@@ -31,18 +31,18 @@ def unroll(
     return torch.stack(logits, 1), state
 
 
-def strip(tokens: list[int]) -> list[int]:
-    """Cut at the first EOS."""
+def trim_at_eos(tokens: list[int]) -> list[int]:
+    """Return the tokens before the first EOS."""
     return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
 
 
 def is_due(t: int, device: torch.device) -> bool:
-    """Return whether to ask who has finished: a GPU would wait for the answer, so not always."""
+    """Return whether to look for finished texts; not always, because a GPU waits for each look."""
     return device.type == "cpu" or t % 16 == 0
 
 
 class Limits:
-    """After how many tokens the text of each row is cut, and which rows go on."""
+    """The maximum length of each row, and which rows are unfinished."""
 
     def __init__(self, max_len: int | Int[Tensor, " B"], src: Int[Tensor, "B S"]):
         self.rows = torch.as_tensor(max_len, device=src.device).expand(len(src))
@@ -50,10 +50,10 @@ class Limits:
         self.longest = max(self.ends)
 
     def unfinished(self, t: int, done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
-        """Return the rows to go on with after t tokens; None if all stay.
+        """Return the rows to keep after t tokens; None to keep all.
 
-        The finished ones stay while it does not pay to let them go. At its limit a row always goes:
-        a model may have no position for another token.
+        Finished rows are kept until dropping them pays. A row at its limit is always dropped: the
+        model may have no position for another token.
         """
         if t not in self.ends and not is_due(t, done.device):
             return None
@@ -65,18 +65,15 @@ class Limits:
 
 
 @torch.inference_mode()
-def write(
+def generate(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
     max_len: int | Int[Tensor, " B"],
     choose: Choose,
-    begun: Int[Tensor, "B P"] | None = None,
+    prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
-    """Write one token after the other, each picked from its logits by `choose`.
-
-    The first ones may have `begun` already.
-    """
+    """Generate token by token; `choose` picks each from its logits, after those of the prefix."""
     state, limits = model.encode(src, src_mask), Limits(max_len, src)
     model = prepack(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
@@ -84,8 +81,8 @@ def write(
     written = torch.full((len(src), limits.longest), EOS, device=src.device)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        if begun is not None and t < begun.shape[1]:
-            y = begun[texts, t]
+        if prefix is not None and t < prefix.shape[1]:
+            y = prefix[texts, t]
         else:
             y = choose(logits).masked_fill(done, EOS)
         written[texts, t] = y
@@ -95,7 +92,7 @@ def write(
                 break
             state, y = reorder(state, rows, rows), y[rows]
             texts, done = texts[rows], done[rows]
-    return [strip(row) for row in written.tolist()]
+    return [trim_at_eos(row) for row in written.tolist()]
 
 
 def greedy(
@@ -104,18 +101,18 @@ def greedy(
     src_mask: Bool[Tensor, "B S"],
     max_len: int | Int[Tensor, " B"],
 ) -> list[list[int]]:
-    """Take the likeliest token at every step."""
-    return write(model, src, src_mask, max_len, allowed_argmax)
+    """Take the most likely token at every step."""
+    return generate(model, src, src_mask, max_len, allowed_argmax)
 
 
-def forbid(logits: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
-    """Rule out PAD and BOS, the first two tokens, which no text holds."""
+def mask_specials(logits: Float[Tensor, "*B V"]) -> Float[Tensor, "*B V"]:
+    """Rule out PAD and BOS, which never occur in a text."""
     return logits.index_fill(-1, torch.arange(BOS + 1, device=logits.device), -torch.inf)
 
 
 def allowed_argmax(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-    """Return the likeliest token that a text may hold."""
-    return forbid(logits).argmax(-1)
+    """Return the most likely token, PAD and BOS ruled out."""
+    return mask_specials(logits).argmax(-1)
 
 
 def sample(
@@ -126,32 +123,32 @@ def sample(
     generator: torch.Generator,
     temperature: float = 1.0,
 ) -> list[list[int]]:
-    """Draw every token from its distribution, sharpened (< 1) or flattened (> 1)."""
-    return write(model, src, src_mask, max_len, drawn(generator, temperature))
+    """Sample every token; a temperature below 1 sharpens the distribution, above 1 flattens it."""
+    return generate(model, src, src_mask, max_len, drawn(generator, temperature))
 
 
-def sample_after(
+def sample_from_prefix(
     model: SequenceModel,
-    begun: Int[Tensor, "B P"],
+    prefix: Int[Tensor, "B P"],
     max_len: int,
     generator: torch.Generator,
     temperature: float = 1.0,
 ) -> list[list[int]]:
-    """Go on with targets that have begun, after a source of BOS; return them from their beginning.
+    """Continue targets of which a prefix is given; return them with their prefix.
 
-    So does a plain language model: it has a text so far, and nothing else to read.
+    The source is BOS alone, as for a plain language model.
     """
-    src = torch.full((len(begun), 1), BOS, device=begun.device)
-    return write(model, src, src == BOS, max_len, drawn(generator, temperature), begun)
+    src = torch.full((len(prefix), 1), BOS, device=prefix.device)
+    return generate(model, src, src == BOS, max_len, drawn(generator, temperature), prefix)
 
 
 def drawn(generator: torch.Generator, temperature: float) -> Choose:
-    """Return how to draw a token."""
+    """Return a function that samples a token from its logits; raises ValueError."""
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
 
     def draw(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = (forbid(logits) / temperature).softmax(-1)
+        p = (mask_specials(logits) / temperature).softmax(-1)
         return torch.multinomial(p, 1, generator=generator).squeeze(1)
 
     return draw
@@ -165,9 +162,9 @@ def beam(
     max_len: int | Int[Tensor, " B"],
     width: int,
 ) -> list[list[int]]:
-    """Keep the `width` likeliest beginnings; return the best by log p / length.
+    """Keep the `width` most likely hypotheses; return the best by log p / length.
 
-    The length counts EOS. A finished text stays among the beginnings and is not continued.
+    The length counts EOS. A finished hypothesis stays in the beam and is not extended.
     """
     B, device, limits = len(src), src.device, Limits(max_len, src)
     state = model.encode(src, src_mask)
@@ -176,14 +173,14 @@ def beam(
     state = reorder(state, beams, shared=shared)
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)
-    log_p[:, 0] = 0.0  # all beginnings are equal at the start: keep one
+    log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
     length = torch.zeros_like(log_p)
     done = torch.zeros_like(log_p, dtype=torch.bool)
     written = torch.full((B, width, limits.longest), EOS, device=device)
     texts, best = torch.arange(B, device=device), torch.full_like(written[:, 0], EOS)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        log_p, parent, token = extend(log_p, forbid(logits), done)
+        log_p, parent, token = expand_beams(log_p, mask_specials(logits), done)
         length = length.gather(1, parent) + ~done.gather(1, parent)
         done = done.gather(1, parent) | (token == EOS)
         written = written.gather(1, parent.unsqueeze(2).expand_as(written))
@@ -199,16 +196,16 @@ def beam(
             first = torch.arange(len(texts), device=device).unsqueeze(1) * width
         state = reorder(state, (first + parent).flatten(), rows, shared)
         y = token.flatten()
-    return [strip(row) for row in best.tolist()]
+    return [trim_at_eos(row) for row in best.tolist()]
 
 
-def extend(
+def expand_beams(
     log_p: Float[Tensor, "B K"], logits: Float[Tensor, "R V"], done: Bool[Tensor, "B K"]
 ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], Int[Tensor, "B K"]]:
-    """Return log p, parent and last token of the K likeliest continuations of each source.
+    """Return log p, parent and last token of the K most likely extensions for each source.
 
-    A text that is done has one continuation, by PAD, for sure. No beginning has more than its own
-    K likeliest tokens among the K likeliest of all, so the rest is not looked at.
+    A finished hypothesis has one extension, PAD, with probability 1. Only the K most likely tokens
+    of each hypothesis can be among the K best of all, so the others are not considered.
     """
     B, K = log_p.shape
     step, token = logits.topk(min(K, logits.shape[1]), dim=1)

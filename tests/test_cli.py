@@ -215,13 +215,13 @@ def test_a_language_model_goes_on(
     from seqmodels.data import tokenizers
 
     asked = []
-    sample_after = search.sample_after
+    sample_from_prefix = search.sample_from_prefix
 
     def listen(model: Any, begun: torch.Tensor, max_len: int, *how: Any) -> list[list[int]]:
         asked.append((begun[0].tolist(), max_len))
-        return sample_after(model, begun, max_len, *how)
+        return sample_from_prefix(model, begun, max_len, *how)
 
-    monkeypatch.setattr(search, "sample_after", listen)
+    monkeypatch.setattr(search, "sample_from_prefix", listen)
     tokenizer = tokenizers.load(language_model / "tokenizer.json")
     given = main, "generate", language_model / f"{name}-seed1"
     for said in ("so he said", "so he said 5 and went\n" * 9, ""):

@@ -106,7 +106,7 @@ def brute_force(model: SequenceModel, src: Tensor, src_mask: Tensor, max_len: in
     logits[..., [PAD, BOS]] = -torch.inf
     log_p = logits.log_softmax(-1).gather(2, batch.tgt_out.unsqueeze(2)).squeeze(2)
     total = log_p.masked_fill(batch.tgt_out == PAD, 0.0).sum(1) / (batch.tgt_out != PAD).sum(1)
-    return search.strip(tgt[total.argmax()])
+    return search.trim_at_eos(tgt[total.argmax()])
 
 
 def test_all_texts_are_counted() -> None:
@@ -279,7 +279,7 @@ def test_samples_follow_the_model() -> None:
 def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     """Keeps out a beginning that is read as source, or that is said again, or forgotten."""
     model, begun = tiny(name), torch.randint(4, 11, (1, n_begun))
-    (said,) = search.sample_after(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
+    (said,) = search.sample_from_prefix(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
     generator, text, src = torch.Generator().manual_seed(3), begun, torch.tensor([[BOS]])
     while text.shape[1] < 9:  # naive: everything again for every token
         logits = model(src, src > 0, torch.cat([src, text], 1))[:, -1] / 0.7
@@ -287,7 +287,7 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
         text = torch.cat([text, torch.multinomial(logits.softmax(-1), 1, generator=generator)], 1)
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
-    assert said == search.strip(naive)
+    assert said == search.trim_at_eos(naive)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])

@@ -237,14 +237,14 @@ def go_on(
     """
     import torch
 
-    from seqmodels.search import sample_after
+    from seqmodels.search import sample_from_prefix
 
     written = text
     while (n_left := len(text) + n - len(written)) > 0:
         begun = written if len(written) < block else written[len(written) - block // 2 :]
         max_len = len(begun) + min(block - len(begun), n_left)
         rows = torch.tensor([begun], dtype=torch.long)
-        (said,) = sample_after(model, rows, max_len, draw, temperature)
+        (said,) = sample_from_prefix(model, rows, max_len, draw, temperature)
         written = [*written, *said[len(begun) :]]
         if len(said) < max_len:
             break

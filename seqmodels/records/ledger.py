@@ -20,7 +20,6 @@ FILE = "ledger.json"
 """Its name in a folder of results."""
 
 
-
 def known_model(name: str) -> str:
     """Return the name of a model; raises ValueError for one that the catalog lacks."""
     if name not in CATALOG:
