@@ -44,8 +44,9 @@ from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
-from seqmodels.data.corpus import SPLITS, sha256
+from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
+from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MOST_IDS, Tokenizer, Words, chosen_size
 from seqmodels.data.windows import Whole, Windows
 from seqmodels.interface import BOS

@@ -25,7 +25,8 @@ from collections.abc import Iterable, Sequence
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair, sha256
+from seqmodels.data.corpus import Pair
+from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard

@@ -28,8 +28,9 @@ from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
-from seqmodels.data.corpus import Pair, official, sha256
+from seqmodels.data.corpus import Pair, official
 from seqmodels.data.prepare import How, prepare, summary
+from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words, chosen_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.interface import EOS

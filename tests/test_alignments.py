@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seqmodels.analysis.alignments import Links, alignment_error_rate, read_alignments
-from seqmodels.data.corpus import read_lines
+from seqmodels.data.readers import read_lines
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

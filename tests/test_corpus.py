@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from seqmodels.data import corpus
-from seqmodels.data.corpus import Pair, Parallel, read_lines, read_text, sha256
+from seqmodels.data import corpus, readers
+from seqmodels.data.corpus import Pair, Parallel
 from seqmodels.data.presets import read_parallel
+from seqmodels.data.readers import read_lines, read_text, sha256
 from seqmodels.utils import files
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -469,7 +470,7 @@ def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
 
 def test_long_line(tmp_path: Path) -> None:
     """Keep out a file without line ends, which would fill the memory."""
-    (tmp_path / "x.de").write_text("x" * (corpus.MOST_LINE + 1))
+    (tmp_path / "x.de").write_text("x" * (readers.MOST_LINE + 1))
     with pytest.raises(ValueError, match=r"x\.de, line 1: more than 16,777,216 bytes$"):
         read_lines(tmp_path / "x.de")
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqmodels.data import bible, corpus, hub, presets
+from seqmodels.data import bible, corpus, hub, presets, readers
 from seqmodels.data.corpus import Pair, Parallel
 from seqmodels.data.prepare import Cleaner, How
 from seqmodels.data.presets import read_parallel, read_running
@@ -292,7 +292,7 @@ def ebible(folder: Path, parts: dict[str, list[tuple[str, str, str]]]) -> list[P
     return [folder / path for path in bible.FILES]
 
 
-TESTED = corpus.read_lines(bible.TEST)
+TESTED = readers.read_lines(bible.TEST)
 VERSES = {
     "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
     "valid": [("EST 1:1", "Ahasveros", "Ahasuerus"), ("JAS 1:2", "Freude", "joy")],
@@ -346,14 +346,14 @@ def test_the_very_split_of_the_bible(tmp_path: Path) -> None:
         "test": TESTED, "test_books": ["MRK 1:1"] * 915,
     }  # fmt: skip
     sides = {
-        split: [corpus.read_lines(DATA / "bible" / f"{split}.{code}") for code in ("de", "en")]
+        split: [readers.read_lines(DATA / "bible" / f"{split}.{code}") for code in ("de", "en")]
         for split in named
     }
-    assert corpus.read_lines(DATA / "bible" / "test.refs") == TESTED
+    assert readers.read_lines(DATA / "bible" / "test.refs") == TESTED
     paths = ebible(tmp_path, {s: [*zip(named[s], *sides[s], strict=True)] for s in named})
     assert bible.split(paths, tmp_path) == {split: len(refs) for split, refs in named.items()}
     listed = dict(
-        reversed(line.split("  ")) for line in corpus.read_lines(DATA / "SHA256SUMS") if line
+        reversed(line.split("  ")) for line in readers.read_lines(DATA / "SHA256SUMS") if line
     )
     for split in named:
         for code in ("de", "en"):

@@ -20,11 +20,13 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels import BOS
-from seqmodels.data import batches, corpus, hub, prepare, presets, tokenizers
+from seqmodels.data import batches, hub, prepare, presets, readers, tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import SPLITS, Running, pieces, read_text
+from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import Ids, prepare_text, text_summary
 from seqmodels.data.presets import read_running
+from seqmodels.data.readers import pieces, read_text
+from seqmodels.data.running import Running
 from seqmodels.data.windows import Whole, Windows
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
@@ -64,11 +66,11 @@ def test_pieces_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffä\r\n\r\nöß\r\n€€€€€€€€€€\r\nlast\r".encode())
     for n in range(1, 12):
-        monkeypatch.setattr(corpus, "PIECE", n)
+        monkeypatch.setattr(readers, "PIECE", n)
         found = list(pieces(path))
         assert "".join(found) == "ä\n\nöß\n€€€€€€€€€€\nlast\r"
         assert len(found) > 1
-    monkeypatch.setattr(corpus, "PIECE", 9)
+    monkeypatch.setattr(readers, "PIECE", 9)
     path.write_bytes(b"a\nb\nc\n" * 9)
     assert all(piece.endswith("\n") for piece in pieces(path))
 
@@ -91,7 +93,7 @@ def test_what_is_no_text_has_its_line(
     """Keeps out a line that is counted from the beginning of a piece."""
     (tmp_path / "a.txt").write_bytes(raw)
     for n in (2**20, 4):
-        monkeypatch.setattr(corpus, "PIECE", n)
+        monkeypatch.setattr(readers, "PIECE", n)
         with pytest.raises(ValueError, match=why):
             read_text(tmp_path / "a.txt")
 
@@ -116,7 +118,7 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
     said = "".join(f"{i} €\n" for i in range(999))
     (tmp_path / "a.txt").write_text(said, "utf-8")
     for n in (7, 2**20):
-        monkeypatch.setattr(corpus, "PIECE", n)
+        monkeypatch.setattr(readers, "PIECE", n)
         opened = read_running([tmp_path / "a.txt"])
         parts = [whole(opened, split) for split in SPLITS]
         assert "".join(parts) == said

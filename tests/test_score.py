@@ -19,7 +19,7 @@ from sacrebleu.significance import PairedTest
 from test_cli import check_one_line
 
 from seqmodels.commands import main
-from seqmodels.data.corpus import read_lines
+from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external, metrics
 from seqmodels.report import figures
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data.corpus import lines
+from seqmodels.data.readers import lines
 
 Link = tuple[int, int]
 LINK = re.compile(r"(\d{1,6})([-p])(\d{1,6})")

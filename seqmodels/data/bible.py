@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from seqmodels.data.corpus import read_lines
+from seqmodels.data.readers import read_lines
 
 ADDRESS = "https://raw.githubusercontent.com/BibleNLP/ebible/main/"
 FILES = ("metadata/vref.txt", "corpus/deu-deu1912.txt", "corpus/eng-engwebp.txt")

@@ -19,20 +19,11 @@ from datasets import Dataset
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from seqmodels.data import corpus
-from seqmodels.data.corpus import (
-    ALSO,
-    SPLITS,
-    TABLES,
-    Pair,
-    Pairs,
-    Parallel,
-    Running,
-    Texts,
-    cut,
-    directed,
-    header,
-)
+from seqmodels.data import readers
+from seqmodels.data.corpus import ALSO, SPLITS, Pair, Pairs, Parallel
+from seqmodels.data.languages import directed
+from seqmodels.data.readers import TABLES, header
+from seqmodels.data.running import Running, Texts, cut
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000
@@ -196,7 +187,7 @@ def check_lines(where: Where) -> None:
     given = Path(where.data_files or where.path)
     for path in [given] if given.is_file() else below(given):
         if path.suffix == ".jsonl":
-            deque(corpus.rows(path), maxlen=0)
+            deque(readers.rows(path), maxlen=0)
 
 
 def below(folder: Path) -> list[Path]:
@@ -207,7 +198,7 @@ def below(folder: Path) -> list[Path]:
 def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
     """Return where to load from: a path that exists, else the hub.
 
-    The columns that are asked for, and so many that are known, tell a header: see `corpus.header`.
+    The columns that are asked for, and so many that are known, tell a header: see `readers.header`.
     """
     path = Path(data)
     if path.is_file():

@@ -25,7 +25,9 @@ from tqdm import tqdm
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, Examples
-from seqmodels.data.corpus import SPLITS, Pair, Parallel, Running, Texts, draw, lines
+from seqmodels.data.corpus import SPLITS, Pair, Parallel, draw
+from seqmodels.data.readers import lines
+from seqmodels.data.running import Running, Texts
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
-from seqmodels.data import bible, corpus
-from seqmodels.data.corpus import SHARES, TABLES, Parallel, Running, read_texts
+from seqmodels.data import bible, corpus, readers
+from seqmodels.data.corpus import Parallel
+from seqmodels.data.languages import directed
+from seqmodels.data.readers import TABLES
+from seqmodels.data.running import SHARES, Running, read_texts
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
@@ -123,7 +126,7 @@ def parallel(
     if name == "bible" and not (path and (path / "train.de").exists()):
         path = made_bible(path, preset)
     if path and preset.columns:
-        src, tgt = corpus.directed([*preset.columns], languages, name)
+        src, tgt = directed([*preset.columns], languages, name)
         opened = read_parallel([str(path)], (preset.columns[src], preset.columns[tgt]), limit)
         return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
     if path:
@@ -150,7 +153,7 @@ def made_bible(folder: Path | None, preset: Preset) -> Path:
             )
             for file in bible.FILES
         ]
-    known = ["bible", 1, *(corpus.scan(path)[0] for path in given)]
+    known = ["bible", 1, *(readers.scan(path)[0] for path in given)]
     return kept(known, "bible: splitting eBible's verses", lambda part: bible.split(given, part))
 
 
@@ -183,7 +186,7 @@ def read_parallel(
         if len(data) == 2:
             return corpus.read_two_files([first, Path(data[1])], languages)
         return corpus.read_folder(first, languages, names or {})
-    if first.suffix in corpus.ROWS and first.is_file() and not limit:
+    if first.suffix in readers.ROWS and first.is_file() and not limit:
         return corpus.read_table(first, languages)
     from seqmodels.data import hub  # it takes seconds to import, and text files do without
 
@@ -192,10 +195,10 @@ def read_parallel(
 
 def has_tables(folder: Path) -> bool:
     """Return whether a folder, or one in it, has tables, as the hub has, and no `train.xx`."""
-    if any(path.suffix not in corpus.TABLES for path in folder.glob("train.*")):
+    if any(path.suffix not in TABLES for path in folder.glob("train.*")):
         return False
     found = (path for depth in ("*", "*/*") for path in folder.glob(depth))
-    return any(path.suffix in corpus.TABLES for path in found)
+    return any(path.suffix in TABLES for path in found)
 
 
 # -------------------------------------------------------------------------------- Running text

@@ -20,7 +20,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from seqmodels.data import corpus
+from seqmodels.data import readers
 from seqmodels.evaluation import metrics
 from seqmodels.report import figures
 from seqmodels.utils import files
@@ -50,7 +50,7 @@ class Text(NamedTuple):
     def facts(self) -> dict[str, Any]:
         """Return which file it is, and how many of its lines are blank."""
         n_blank = sum(not line.strip() for line in self.lines)
-        sha256 = corpus.sha256(self.lines)
+        sha256 = readers.sha256(self.lines)
         return {"file": printable(str(self.path)), "sha256": sha256, "n_blank": n_blank}
 
 
@@ -64,7 +64,7 @@ def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
         with suppress(OSError):  # what cannot be read is named below
             if one.samefile(other):
                 raise ValueError(f"{one} and {other} are one file; give each file once")
-    texts = [Text(path, corpus.read_lines(path, takes_pipe=True)) for path in (src, ref, *hyps)]
+    texts = [Text(path, readers.read_lines(path, takes_pipe=True)) for path in (src, ref, *hyps)]
     n = len(texts[1].lines)
     for text in texts:
         if len(text.lines) != n:

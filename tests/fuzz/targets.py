@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 from seqmodels import search
 from seqmodels.commands import main
 from seqmodels.comparison import compare
-from seqmodels.data import corpus, presets, tokenizers
+from seqmodels.data import corpus, presets, readers, tokenizers
 from seqmodels.evaluation import metrics
 from seqmodels.interface import UNK
 from seqmodels.models import build
@@ -115,12 +115,12 @@ def text_file(folder: Path) -> Target:
 
     def run(data: bytes) -> bool:
         path.write_bytes(data)
-        if not is_taken(lambda: corpus.read_lines(path), folder):
-            return is_taken(lambda: corpus.read_text(path), folder)
-        lines = corpus.read_lines(path)
+        if not is_taken(lambda: readers.read_lines(path), folder):
+            return is_taken(lambda: readers.read_text(path), folder)
+        lines = readers.read_lines(path)
         assert not any("\n" in line or "\0" in line for line in lines)
         assert len(lines) == (data.removesuffix(b"\n") + b"\n").count(b"\n")
-        whole = corpus.read_text(path).removesuffix("\n")
+        whole = readers.read_text(path).removesuffix("\n")
         assert "\n".join(lines) in (whole, whole.removesuffix("\r"))
         return True
 
@@ -139,7 +139,7 @@ def parallel_files(folder: Path) -> Target:
             return False
         read = presets.read_parallel([folder], ("yy", "xx"))
         for split in corpus.SPLITS:
-            lines = corpus.read_lines(folder / f"{split}.yy")
+            lines = readers.read_lines(folder / f"{split}.yy")
             assert [pair.src for _, pair in read.pairs(split)] == lines
         return True
 
@@ -150,7 +150,7 @@ def table_file(folder: Path) -> Target:
     """Read a table of pairs, whose kind the first byte says."""
 
     def run(data: bytes) -> bool:
-        path = folder / f"x{corpus.ROWS[data[0] % len(corpus.ROWS) if data else 0]}"
+        path = folder / f"x{readers.ROWS[data[0] % len(readers.ROWS) if data else 0]}"
         path.write_bytes(data[1:])
 
         def read() -> list[tuple[str, corpus.Pair]]:
@@ -159,7 +159,7 @@ def table_file(folder: Path) -> Target:
 
         if not is_taken(read, folder):
             return False
-        n_lines = len(corpus.read_lines(path))
+        n_lines = len(readers.read_lines(path))
         assert all(1 <= pair.line <= n_lines for _, pair in read())
         return True
 

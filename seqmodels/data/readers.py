@@ -1,0 +1,263 @@
+"""Readers: lines, text and rows of files as people have them.
+
+Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
+`str.splitlines`, which cuts there, shifts every later pair of a parallel corpus. What is no text is
+refused, with its file and line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from seqmodels.data.languages import LANGUAGES
+from seqmodels.utils import files
+from seqmodels.utils.terminal import one_line
+
+PIECE = 2**20
+"""Bytes of running text that are read at a time, with the rest of the last line."""
+MOST_LINE = 2**24
+"""Bytes of the longest line."""
+
+
+def glimpse(text: str) -> str:
+    """Return the beginning of a text on one line that no terminal takes for a command."""
+    line = one_line(text[:1_000])
+    return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
+
+
+# ----------------------------------------------------------------------------------- Text files
+
+
+@contextmanager
+def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
+    """Open a text file; raise ValueError that names it where it cannot be read."""
+    try:
+        with files.opened(Path(path), takes_pipe) as file:
+            yield file
+    except FileNotFoundError as fault:
+        raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
+    except OSError as fault:
+        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+
+
+def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
+
+    Raises ValueError that names file and line for what is no text.
+    """
+    n = 0
+    with _opened(path, takes_pipe) as file:
+        for n in count(1):
+            raw = file.readline(MOST_LINE + 1)
+            if n == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw:
+                break
+            yield _line(path, n, raw)
+    if n == 1:
+        raise ValueError(f"{path} is empty")
+
+
+def _line(path: str | Path, n: int, raw: bytes) -> str:
+    """Return a line's text."""
+    if len(raw) > MOST_LINE:
+        raise ValueError(f"{path}, line {n}: more than {MOST_LINE:,} bytes")
+    text = _piece(path, n, raw, lambda raw, _: raw.decode())
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
+    """Return the `lines` of a file."""
+    return list(lines(path, takes_pipe))
+
+
+def read_text(path: str | Path) -> str:
+    """Return the text of a UTF-8 file, with LF for CRLF and without a byte-order mark."""
+    return "".join(pieces(path))
+
+
+def pieces(path: str | Path) -> Iterator[str]:
+    """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+
+    It comes in pieces that end where lines do, unless a line is longer than PIECE. Raises
+    ValueError that names file and line for what is no text.
+    """
+    decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
+    with _opened(path) as file:
+        while raw := file.read(PIECE) + file.readline(PIECE):
+            raw += file.read(1) if raw.endswith(b"\r") else b""
+            text = _piece(path, n, raw, decode)
+            is_empty, n = is_empty and not text, n + text.count("\n")
+            yield text.replace("\r\n", "\n")
+        _piece(path, n, b"", decode)
+    if is_empty:
+        raise ValueError(f"{path} is empty")
+
+
+def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
+    """Return the text of a piece that begins in line n; no bytes are the end of the file."""
+    try:
+        text = decode(raw, not raw)
+    except UnicodeDecodeError as fault:
+        n += fault.object.count(b"\n", 0, fault.start)
+        byte = fault.object[fault.start]
+        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
+    if (start := text.find("\0")) >= 0:
+        n += text.count("\n", 0, start)
+        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
+    if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
+        raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
+    return text
+
+
+def scan(path: str | Path) -> tuple[str, int]:
+    """Return a file's checksum and how many lines it has, from its bytes alone."""
+    digest, n, last = hashlib.sha256(), 0, b"\n"
+    with _opened(path) as file:
+        while chunk := file.read(2**20):
+            digest.update(chunk)
+            n, last = n + chunk.count(b"\n"), chunk[-1:]
+    if not n and last == b"\n":
+        raise ValueError(f"{path} is empty")
+    return digest.hexdigest(), n + (last != b"\n")
+
+
+def sha256(chunks: Iterable[str]) -> str:
+    """Return the checksum of texts in their order, each ended by a line feed.
+
+    For the lines of an LF file it is what the `sha256sum` command prints.
+    """
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(f"{chunk}\n".encode())
+    return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------------- Tables
+
+TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
+"""Endings of files with a row for a pair, or for a text."""
+ROWS = (".tsv", ".csv", ".jsonl")
+"""Endings of tables that are text; `hub` reads the others."""
+
+
+class Header(NamedTuple):
+    """How the columns of a table are called."""
+
+    names: list[str]
+    is_in_file: bool
+    """The first line holds names, if not these; else the first row."""
+
+
+NAMES = (
+    "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
+    "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
+    "dutch czech polish turkish arabic chinese japanese korean vietnamese"
+)
+KNOWN = LANGUAGES.union(NAMES.split())
+"""What a column may be called, in lower case, so that a header is seen to be one."""
+
+
+def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
+    """Return how the columns of a TSV or CSV file are called.
+
+    The first line is a header if one of its cells is asked for by its name, or `n_known` of them
+    are KNOWN. Columns that are asked for by number, and those of a file without a header, are
+    called 1, 2, … Raises ValueError where neither is known to be so: a header that is not one would
+    cost a row, and a row that is a header would be learned.
+    """
+    first = next((cells for _, cells in _cells(path) if any(cells)), [])
+    is_in_file = any(name in first for name in asked)
+    is_in_file |= sum(cell.strip().lower() in KNOWN for cell in first) >= n_known
+    if any(name is not None and name.isdecimal() and name not in first for name in asked):
+        return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
+    if not is_in_file and len(first) >= n_known:
+        flags = ("--source", "--target") if n_known == 2 else ("--column",)
+        numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
+        raise ValueError(
+            f"{path} begins with {glimpse(' | '.join(first))}; if these are names of columns, give "
+            f"those that you want with {' and '.join(flags)}, if not, their numbers: {numbered}"
+        )
+    if len(set(first)) < len(first):
+        raise ValueError(f"{path}, line 1: a name twice in the header; {NO_HEADER}")
+    return Header(first, True)
+
+
+def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the line and the cells of each row of a TSV, CSV or JSONL file.
+
+    TSV knows no quotation marks. Blank lines are passed over. Raises ValueError that names file and
+    line.
+    """
+    if header is None:
+        yield from _json_rows(path)
+        return
+    names, is_in_file = header
+    for line, row in _cells(path):
+        if not any(row):
+            continue
+        if is_in_file:
+            is_in_file = False
+            continue
+        if len(row) != len(names):
+            raise ValueError(
+                f"{path}, line {line}: {len(row)} columns, where the first line has {len(names)}"
+            )
+        yield line, dict(zip(names, row, strict=True))
+
+
+def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _tsv_rows(path) if path.suffix == ".tsv" else _csv_rows(path)
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return enumerate((line.split("\t") for line in lines(path)), start=1)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as fault:
+        raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
+
+
+NO_HEADER = "where a file has no header, number its columns: --source 1 --target 2"
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for n, line in enumerate(lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as fault:
+            raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
+        if not isinstance(row, dict):
+            raise ValueError(f"{path}, line {n}: no object with names and texts")
+        if SURROGATE.search(line) and not is_utf8(json.dumps(row, ensure_ascii=False)):
+            raise ValueError(f"{path}, line {n}: half a surrogate pair, which is not a character")
+        yield n, row
+
+
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+"""As JSON writes one half of a pair."""
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: not half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""Running text, from files, without Project Gutenberg's frames, cut into splits.
+
+No text is held in memory: it is read again where it is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from seqmodels.data.readers import TABLES, glimpse, pieces, scan
+from seqmodels.utils.terminal import one_line
+
+Texts = Callable[[], Iterator[str]]
+"""Read a split, piece by piece, from its beginning."""
+SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
+"""Where the splits of a text that has none begin and end."""
+
+
+class Running(NamedTuple):
+    """Running text: three splits, each of which can be read as often as one likes."""
+
+    name: str
+    splits: Mapping[str, Texts]
+    key: str
+    """Changes where the content does, and is known without reading it piece by piece."""
+    is_valid_tested: bool = False
+    """There is no third split: what is tested is valid."""
+    n_left_out: int = 0
+    """Characters of a header and a footer."""
+    origin: str = ""
+    """Where it is read from."""
+
+    def first_line(self) -> str:
+        """Return where the text is read from and its first line with text, for a person."""
+        found = (line for piece in self.splits["train"]() for line in piece.split("\n"))
+        first = next((line for line in found if line.strip()), "")
+        return f"text: {one_line(self.origin)}, first line: {glimpse(first)}"
+
+
+def read_texts(
+    paths: Sequence[Path], shares: Mapping[str, tuple[float, float]] = SHARES
+) -> Running:
+    """Open text files, which are read one after the other, and cut them into splits."""
+    if tables := [str(path) for path in paths if path.suffix in TABLES]:
+        raise ValueError(f"{tables[0]} is one of several files; those are to be text files")
+    framed = [path for path in paths if is_framed(path)]
+    n_left_out = sum(sum(map(len, pieces(path))) - sum(map(len, unframed(path))) for path in framed)
+    key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
+    name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+    read = [partial(unframed if path in framed else pieces, path) for path in paths]
+    splits = cut(partial(_one_after_the_other, read), shares)
+    origin = str(paths[0]) + name.removeprefix(paths[0].name)
+    return Running(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
+
+
+MARK = re.compile(
+    r"^(?:\*\*\* ?(START|END) OF TH|End of (?:the )?Project Gutenberg)[^\n]*\n?", re.MULTILINE
+)
+"""A line that begins or ends a book of Project Gutenberg."""
+
+
+def is_framed(path: Path) -> bool:
+    """Return whether a file has Project Gutenberg's header before a text, or before several."""
+    return any(found[1] == "START" for piece in pieces(path) for found in MARK.finditer(piece))
+
+
+def unframed(path: Path) -> Iterator[str]:
+    """Yield the books of a file, each in one piece, without Project Gutenberg's frames."""
+    is_in, book = False, list[str]()
+    for piece in pieces(path):
+        start = 0
+        for found in MARK.finditer(piece):
+            if is_in:
+                yield "".join([*book, piece[start : found.start()]])
+            is_in, start, book = found[1] == "START", found.end(), []
+        if is_in:
+            book.append(piece[start:])
+    if is_in:
+        yield "".join(book)
+
+
+def _one_after_the_other(files: Sequence[Texts]) -> Iterator[str]:
+    """Yield the pieces of several files; each but the last ends in a line feed."""
+    last = "\n"
+    for read in files:
+        if not last.endswith("\n"):
+            yield "\n"
+        for piece in read():
+            yield piece
+            last = piece
+
+
+def cut(texts: Texts, shares: Mapping[str, tuple[float, float]]) -> dict[str, Texts]:
+    """Cut a text into splits, each a share of its characters."""
+    size = cache(lambda: sum(map(len, texts())))
+    return {split: partial(_between, texts, size, *share) for split, share in shares.items()}
+
+
+def _between(texts: Texts, size: Callable[[], int], low: float, high: float) -> Iterator[str]:
+    start, end, at = int(low * size()), int(high * size()), 0
+    for piece in texts():
+        if part := piece[max(0, start - at) : max(0, end - at)]:
+            yield part
+        at += len(piece)
+        if at >= end:
+            return
