@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.data import batches, prepare
+from seqmodels.data import batches, prepare, store
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair, Parallel
-from seqmodels.data.prepare import Cleaner, How, Tokens, Writer, summary
+from seqmodels.data.prepare import Cleaner, How, summary
 from seqmodels.data.presets import read_parallel
+from seqmodels.data.store import Tokens, Writer
 from seqmodels.interface import EOS
 from seqmodels.utils import files
 
@@ -132,7 +133,7 @@ def test_nothing_left(split: str) -> None:
         "which --max-tokens can allow, and 1 have a blank one$",
     ):
         prepared(empty)
-    assert list((prepare.cache()).glob("*.part-*")) == []
+    assert list((store.cache()).glob("*.part-*")) == []
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
@@ -254,7 +255,7 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damage(name: str, damage: str) -> None:
     """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
     known = list(prepared(corpus_of()).train)
-    (path,) = prepare.cache().glob(f"*/{name}")
+    (path,) = store.cache().glob(f"*/{name}")
     raw = path.read_bytes()
     middle = len(raw) // 2
     if damage == "gone":
@@ -284,7 +285,7 @@ def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out two processes that write the same files; the second waits, and says so."""
     context = multiprocessing.get_context("fork")
     ready, go = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(str(prepare.cache()), ready, go))
+    other = context.Process(target=hold, args=(str(store.cache()), ready, go))
     other.start()
     assert ready.wait(60)
     said = []
@@ -318,7 +319,7 @@ def test_a_disk_without_locks(
 def test_leftovers_of_a_killed_process() -> None:
     """Keep out a disk that fills up with what killed processes had begun."""
     prepared(corpus_of())
-    (folder,) = (path.parent for path in prepare.cache().glob("*/made.json"))
+    (folder,) = (path.parent for path in store.cache().glob("*/made.json"))
     left = folder.with_name(f"{folder.name}.part-abc")
     left.mkdir()
     (left / "train.ids").write_bytes(b"x")
@@ -359,7 +360,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         files.WriteError, match=r"could not be written: No space left on device; SE"
     ):
         prepared(corpus_of())
-    assert list(prepare.cache().glob("*.part-*")) == []
+    assert list(store.cache().glob("*.part-*")) == []
 
 
 # Real files

@@ -20,13 +20,14 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels import BOS
-from seqmodels.data import batches, hub, prepare, presets, readers, tokenizers
+from seqmodels.data import batches, hub, prepare, presets, readers, store, tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import SPLITS
-from seqmodels.data.prepare import Ids, prepare_text, text_summary
+from seqmodels.data.prepare import prepare_text, text_summary
 from seqmodels.data.presets import read_running
 from seqmodels.data.readers import pieces, read_text
 from seqmodels.data.running import Running
+from seqmodels.data.store import Ids
 from seqmodels.data.windows import Whole, Windows
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
@@ -453,7 +454,7 @@ def write(path: Path, tokens: list[int], vocab_size: int = 300) -> Ids:
         def decode(self, ids: object) -> str:
             return ""
 
-    prepare.write_ids(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
+    store.write_ids(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
     return Ids(path, vocab_size)
 
 
@@ -498,7 +499,7 @@ def test_every_token_has_its_line(tmp_path: Path) -> None:
     tokenizer = tokenizers.Bytes()
     for size in (1, 7, 31, 32, 33, 5_000_000):
         parts = [said[i : i + size] for i in range(0, len(said), size)]
-        prepare.write_ids(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
+        store.write_ids(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
         ids = Ids(tmp_path / "ids", tokenizer.vocab_size)
         assert ids.cut(0, len(ids)) == tokenizer.encode(said)
         for i in (0, 32, 320, 6_400, len(ids) // 32 * 32):

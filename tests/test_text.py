@@ -19,27 +19,22 @@ from tiktoken import registry
 from tiktoken.load import load_tiktoken_bpe
 from tiktoken_ext import openai_public
 
-from seqmodels.data import tokenizers
+from seqmodels.data import merges
+from seqmodels.data.merges import BLOCK, BOUNDARY, LONGEST_PIECE, SPLIT, blocks, train_merges
 from seqmodels.data.tokenizers import (
-    BLOCK,
-    BOUNDARY,
     BPE,
     KINDS,
-    LONGEST_PIECE,
     N_SPECIALS,
     PUBLISHED,
-    SPLIT,
     Bytes,
     Characters,
     Published,
     Spaces,
     Tokenizer,
     Words,
-    blocks,
     load,
     make,
     split_words,
-    train_merges,
 )
 from seqmodels.interface import BOS, EOS, PAD, UNK
 
@@ -511,14 +506,14 @@ def test_every_kind_is_made() -> None:
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out training that holds a whole stream in memory, or drops its first lines."""
-    monkeypatch.setattr(tokenizers, "MOST_TRAINED", 10_000)
+    monkeypatch.setattr(merges, "MOST_TRAINED", 10_000)
     first = [" ab"] * 2_000
     made = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
     assert made.decode(made.encode("ab")) == "ab"
     assert "▁xy" in made.labels or "xy" in made.labels
     of_one_text = make(kind, ["".join(first) + " xy" * 100_000], 300)
     assert of_one_text.labels == made.labels
-    monkeypatch.setattr(tokenizers, "MOST_TRAINED", 6_000)
+    monkeypatch.setattr(merges, "MOST_TRAINED", 6_000)
     assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
 
 

@@ -1,37 +1,25 @@
-"""From a corpus to tokens, once: clean, train the tokenizer, encode; they stay on disk.
-
-What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
-~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
-"""
+"""From a corpus to tokens, once: clean, train the tokenizer, encode; `store` keeps them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, NamedTuple
-from weakref import finalize
 
-import numpy as np
-from filelock import lock_descriptor
 from tqdm import tqdm
 
 from seqmodels.data import tokenizers
-from seqmodels.data.batches import Example, Examples
 from seqmodels.data.corpus import SPLITS, Pair, Parallel, draw
 from seqmodels.data.readers import lines
-from seqmodels.data.running import Running, Texts
+from seqmodels.data.running import Running
+from seqmodels.data.store import Ids, Tokens, Writer, kept, write_ids
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files
-from seqmodels.utils.lock import NO_LOCKS
 from seqmodels.utils.terminal import printable
 
 FORMAT = 3
@@ -143,74 +131,7 @@ class Cleaner:
         return found
 
 
-# ------------------------------------------------------------------------------------ On disk
-
-
-class Tokens(Examples):
-    """Examples on disk; none is in memory but those that are asked for."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.ids = open(path.with_suffix(".ids"), "rb", 0)  # noqa: SIM115 (a map's pages would stay)
-        finalize(self, self.ids.close)
-        self.ends, self.line, self.n_words = (
-            np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
-            for kind in ("ends", "line", "n_words")
-        )
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """Return the tokens of each source and of each target: (n, 2)."""
-        return np.diff(self.ends, prepend=0).astype(np.int32).reshape(-1, 2)
-
-    def __len__(self) -> int:
-        return len(self.line)
-
-    def at(self, i: int) -> Example:
-        """Return an example."""
-        start = int(self.ends[2 * i - 1]) if i else 0
-        middle, end = self.ends[2 * i : 2 * i + 2].tolist()
-        self.ids.seek(4 * start)
-        ids = np.frombuffer(self.ids.read(4 * (end - start)), np.uint32).tolist()
-        return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process by name."""
-        return Tokens, (self.path,)
-
-
-def _mapped(path: Path, dtype: Any) -> np.ndarray:
-    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
-
-
-class Writer:
-    """Write pairs one by one; `Tokens` reads them."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.ids = open(path.with_suffix(".ids"), "wb")  # noqa: SIM115 (closed by __exit__)
-        self.ends, self.line, self.n_words = array("q"), array("q"), array("i")
-        self.end = 0
-
-    def add(self, src: Sequence[int], tgt: Sequence[int], line: int, n_words: int) -> None:
-        """Write a source of so many words and its target."""
-        self.ids.write(np.array([*src, *tgt], np.uint32).tobytes())
-        middle = self.end + len(src)
-        self.end = middle + len(tgt)
-        self.ends.extend((middle, self.end))
-        self.line.append(line)
-        self.n_words.append(n_words)
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ids.close()
-        for kind in ("ends", "line", "n_words"):
-            np.save(self.path.with_suffix(f".{kind}.npy"), np.asarray(getattr(self, kind)))
-
-
-# ------------------------------------------------------------------------------- The folder
+# ------------------------------------------------------------------------------------- Pairs
 
 
 def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> Prepared:
@@ -230,90 +151,6 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
     data = {"name": name, **noted["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
-
-
-def kept(
-    known: Sequence[Any],
-    doing: str,
-    build: Callable[[Path], dict[str, Any]],
-    say: Callable[[str], None] = print,
-) -> Path:
-    """Return the folder of what depends on `known` alone; `build` fills it if it is not there."""
-    folder = made(cache()) / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
-    try:
-        with alone(folder, say):
-            if not is_whole(folder):
-                say(f"{doing}; kept in {folder}")
-                make(folder, build)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
-            "another place"
-        ) from fault
-    return folder
-
-
-def cache() -> Path:
-    """Return the folder of all that is prepared."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
-    try:
-        return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
-    except RuntimeError as fault:
-        raise ValueError("there is no home folder; SEQMODELS_CACHE names a place") from fault
-
-
-def made(folder: Path) -> Path:
-    """Return a folder, which is there then; raises WriteError where it cannot be made."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} cannot be made: {fault.strerror}; SEQMODELS_CACHE names another place"
-        ) from fault
-    return folder
-
-
-@contextmanager
-def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Wait until no other process prepares the same; on a disk without locks, do not wait."""
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        try:
-            if not lock_descriptor(lock.fileno(), blocking=False):
-                say(f"another process is preparing {folder}; waiting for it")
-                lock_descriptor(lock.fileno())
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-        yield
-
-
-def is_whole(folder: Path) -> bool:
-    """Return whether a folder has all that was written to it, unchanged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        sums = files.read_json(folder / "made.json")["sha256"]
-        return all(digest_of(folder / name) == known for name, known in sums.items())
-    return False
-
-
-def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
-    """Have `build` fill a folder, note its checksums, and put it in its place, whole."""
-    for left in folder.parent.glob(f"{folder.name}.part-*"):  # of a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
-    try:
-        data = build(part)
-        sums = {file.name: digest_of(file) for file in sorted(part.iterdir())}
-        files.write(part / "made.json", json.dumps({"data": data, "sha256": sums}))
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def digest_of(path: Path) -> str:
-    """Return a file's checksum."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
@@ -408,57 +245,6 @@ def unknown(data: dict[str, Any]) -> list[str]:
         for split in SPLITS
         if (n := data[f"n_unknown_{split}"])
     ]
-
-
-# -------------------------------------------------------------------------------- Running text
-
-EVERY = 32
-"""Tokens after which it is noted in which line of the text they stand."""
-
-
-class Ids:
-    """Running text on disk, token by token; none is in memory but those that are asked for."""
-
-    def __init__(self, path: Path, vocab_size: int):
-        self.path, self.vocab_size = path, vocab_size
-        self.ids = _mapped(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
-        self.lines = np.load(path.with_suffix(".lines.npy"), mmap_mode="r")
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def cut(self, start: int, end: int) -> list[int]:
-        """Return the tokens from one place up to another."""
-        return self.ids[start:end].tolist()
-
-    def line(self, i: int) -> int:
-        """Return in which line a token stands, or one shortly before it; 0: unknown."""
-        return int(self.lines[i // EVERY])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process by name."""
-        return Ids, (self.path, self.vocab_size)
-
-
-def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]:
-    """Write a text piece by piece, for `Ids`; return how many tokens it has, how many unknown."""
-    dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
-    feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
-    lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0
-    with (
-        open(path.with_suffix(".ids"), "wb") as file,
-        tqdm(desc=path.name, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar,
-    ):
-        for piece in texts():
-            ids = np.array(tokenizer.encode(piece), dtype)
-            file.write(ids.tobytes())
-            passed = feeds[ids]
-            lines.extend((line + passed.cumsum() - passed)[-n % EVERY :: EVERY].tolist())
-            line, n = line + int(passed.sum()), n + len(ids)
-            n_unknown += int((ids == UNK).sum())
-            bar.update(len(ids))
-    np.save(path.with_suffix(".lines.npy"), np.asarray(lines))
-    return n, n_unknown
 
 
 class PreparedText(NamedTuple):

@@ -141,7 +141,7 @@ def parallel(
 
 def made_bible(folder: Path | None, preset: Preset) -> Path:
     """Return the split of the Bible, made from eBible's files in a folder, or at its address."""
-    from seqmodels.data.prepare import kept  # it takes seconds to import, and names do without
+    from seqmodels.data.store import kept  # it takes seconds to import, and names do without
 
     given = [folder / Path(file).name for file in bible.FILES] if folder else []
     if not (given and all(path.exists() for path in given)):
@@ -304,10 +304,7 @@ def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: st
     Raises ValueError where it cannot be, or where something else comes, and says what to do
     otherwise; WriteError.
     """
-    from seqmodels.data.prepare import (  # it takes seconds to import, and names do without
-        cache,
-        made,
-    )
+    from seqmodels.data.store import cache, made  # it takes seconds, and names do without
 
     path = made(cache()) / name
     if path.exists():

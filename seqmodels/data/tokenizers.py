@@ -19,16 +19,24 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import tiktoken
-import tokenizers as hf
 
 from seqmodels.catalog import PUBLISHED, SIZED
 from seqmodels.catalog import TOKENIZERS as KINDS
+from seqmodels.data.merges import (
+    LONGEST_PIECE,
+    SPLIT,
+    blocks,
+    byte_values,
+    fetch,
+    train_merges,
+    trained_on,
+)
 from seqmodels.interface import UNK
 from seqmodels.utils.files import read_json, write
 from seqmodels.utils.terminal import printable
@@ -36,30 +44,13 @@ from seqmodels.utils.terminal import printable
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-SPLIT = (
-    r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-"""Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
-before it along, digits stand in threes, and every character belongs to some piece."""
-BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
-"""Some of the places where SPLIT and the published patterns all cut: a text may be cut there."""
-BLOCK = 1_000
-"""Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
-take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
-
 MOST_PIECES = 2**20
 """Largest vocabulary."""
 MOST_IDS = N_SPECIALS + MOST_PIECES
-MOST_TRAINED = 50_000_000
-"""Bytes of text, the first ones, that words and merges are trained on, so that a stream of any
-length fits into memory; what follows is not read."""
 MIN_COUNT = 2
 """How often a word must occur for `make` to take it: from those left out a model learns UNK."""
 RANKS = ".tiktoken"
 """Ending of the file with the ranks of a BPE."""
-LONGEST_PIECE = 400
-"""Bytes of the longest piece: as a label it stands in records and figures."""
 
 
 class Tokenizer(ABC):
@@ -278,7 +269,7 @@ class BPE(_Merged):
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 256)
         rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
-        value_of = _byte_values()
+        value_of = byte_values()
         in_order = sorted(rank_of, key=rank_of.__getitem__)
         return cls([bytes(value_of[char] for char in piece) for piece in in_order])
 
@@ -300,7 +291,7 @@ class Published(_Merged):
     """
 
     def __init__(self, name: str, sha256: str | None = None):
-        fetched = _fetch(name)
+        fetched = fetch(name)
         ranks = fetched._mergeable_ranks
         super().__init__(sorted(ranks, key=ranks.__getitem__), fetched._pat_str)
         self.name = f"{name} ({self.vocab_size:,})"
@@ -342,45 +333,6 @@ def chosen_size(kind: str, asked: int | None, default: int) -> int:
     return asked or default
 
 
-def blocks(text: str) -> Iterator[str]:
-    """Cut a text into blocks of at most two BLOCK characters, where it would be cut anyway.
-
-    Where there is no such place, as in a long run of spaces, a block ends in the middle.
-    """
-    start = 0
-    while len(text) - start > 2 * BLOCK:
-        found = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
-        end = found.start() if found else start + 2 * BLOCK
-        yield text[start:end]
-        start = end
-    yield text[start:]
-
-
-def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
-    """Yield the blocks of the lines, or these, the first MOST_TRAINED bytes of them."""
-    n_left = MOST_TRAINED
-    for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
-        n_left -= len(block.encode())
-        if n_left < 0:
-            return
-        yield block
-
-
-def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
-    """Learn byte-level BPE; ids are the 256 bytes, then the merges in their order."""
-    split = hf.pre_tokenizers.Split(hf.Regex(SPLIT), behavior="isolated")
-    as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    trained = hf.Tokenizer(hf.models.BPE())
-    trained.pre_tokenizer = hf.pre_tokenizers.Sequence([split, as_bytes])
-    alphabet = as_bytes.alphabet()
-    trainer = hf.trainers.BpeTrainer(
-        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
-        max_token_length=LONGEST_PIECE,
-    )  # fmt: skip
-    trained.train_from_iterator(trained_on(lines), trainer)
-    return trained
-
-
 def load(path: str | Path) -> Tokenizer:
     """Read a saved tokenizer, trusting no one; raise ValueError that names the file and its fault.
 
@@ -417,22 +369,6 @@ def _check_sizes(pieces: Sequence[bytes]) -> None:
         )
 
 
-def _fetch(name: str) -> tiktoken.Encoding:
-    if name not in PUBLISHED:
-        raise ValueError(f"{name!r} is not among what is fetched: {', '.join(PUBLISHED)}")
-    try:
-        return tiktoken.get_encoding(name)
-    except OSError as fault:  # requests' errors, too, whose text is long
-        why = fault.strerror or type(fault).__name__
-    except ValueError as fault:
-        why = str(fault)
-    raise ValueError(
-        f"the encoding {name} cannot be had here ({why}); where there is a network, have "
-        f"tiktoken.get_encoding('{name}') fill a folder that TIKTOKEN_CACHE_DIR names, and name a "
-        "copy of it so here, or use --tokenizer bpe, which is trained here"
-    )
-
-
 def _fits(piece: bytes) -> bool:
     return 0 < len(piece) <= LONGEST_PIECE
 
@@ -440,14 +376,6 @@ def _fits(piece: bytes) -> bool:
 def _check_vocab_size(vocab_size: int, least: int) -> None:
     if not least <= vocab_size <= MOST_IDS:
         raise ValueError(f"vocab_size is {vocab_size}; give {least:,} to {MOST_IDS:,}")
-
-
-def _byte_values() -> dict[str, int]:
-    """Return the byte behind each character by which byte-level BPE writes bytes (GPT-2's map)."""
-    themselves = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [value for value in range(256) if value not in themselves]
-    moved = {chr(256 + i): value for i, value in enumerate(others)}
-    return {chr(value): value for value in themselves} | moved
 
 
 def _visible(piece: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqmodels.data.batches import Example, Examples
-from seqmodels.data.prepare import Ids
+from seqmodels.data.store import Ids
 from seqmodels.interface import BOS
 
 

@@ -1,0 +1,93 @@
+"""Byte-level BPE: where a text is cut, what is merged, and where published merges are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import tiktoken
+import tokenizers as hf
+
+from seqmodels.catalog import PUBLISHED
+
+SPLIT = (
+    r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
+before it along, digits stand in threes, and every character belongs to some piece."""
+BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
+"""Some of the places where SPLIT and the published patterns all cut: a text may be cut there."""
+BLOCK = 1_000
+"""Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
+take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
+MOST_TRAINED = 50_000_000
+"""Bytes of text, the first ones, that words and merges are trained on, so that a stream of any
+length fits into memory; what follows is not read."""
+LONGEST_PIECE = 400
+"""Bytes of the longest piece: as a label it stands in records and figures."""
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Cut a text into blocks of at most two BLOCK characters, where it would be cut anyway.
+
+    Where there is no such place, as in a long run of spaces, a block ends in the middle.
+    """
+    start = 0
+    while len(text) - start > 2 * BLOCK:
+        found = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
+        end = found.start() if found else start + 2 * BLOCK
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
+    """Yield the blocks of the lines, or these, the first MOST_TRAINED bytes of them."""
+    n_left = MOST_TRAINED
+    for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
+        n_left -= len(block.encode())
+        if n_left < 0:
+            return
+        yield block
+
+
+def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
+    """Learn byte-level BPE; ids are the 256 bytes, then the merges in their order."""
+    split = hf.pre_tokenizers.Split(hf.Regex(SPLIT), behavior="isolated")
+    as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    trained = hf.Tokenizer(hf.models.BPE())
+    trained.pre_tokenizer = hf.pre_tokenizers.Sequence([split, as_bytes])
+    alphabet = as_bytes.alphabet()
+    trainer = hf.trainers.BpeTrainer(
+        vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
+        max_token_length=LONGEST_PIECE,
+    )  # fmt: skip
+    trained.train_from_iterator(trained_on(lines), trainer)
+    return trained
+
+
+def byte_values() -> dict[str, int]:
+    """Return the byte behind each character by which byte-level BPE writes bytes (GPT-2's map)."""
+    themselves = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [value for value in range(256) if value not in themselves]
+    moved = {chr(256 + i): value for i, value in enumerate(others)}
+    return {chr(value): value for value in themselves} | moved
+
+
+def fetch(name: str) -> tiktoken.Encoding:
+    """Return a published encoding; raise ValueError where it cannot be had."""
+    if name not in PUBLISHED:
+        raise ValueError(f"{name!r} is not among what is fetched: {', '.join(PUBLISHED)}")
+    try:
+        return tiktoken.get_encoding(name)
+    except OSError as fault:  # requests' errors, too, whose text is long
+        why = fault.strerror or type(fault).__name__
+    except ValueError as fault:
+        why = str(fault)
+    raise ValueError(
+        f"the encoding {name} cannot be had here ({why}); where there is a network, have "
+        f"tiktoken.get_encoding('{name}') fill a folder that TIKTOKEN_CACHE_DIR names, and name a "
+        "copy of it so here, or use --tokenizer bpe, which is trained here"
+    )
