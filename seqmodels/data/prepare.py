@@ -185,12 +185,7 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
                 sources.append(pair.src)
     for split in SPLITS:
         if not counts[f"n_{split}"]:
-            n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
-            raise ValueError(
-                f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
-                f"{longest[split]:,} tokens on a side, which --max-tokens can allow, and "
-                f"{n_blank:,} have a blank one"
-            )
+            raise ValueError(none_left(split, corpus, counts, longest[split]))
     counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
     return {
         "sha256": cleaner.checksum(),
@@ -220,6 +215,16 @@ def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
     return (
         f"{name}: {n:,} pairs are too few to draw valid and test from, {split} would be empty; "
         "give more (a larger --limit, where there is one), or files for valid and test"
+    )
+
+
+def none_left(split: str, corpus: Parallel, counts: Mapping[str, int], longest: int) -> str:
+    """Return why no pair of a split is left, in a sentence."""
+    n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
+    return (
+        f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
+        f"{longest:,} tokens on a side, which --max-tokens can allow, and {n_blank:,} have a blank "
+        "one"
     )
 
 
