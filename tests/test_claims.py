@@ -1,8 +1,9 @@
-"""What the README finds: each of its findings is made here, from the records that it names.
+"""What the results show: each finding is made here, from the records that it names.
 
-A paragraph of the README that begins with **Seen** states findings about one folder of records and
-links to it. The functions of that folder return its sentences, with the numbers of the records, and
-assert what the words say besides. Nothing else in the README's results says what was found.
+A paragraph of docs/results.md that begins with **Seen** states findings about one folder of records
+and links to it. The functions of that folder return its sentences, with the numbers of the records,
+and assert what the words say besides. Nothing else on that page says what was found; the README
+repeats one of these sentences, below its figure.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from seqmodels.catalog import CATALOG
 from seqmodels.records import schema
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, PAGE = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md")
+)
 MODELS = list(CATALOG)
 ATTENDING = [name for name, entry in CATALOG.items() if entry.attends]
 ONE_VECTOR = [name for name, entry in CATALOG.items() if not entry.attends]
@@ -412,12 +415,12 @@ def bits_tell_the_same() -> str:
 
 # ------------------------------------------------------------------------------------ The tests
 
-SEEN = re.compile(r"^\*\*Seen\*\* \(\[records\]\(results/([\w-]+)\)\): (.*)$")
+SEEN = re.compile(r"^\*\*Seen\*\* \(\[records\]\(\.\./results/([\w-]+)\)\): (.*)$")
 
 
 def seen() -> dict[str, str]:
-    """Return the README's paragraphs of findings by the folder of their records."""
-    paragraphs = (" ".join(p.split()) for p in README.split("\n\n"))
+    """Return the paragraphs of findings by the folder of their records."""
+    paragraphs = (" ".join(p.split()) for p in PAGE.split("\n\n"))
     return {found[1]: found[2] for p in paragraphs if (found := SEEN.match(p))}
 
 
@@ -430,7 +433,15 @@ def test_findings_are_what_the_records_say(folder: str) -> None:
 def test_every_finding_is_recomputed() -> None:
     """Keeps out a paragraph of findings that no test knows."""
     assert set(seen()) == set(FINDINGS)
-    assert README.count("\n**Seen** (") == len(FINDINGS)
+    assert PAGE.count("\n**Seen** (") == len(FINDINGS)
+    assert "**Seen**" not in README
+
+
+def test_the_readme_repeats_a_finding() -> None:
+    """Keeps out a sentence below the first figure that its records do not carry."""
+    paragraphs = [" ".join(p.split()) for p in README.split("\n\n")]
+    figure = next(i for i, p in enumerate(paragraphs) if p.startswith("!["))
+    assert paragraphs[figure + 1].startswith(f"{within_the_trained_lengths()} ")
 
 
 def test_the_first_figure_is_captioned_by_its_finding() -> None:
@@ -448,4 +459,4 @@ def test_the_table_of_losses_with_and_without_eos(model: str) -> None:
     for folders, digits in ((best_loss, 3), (lambda f, m: each(f, m, "length", "bleu"), 1)):
         for folder in (NO_EOS, GRAMMAR):
             cells.append(", ".join(f"{x:.{digits}f}" for x in folders(folder, model)))
-    assert f"| {' | '.join(cells)} |" in README
+    assert f"| {' | '.join(cells)} |" in PAGE

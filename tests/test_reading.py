@@ -322,7 +322,9 @@ def test_the_lock_holds_what_is_declared() -> None:
     hashed = r"^([a-z][\w.-]*)==(\S+).*(?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?$)+"
     entries = re.findall(hashed, lock, re.MULTILINE)
     versions = dict(entries)
-    versions |= re.findall(r"pip install (torch)==(\S+)", (ROOT / "README.md").read_text())
+    versions |= re.findall(
+        r"pip install (torch)==(\S+)", (ROOT / "docs" / "reproduce.md").read_text()
+    )
     assert len(entries) + 1 == len(versions) == len(re.findall("^[a-z]", lock, re.MULTILINE)) + 1
     for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
         needed = Requirement(line)
@@ -340,8 +342,9 @@ def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
     assert lines.index("pytest") < lines.index("pytest -m slow")
 
 
-# ------------------------------------------------------------------------- README and the records
+# -------------------------------------------------------------------------- pages and the records
 
+RESULTS = "docs/results.md"
 ROWS = {entry.label: model for model, entry in CATALOG.items()}
 
 
@@ -356,48 +359,51 @@ def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> fl
     return mean(values)
 
 
+GRAMMAR = ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in (1, 11, 21, 71)])
+IN_PLACE = [("copy", "accuracy", 32), ("reverse", "accuracy", 32)]
+
+
 @pytest.mark.parametrize(
-    ("head", "folder", "columns"),
+    ("page", "head", "folder", "columns"),
     [
-        ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in (1, 11, 21, 71)]),
+        ("README.md", *GRAMMAR),
+        ("README.md", "copy", "recall", IN_PLACE),
+        ("README.md", "8 words", "next_token", [("distance", "exact", n) for n in (8, 64, 256)]),
+        (RESULTS, *GRAMMAR),
         (
+            RESULTS,
             "1–10",
             "translation-bible",
             [("length", "bleu", n) for n in (1, 11, 21, 31, 41, 51, None)],
         ),
         (
+            RESULTS,
             "all, beam 5",
             "translation-multi30k",
             [("length", "bleu", None), ("greedy", "bleu", None)]
             + [("length", "bleu", n) for n in (1, 11, 21)],
         ),
         (
+            RESULTS,
             "nats per character",
             "next_token-shakespeare",
             [("whole", "nats", None), ("whole", "token_accuracy", None)],
         ),
         (
+            RESULTS,
             "no context",
             "next_token-war-and-peace",
             [("context", "bits_per_byte", n) for n in (0, 8, 32, 128, 512)],
         ),
-        (
-            "copy",
-            "recall",
-            [
-                ("copy", "accuracy", 32),
-                ("reverse", "accuracy", 32),
-                ("first-query", "exact", 32),
-            ],
-        ),
-        ("8 words", "next_token", [("distance", "exact", 8 * 2**i) for i in range(6)]),
+        (RESULTS, "copy", "recall", [*IN_PLACE, ("first-query", "exact", 32)]),
+        (RESULTS, "8 words", "next_token", [("distance", "exact", 8 * 2**i) for i in range(6)]),
     ],
 )
-def test_the_readme_says_what_the_records_say(
-    head: str, folder: str, columns: list[tuple[str, str, int | None]]
+def test_a_page_says_what_the_records_say(
+    page: str, head: str, folder: str, columns: list[tuple[str, str, int | None]]
 ) -> None:
-    """Keeps out a number in the README that no record holds, or an older one."""
-    tables = (ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")
+    """Keeps out a number on a page that no record holds, or an older one."""
+    tables = (ROOT / page).read_text(encoding="utf-8").split("\n\n")
     (table,) = [t for t in tables if re.match(rf"\| *\| {head} \|", t)]
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
     assert [row[0] for row in rows] == list(ROWS)

@@ -1,0 +1,187 @@
+"""README and docs: short enough to be read, links that lead somewhere, commands that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from benchmarks.__main__ import build_parser as benchmarks_parser
+from seqmodels.commands.main import build_parser
+from tasks import flags
+from tools import diffs
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [README, *DOCS, ROOT / "results" / "README.md", ROOT / "benchmarks" / "README.md"]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def test_the_readme_is_short() -> None:
+    """Keeps out a README that nobody reads to its end, and lines that do not fit a window."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 130
+    prose = [line for line in lines if not line.startswith(("|", "!["))]
+    assert max(map(len, prose)) <= 120
+
+
+# ------------------------------------------------------------------------------------------ Links
+
+
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that GitHub gives to a page's headings."""
+    heads = re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@each_page
+def test_links_lead_somewhere(path: Path) -> None:
+    """Keeps out a link to a file that has moved, or to a heading that has another name."""
+    text = FENCE.sub("", path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", text):
+        name, _, anchor = target.partition("#")
+        there = path.parent / name if name else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    """Keeps out a page that no link leads to."""
+    text = README.read_text(encoding="utf-8")
+    assert all(f"(docs/{path.name})" in text for path in DOCS)
+
+
+# --------------------------------------------------------------------------------------- Commands
+
+
+def commands(path: Path) -> Iterator[list[str]]:
+    """Yield the words of each command in a page's sh blocks."""
+    for kind, block in FENCE.findall(path.read_text(encoding="utf-8")):
+        if kind == "sh":
+            for line in block.replace("\\\n", " ").splitlines():
+                lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+                lexer.whitespace_split = True
+                words: list[str] = []
+                for word in [*lexer, "&&"]:
+                    if word in ("&&", "|"):
+                        yield words
+                        words = []
+                    else:
+                        words.append(word)
+
+
+def parse_module(name: str, argv: list[str]) -> None:
+    """Give the arguments of `python -m NAME` to its parser; exit where it refuses them."""
+    if name.startswith("tasks."):
+        getattr(flags, name.removeprefix("tasks."))(None, argv)
+    elif name == "benchmarks":
+        benchmarks_parser().parse_args(argv)
+    elif name == "tasks":
+        own = {"--corpora", "--out"} | flags_of(ROOT / "tasks" / "flags.py")
+        assert {word for word in argv if word.startswith("--")} <= own
+    else:
+        path = ROOT / f"{name.replace('.', '/')}.py"
+        path = path if path.exists() else path.with_suffix("") / "__main__.py"
+        assert {word for word in argv if word.startswith("--")} <= flags_of(path)
+
+
+def flags_of(path: Path) -> set[str]:
+    """Return the flags that a program defines."""
+    calls = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+    names = [call.args[0] for call in calls if call.args]
+    found = {name.value for name in names if isinstance(name, ast.Constant)}
+    return {name for name in found if isinstance(name, str) and name.startswith("--")}
+
+
+def check(words: list[str], project: dict[str, Any]) -> None:
+    """Check that a command of ours parses, and that the files and extras it names exist."""
+    while "=" in words[0]:  # a variable for the command
+        words = words[1:]
+    match words:
+        case ["python", "-m", module, *argv]:
+            parse_module(module, argv)
+        case ["seqmodels", *argv]:
+            build_parser().parse_args(argv)
+        case ["pip", "install", *rest]:
+            for extras in re.findall(r"\.\[([\w,]+)\]", " ".join(rest)):
+                assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+            assert not {word for word in rest if word.endswith(".lock")} - {"requirements.lock"}
+        case ["git", "diff", *rest]:
+            assert all((ROOT / word).exists() for word in rest if not word.startswith("-"))
+        case ["python", script, *_]:
+            assert (ROOT / script).exists()
+        case [program, *_]:
+            assert program in {"pytest", "ruff", "mypy", "pre-commit", "uv", "echo", ".ci/run"}
+
+
+@each_page
+def test_commands_are_parsed_by_their_programs(path: Path) -> None:
+    """Keeps out a command that cannot be pasted: a flag, an extra, a file that is no more."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for words in commands(path):
+        check(words, project)
+
+
+def test_a_wrong_command_is_noticed() -> None:
+    """Keeps out a check of commands that passes everything."""
+    project: dict[str, Any] = {"optional-dependencies": {"dev": []}}
+    for line in (
+        "python -m tasks.recall --sedes 1",
+        "python -m tools.mutants --dead",
+        "seqmodels transalte RUN text",
+        "pip install -e .[nothing]",
+        "python tests/nothing.py",
+        "git diff --no-index seqmodels/gpt.py",
+    ):
+        with pytest.raises((SystemExit, AssertionError)):
+            check(line.split(), project)
+
+
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [
+        ("README.md", "pip install -e . && python -m tasks.translation"),
+        ("docs/CONTRIBUTING.md", "pip install -e '.[dev]' && pytest"),
+    ],
+)
+def test_the_first_steps_are_given(page: str, command: str) -> None:
+    """Keeps out pages whose first steps were never tried as they are written."""
+    assert command in (ROOT / page).read_text(encoding="utf-8").splitlines()
+
+
+# ----------------------------------------------------------------------------------- What is said
+
+
+@pytest.mark.parametrize("pair", diffs.PAIRS, ids="-".join)
+def test_the_readme_counts_the_changed_lines(pair: tuple[str, str]) -> None:
+    """Keeps out counts of plumbing that are older than the chapters."""
+    path = diffs.path_of(*pair)
+    head = path.read_text(encoding="utf-8").splitlines()[0]
+    found = re.search(r"(\d+) changed lines, (\d+) plumbing$", head)
+    assert found
+    n_changed, n_plumbing = found.groups()
+    text = " ".join(README.read_text(encoding="utf-8").split())
+    said = text.partition(f"(docs/diffs/{path.name})")[2]
+    assert re.match(rf", where {n_plumbing} of {n_changed} (lines )?are\b", said)
+
+
+def test_the_citation_names_the_software_and_the_papers() -> None:
+    """Keeps out a citation of another version, and a paper that is taught and not credited."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert cited["cff-version"] == "1.2.0"
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    assert cited["authors"][0]["name"] in (ROOT / "LICENSE").read_text("utf-8")
+    table = README.read_text(encoding="utf-8").partition("## The five models")[2]
+    papers = re.findall(r"\]\((https://(?:arxiv|cdn)[^)]+)\)", table.partition("\n## ")[0])
+    assert [paper["url"] for paper in cited["references"]] == papers
