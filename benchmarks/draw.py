@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.measure import ratio, spread
-from seqmodels.report.figures import GREY, LOOKS, RC, WIDTH, markdown, save, short
+from seqmodels.report import style
+from seqmodels.report.style import GREY, LOOKS, WIDTH, save
+from seqmodels.report.tables import markdown
+from seqmodels.report.wording import short
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
@@ -240,7 +242,7 @@ def draw(path: Path) -> list[Path]:
     results = load(path)
     text = path.with_suffix(".md")
     write(text, tables(results))
-    with style.context(["default", RC], after_reset=True):
+    with style.context():
         return [text, *(
             save(figure, path.with_name(f"{path.stem}-{name}.svg"))
             for name, figure in figures(results).items()

@@ -32,7 +32,7 @@ from seqmodels.comparison.runs import Run
 from seqmodels.data import presets
 from seqmodels.evaluation import metrics
 from seqmodels.records import record
-from seqmodels.report import figures
+from seqmodels.report import alignment, figures
 from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
 
@@ -154,8 +154,10 @@ def test_an_alignment_is_drawn(
     from seqmodels.data import tokenizers
 
     drawn: dict[str, Any] = {}
-    draw = figures.draw_alignment
-    monkeypatch.setattr(figures, "draw_alignment", lambda a, path: (drawn.update(a), draw(a, path)))
+    draw = alignment.draw_alignment
+    monkeypatch.setattr(
+        alignment, "draw_alignment", lambda a, path: (drawn.update(a), draw(a, path))
+    )
     tokenizer = tokenizers.load(trained / "tokenizer.json")
     written = tokenizer.encode("die Katze sieht")
     monkeypatch.setattr(search, "beam", lambda *_: [written])

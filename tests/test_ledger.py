@@ -14,7 +14,7 @@ from test_plot import fake_record, row, write
 
 from seqmodels.catalog import CATALOG
 from seqmodels.records import ledger
-from seqmodels.report import figures
+from seqmodels.report import figures, reading, style, tables, wording
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -123,8 +123,8 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
             if f.ours:
                 to_german = "-en-de" if entry.direction == "en→de" else ""
                 assert f.ours.folder == data[entry.corpus] + to_german
-                assert f.ours.model == f.model in figures.LOOKS
-                assert f.ours.score == f.metric in figures.NAMES
+                assert f.ours.model == f.model in style.LOOKS
+                assert f.ours.score == f.metric in wording.NAMES
                 searches = {"greedy": "greedy", "beam 5": "length", None: "whole"}
                 assert f.ours.test == searches[entry.search]
 
@@ -146,7 +146,7 @@ def test_the_committed_tables_are_those_of_the_records(
         copy = tmp_path / path.relative_to(RESULTS)
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(path, copy)
-    monkeypatch.setattr(figures, "save", drawn_nothing)
+    monkeypatch.setattr(style, "save", drawn_nothing)
     figures.plot_results(tmp_path)
     for path in tmp_path.rglob("*.md"):
         committed = RESULTS / path.relative_to(tmp_path)
@@ -159,13 +159,13 @@ def test_the_committed_tables_are_those_of_the_records(
 def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out another model's score, a score without its interval, or a size left untold."""
     records = [fake_record("bahdanau", seed) for seed in (1, 2)]
-    folders = {"made": figures.load_records(write(tmp_path / "made", records))}
-    text = figures.published(ledger.load(save(tmp_path, valid)), folders)
+    folders = {"made": reading.load_records(write(tmp_path / "made", records))}
+    text = tables.published(ledger.load(save(tmp_path, valid)), folders)
     group = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
     ours = f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}] (0.99 M)"
-    label = figures.LOOKS["bahdanau"].label
+    label = style.LOOKS["bahdanau"].label
     assert row(text, "theirs") == ["theirs", label, "28.30 (20.5 M)", ours]
     assert row(text, "another")[2:] == ["30.0", "–"]
     assert "### [Near 2014](https://example.org/near), table 9" in text
@@ -174,7 +174,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
 
 def test_what_cannot_be_compared_says_why(valid: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out a column of ours beside other data, and the reason left out."""
-    text = figures.published(ledger.load(save(tmp_path, valid)), {})
+    text = tables.published(ledger.load(save(tmp_path, valid)), {})
     assert text.index("### [Near") < text.index("### Far")
     text = text[text.index("### Far") :]
     assert "newstest2014. **Not comparable**: different data: WMT14." in text
@@ -194,8 +194,8 @@ def test_a_record_that_is_missing_is_a_dash(
         record["tests"][0]["overall"]["bleu"] |= dict.fromkeys(("value", "low", "high"))
     else:
         valid["entries"][1]["figures"][0]["ours"][key] = value
-    folders = {"made": figures.load_records(write(tmp_path / "made", [record]))}
-    text = figures.published(ledger.load(save(tmp_path, valid)), folders)
+    folders = {"made": reading.load_records(write(tmp_path / "made", [record]))}
+    text = tables.published(ledger.load(save(tmp_path, valid)), folders)
     assert row(text, "theirs")[2:] == ["28.30 (20.5 M)", "–"]
 
 
@@ -203,7 +203,7 @@ def test_a_folder_without_a_ledger_has_no_such_tables(
     valid: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a heading over nothing, and a ledger that changes what stands above it."""
-    monkeypatch.setattr(figures, "save", drawn_nothing)
+    monkeypatch.setattr(style, "save", drawn_nothing)
     write(tmp_path / "made", [fake_record("bahdanau", 1)])
     figures.plot_results(tmp_path)
     without = (tmp_path / "README.md").read_text(encoding="utf-8")

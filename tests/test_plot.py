@@ -19,7 +19,19 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-from seqmodels.report import figures, fonts
+from seqmodels.report import (
+    alignment,
+    curves,
+    figures,
+    fonts,
+    layout,
+    reading,
+    scores,
+    state,
+    style,
+    tables,
+    wording,
+)
 
 MODELS = ("rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt")
 ATTENDING = ("bahdanau", "transformer", "gpt")
@@ -181,7 +193,7 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    figures.draw_alignment(
+    alignment.draw_alignment(
         {"gpt": {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}}, tmp_path / "a.svg"
     )
     assert dict(matplotlib.rcParams) == before
@@ -199,7 +211,7 @@ def test_every_test_set_of_every_task_gets_a_figure(task: str, tmp_path: Path) -
 
 def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
     """A number in a table that comes from another bin, metric or model."""
-    records = figures.load_records(write(tmp_path, several(1)))
+    records = reading.load_records(write(tmp_path, several(1)))
     r = next(r for r in records if r["model"] == "lstm_seq2seq")
     test = r["tests"][0]
 
@@ -208,35 +220,35 @@ def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
         return f"{value} [{low}, {high}]"
 
     bins = test["bins"]
-    assert row(figures.table(records), "LSTM") == [
+    assert row(tables.table(records), "LSTM") == [
         "LSTM seq2seq", "1", "1.00 M", shown(test["overall"]), shown(bins[0]),
         shown(bins[3]), shown(bins[7]) + "*", shown(test["overall"], "nats", 3),
         shown(test["overall"], "bits_per_byte", 3), "8,000", "121",
     ]  # fmt: skip
-    by_length = figures.by_length_table(records)
+    by_length = tables.by_length_table(records)
     stars = [""] * 7 + ["*"]
     assert row(by_length, "LSTM")[1:] == [shown(b) + s for b, s in zip(bins, stars, strict=True)]
     assert row(by_length, "n ")[1:] == [f"{b['n']:,}" for b in bins]
-    assert "nrefs:1|case:mixed|tok:13a" in figures.table(records)
+    assert "nrefs:1|case:mixed|tok:13a" in tables.table(records)
 
 
 def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> None:
     """The first seed, or a sum, passed off as the mean of all."""
-    records = figures.load_records(write(tmp_path, several(3)))
+    records = reading.load_records(write(tmp_path, several(3)))
     seeds = [r["tests"][0]["overall"]["bleu"] for r in records if r["model"] == "gpt"]
     value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
     half = np.ptp([s["value"] for s in seeds]) / 2
-    cells = row(figures.table(records), "GPT ")
+    cells = row(tables.table(records), "GPT ")
     assert cells[1] == "3"
     assert cells[-1] == "142"  # seconds, the mean of 141, 142 and 143
-    assert "2 M target tokens" in figures._subtitle(records)
+    assert "2 M target tokens" in wording.subtitle(records)
     assert cells[3] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
     """Tables that only a browser can read."""
-    records = figures.load_records(write(tmp_path, several(1)))
-    lines = [line for line in figures.table(records).splitlines() if line.startswith("| ")]
+    records = reading.load_records(write(tmp_path, several(1)))
+    lines = [line for line in tables.table(records).splitlines() if line.startswith("| ")]
     assert len(lines) == 7
     assert len(set(map(len, lines))) == 1
 
@@ -244,8 +256,8 @@ def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("n_seeds", "words"), [(1, "one seed"), (3, "3 seeds")])
 def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -> None:
     """One lucky seed that reads like a result of many."""
-    records = figures.load_records(write(tmp_path, several(n_seeds)))
-    figure = figures._draw_scores(records, records[0]["tests"][0])
+    records = reading.load_records(write(tmp_path, several(n_seeds)))
+    figure = scores.draw_scores(records, records[0]["tests"][0])
     head, caption = figure.texts[1].get_text(), figure.texts[2].get_text()
     assert head.endswith(words)
     assert ("whisker" in caption) == (n_seeds > 1)
@@ -254,13 +266,13 @@ def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -
 def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path) -> None:
     """Somebody's own model that is dropped, or that borrows a colour of the five."""
     folder = write(tmp_path, [fake_record("a_sixth", 1), *several(1)])
-    records = figures.load_records(folder)
+    records = reading.load_records(folder)
     assert [r["model"] for r in records] == [*MODELS, "a_sixth"]
-    assert row(figures.table(records), "a_sixth")[2] == "1.03 M"
-    looks = figures._looks([r["model"] for r in records])
+    assert row(tables.table(records), "a_sixth")[2] == "1.03 M"
+    looks = style.looks([r["model"] for r in records])
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
-    figure = figures._draw_scores(records, records[0]["tests"][0])
+    figure = scores.draw_scores(records, records[0]["tests"][0])
     assert "a_sixth · 1.03 M" in [t.get_text() for t in figure.legends[0].get_texts()]
     figures.plot_folder(folder)
 
@@ -275,16 +287,16 @@ def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
     gpt[1]["tests"][0]["bins"][0]["bleu"]["value"] = None
     folder = write(tmp_path, records)
     figures.plot_folder(folder)
-    records = figures.load_records(folder)
-    assert row(figures.by_length_table(records), "GPT ")[1] == "–"
-    figure = figures._draw_scores(records, records[0]["tests"][0])
+    records = reading.load_records(folder)
+    assert row(tables.by_length_table(records), "GPT ")[1] == "–"
+    figure = scores.draw_scores(records, records[0]["tests"][0])
     assert "not recorded" in [t.get_text() for t in figure.axes[1].texts]
 
 
 def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     """Seventeen sentences that look as sure as a thousand."""
-    records = figures.load_records(write(tmp_path, several(1)))
-    axes = figures._draw_scores(records, records[0]["tests"][0]).axes
+    records = reading.load_records(write(tmp_path, several(1)))
+    axes = scores.draw_scores(records, records[0]["tests"][0]).axes
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [list(np.round(line.get_xdata())) for line in hollow] == [[7]] * 5
     fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].patches if bar.get_height()]
@@ -301,8 +313,8 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
 )
 def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
     """Keeps out an exact score, taken with the true words before it, sold as free search."""
-    records = figures.load_records(write(tmp_path, several(1, task)))
-    axes = figures._draw_scores(records, records[0]["tests"][-1]).axes
+    records = reading.load_records(write(tmp_path, several(1, task)))
+    axes = scores.draw_scores(records, records[0]["tests"][-1]).axes
     assert words in [ax.get_title("left") for ax in axes]
 
 
@@ -313,12 +325,12 @@ def test_a_score_says_how_targets_were_searched_for(beam: int, words: str, tmp_p
     for test in (test for r in made for test in r["tests"]):
         test["beam"] = beam
     folder = write(tmp_path, made)
-    records = figures.load_records(folder)
+    records = reading.load_records(folder)
     titles = [
-        ax.get_title("left") for ax in figures._draw_scores(records, records[0]["tests"][0]).axes
+        ax.get_title("left") for ax in scores.draw_scores(records, records[0]["tests"][0]).axes
     ]
     assert f"BLEU, free-running, {words}" in titles
-    assert f"### length: by source length (words), {words}\n" in figures.table(records)
+    assert f"### length: by source length (words), {words}\n" in tables.table(records)
 
 
 @pytest.mark.parametrize(("share", "top"), [(1.0, 100), (0.3, 35)])
@@ -327,19 +339,17 @@ def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Pat
     made = several(1)
     for part in (part for r in made for test in r["tests"] for part in test["bins"]):
         part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
-    records = figures.load_records(write(tmp_path, made))
-    bleu = figures._draw_scores(records, records[0]["tests"][0]).axes[0]
+    records = reading.load_records(write(tmp_path, made))
+    bleu = scores.draw_scores(records, records[0]["tests"][0]).axes[0]
     assert bleu.get_ylim() == (0, 100) if top == 100 else bleu.get_ylim()[1] < top
 
 
 def test_labels_at_line_ends_do_not_overlap(tmp_path: Path) -> None:
     """Five names on top of each other where the lines meet, on log axes too."""
-    records = figures.load_records(write(tmp_path, several(1)))
-    scores, state = (
-        figures._draw_scores(records, records[0]["tests"][0]),
-        figures._draw_state(records),
-    )
-    for figure, ax in ((scores, scores.axes[0]), (scores, scores.axes[1]), (state, state.axes[0])):
+    records = reading.load_records(write(tmp_path, several(1)))
+    scored = scores.draw_scores(records, records[0]["tests"][0])
+    sizes = state.draw_state(records)
+    for figure, ax in ((scored, scored.axes[0]), (scored, scored.axes[1]), (sizes, sizes.axes[0])):
         figure.draw_without_rendering()
         labels = [t for t in ax.texts if hasattr(t, "xyann")]
         boxes = sorted((t.get_window_extent() for t in labels), key=lambda b: b.y0)
@@ -361,7 +371,7 @@ def test_a_record_that_lacks_a_field_is_named(path: str, tmp_path: Path) -> None
     del inner[keys[-1]]
     write(folder, [record])
     with pytest.raises(ValueError, match=r"gpt-seed1\.json") as error:
-        figures.load_records(folder)
+        reading.load_records(folder)
     assert str(error.value).endswith(f" {path}")
 
 
@@ -370,12 +380,12 @@ def test_only_records_are_read_and_an_empty_folder_is_told(tmp_path: Path) -> No
     (tmp_path / "other.json").write_text('{"schema": "something else"}')
     (tmp_path / "list.json").write_text("[1, 2]")
     with pytest.raises(ValueError, match="holds no record"):
-        figures.load_records(tmp_path)
+        reading.load_records(tmp_path)
     write(tmp_path, several(1))
-    assert len(figures.load_records(tmp_path)) == 5
+    assert len(reading.load_records(tmp_path)) == 5
     (tmp_path / "torn.json").write_text('{"schema": "seqmod')
     with pytest.raises(ValueError, match=r"torn\.json is not JSON"):
-        figures.load_records(tmp_path)
+        reading.load_records(tmp_path)
 
 
 def test_a_record_of_another_version_is_named(
@@ -385,7 +395,7 @@ def test_a_record_of_another_version_is_named(
     newer = fake_record("gpt", 1) | {"schema": "seqmodels.record/9"}
     folder = write(tmp_path / "made", [newer])
     why = r"gpt-seed1\.json has the schema 'seqmodels\.record/9'; this version reads "
-    for draw in (figures.plot_folder, figures.load_records):
+    for draw in (figures.plot_folder, reading.load_records):
         with pytest.raises(ValueError, match=rf"holds no record that can be drawn \(.*{why}"):
             draw(folder)
     with pytest.raises(ValueError, match=why):
@@ -413,31 +423,33 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     """Two tasks, two runs or two sets of sentences blended into one line."""
     other = fake_record("gpt", 1, "recall")
     with pytest.raises(ValueError, match="mixes the tasks"):
-        figures.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
+        reading.load_records(write(tmp_path / "a", [fake_record("bahdanau", 1), other]))
     folder = write(tmp_path / "b", [fake_record("gpt", 1)])
     (folder / "copy.json").write_text((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
-        figures.load_records(folder)
+        reading.load_records(folder)
     records = several(1)
     records[3]["tests"][0]["bins"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
-        figures.table(records)
+        tables.table(records)
 
 
 def test_alignments_stand_alone(tmp_path: Path) -> None:
     """Words read as formulas, or a map whose rows and columns are swapped."""
     a = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"], "alpha": [[1, 0, 0], [0, 0.5, 0.5]]}
     for kind in ("svg", "png"):
-        path = figures.draw_alignment(
+        path = alignment.draw_alignment(
             {"bahdanau": a | {"gold": [[0, 0], [2, 1]]}}, tmp_path / f"a.{kind}"
         )
         assert path.stat().st_size > 1000
     with pytest.raises(ValueError, match=r"gpt: alpha is \(2, 3\)"):
-        figures.draw_alignment({"gpt": a | {"src": a["tgt"], "tgt": a["src"]}}, tmp_path / "b.svg")
+        alignment.draw_alignment(
+            {"gpt": a | {"src": a["tgt"], "tgt": a["src"]}}, tmp_path / "b.svg"
+        )
     with pytest.raises(ValueError, match="no model here attends"):
-        figures.draw_alignment({}, tmp_path / "b.svg")
+        alignment.draw_alignment({}, tmp_path / "b.svg")
     with pytest.raises(ValueError, match=r"written as \.svg or \.png"):
-        figures.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
+        alignment.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
 
 
 def test_plotting_needs_neither_torch_nor_pyplot() -> None:
@@ -466,12 +478,12 @@ def scored(
 ) -> list[dict[str, Any]]:
     """Make a record per model with these scores in bins of ten words, each ± half."""
     records = []
-    for model, scores in values.items():
+    for model, parts in values.items():
         r = fake_record(model, 1)
         bins = [
             {"low": 10 * i + 1, "high": 10 * i + 10, "n": n, **about.get("bins", {}).get(i, {}),
              headline: {"value": v, "low": v - half, "high": v + half}}
-            for i, (n, v) in enumerate(zip(counts, scores, strict=True))
+            for i, (n, v) in enumerate(zip(counts, parts, strict=True))
         ]  # fmt: skip
         overall = dict.fromkeys({headline, "nats"}, bins[0][headline])
         r["tests"] = [{"name": "length", "axis": about.get("axis", "source length (words)"),
@@ -483,7 +495,7 @@ def scored(
 
 def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return figures._draw_scores(records, records[0]["tests"][index])
+    return scores.draw_scores(records, records[0]["tests"][index])
 
 
 def title_of(records: list[dict[str, Any]]) -> str:
@@ -494,7 +506,7 @@ def title_of(records: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("column", [0, 1])
 def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Path) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
-    records = figures.load_records(write(tmp_path, several(3)))
+    records = reading.load_records(write(tmp_path, several(3)))
     metric = ("bleu", "nats")[column]
     figure = drawn_scores(records)
     ax, strip = figure.axes[column], figure.axes[2 + column]
@@ -511,7 +523,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
             [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = figures.LOOKS[model].colour
+        colour = style.LOOKS[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bin has 17 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
@@ -544,17 +556,17 @@ def test_too_few_examples_have_no_interval() -> None:
     xs = {round(float(x)) for path in ax.collections[0].get_paths() for x in path.vertices[:, 0]}
     assert 1 not in xs
     assert len(ax.lines[0].get_xdata()) == 3
-    assert row(figures.by_length_table(records), "GPT")[1:] == [
+    assert row(tables.by_length_table(records), "GPT")[1:] == [
         "30.0 [29.0, 31.0]", "20.0 [–]*", "25.0 [24.0, 26.0]"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [*figures.METRICS, *figures.LOSSES, "perplexity"])
+@pytest.mark.parametrize("metric", [*wording.METRICS, *wording.LOSSES, "perplexity"])
 def test_the_better_direction_is_said(metric: str) -> None:
     """Keeps out a loss captioned as higher is better."""
     ax = drawn_scores(scored({"gpt": (3, 2, 1)}, headline=metric)).axes[0]
     words = (
-        "lower is better ↓" if metric in (*figures.LOSSES, "perplexity") else "higher is better ↑"
+        "lower is better ↓" if metric in (*wording.LOSSES, "perplexity") else "higher is better ↑"
     )
     assert words in [t.get_text() for t in ax.texts]
 
@@ -672,13 +684,13 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
 
 def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) -> None:
     """Keeps out a vector that is said to grow, and the highest loss sold as the lowest."""
-    records = figures.load_records(write(tmp_path, several(2)))
-    state = figures._draw_state(records).texts[0].get_text()
-    assert " ".join(state.split()) == (
+    records = reading.load_records(write(tmp_path, several(2)))
+    title = state.draw_state(records).texts[0].get_text()
+    assert " ".join(title.split()) == (
         "State: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at 256 tokens of "
         "source"
     )
-    title = " ".join(figures._draw_curves(records).texts[0].get_text().split())
+    title = " ".join(curves.draw_curves(records).texts[0].get_text().split())
     last = {
         m: np.mean([r["curve"][-1]["valid_nats"] for r in records if r["model"] == m])
         for m in MODELS
@@ -690,12 +702,12 @@ def test_the_state_and_the_curves_are_titled_by_their_numbers(tmp_path: Path) ->
 
 def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
     """Keeps out the training loss under the name of validation, and exchanged axes."""
-    records = figures.load_records(write(tmp_path, several(1)))
-    axes = figures._draw_curves(records).axes
+    records = reading.load_records(write(tmp_path, several(1)))
+    axes = curves.draw_curves(records).axes
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
-            points, colour = record["curve"], figures.LOOKS[record["model"]].colour
+            points, colour = record["curve"], style.LOOKS[record["model"]].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), [point[field] for point in points])
             assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
@@ -703,7 +715,7 @@ def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
 
 def test_lengths_beyond_training_are_shaded(tmp_path: Path) -> None:
     """Keeps out a shade that begins a bin late, or a bin early."""
-    records = figures.load_records(write(tmp_path, several(1)))
+    records = reading.load_records(write(tmp_path, several(1)))
     assert records[0]["tests"][0]["trained_to"] == 40
     figure = drawn_scores(records)
     for ax in figure.axes:
@@ -716,7 +728,7 @@ def test_gold_links_lie_on_their_cells() -> None:
     """Keeps out links and words that are transposed, or rows that are upside down to them."""
     ax = Figure().subplots()
     a = {"src": ["a", "b", "c"], "tgt": ["x", "y"], "alpha": [[1, 0, 0], [0, 0, 1]]}
-    figures._draw_heat(ax, a | {"gold": [[2, 1]]})
+    alignment._draw_heat(ax, a | {"gold": [[2, 1]]})
     (link,) = ax.patches
     assert [int(x) for x in link.get_xy()] == [2, 1]
     assert np.array_equal(ax.collections[0].get_array().reshape(2, 3), a["alpha"])
@@ -748,15 +760,15 @@ def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None
 
 def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: Path) -> None:
     """Keeps out BLEU's signature under accuracies, and long bins that look like trained ones."""
-    recall = figures.load_records(write(tmp_path / "a", several(1, "recall")))
-    text = figures.table(recall) + figures.by_length_table(recall)
+    recall = reading.load_records(write(tmp_path / "a", several(1, "recall")))
+    text = tables.table(recall) + tables.by_length_table(recall)
     assert "tok:13a" not in text
     assert "nc:6" not in text
     assert "| 32, longest trained | 128, longest, longer than trained |" in re.sub(" +", " ", text)
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
-    translation = figures.load_records(write(tmp_path / "b", several(1)))
-    text = figures.table(translation)
+    translation = reading.load_records(write(tmp_path / "b", several(1)))
+    text = tables.table(translation)
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
     for index, name in enumerate(["copy", "reverse", "lookup"]):
         figure = drawn_scores(recall, index)
@@ -780,17 +792,15 @@ def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: P
 )
 def test_long_names_keep_what_differs(labels: list[str], shown: list[str]) -> None:
     """Keeps out two systems that are both called `exper…5_out` beside their lines."""
-    found = figures._brief(labels)
+    found = layout.brief(labels)
     assert len(set(found)) == len(labels)
     assert [text.replace("\n", "") for text in found] == [s.replace("\n", "") for s in shown]
-    assert max(len(line) for text in found for line in text.split("\n")) <= figures.ROW + 2
+    assert max(len(line) for text in found for line in text.split("\n")) <= layout.ROW + 2
 
 
 def test_a_name_has_three_rows_at_most() -> None:
     """Keeps out a name that grows over those above and below it, and one whose cut is not shown."""
-    (found,) = figures._brief(
-        ["one name of a system that is far too long to stand beside its line"]
-    )
+    (found,) = layout.brief(["one name of a system that is far too long to stand beside its line"])
     assert found.count("\n") == 2
     assert found.endswith("…")
 
@@ -809,7 +819,7 @@ def test_a_name_has_three_rows_at_most() -> None:
 )  # fmt: skip
 def test_pieces_are_shown_as_text(pieces: list[str], shown: list[str]) -> None:
     r"""Keeps out marks of spaces, bytes such as \xe4, and pieces that look like whole words."""
-    assert figures._pieces(pieces) == shown
+    assert alignment._pieces(pieces) == shown
 
 
 def test_alignments_stand_in_one_row_with_one_scale() -> None:
@@ -817,7 +827,9 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     other = a | {"alpha": [[0.2, 0.8, 0], [0, 0, 1]]}
-    figure = figures._draw_alignments({"bahdanau": a, "transformer": other, "gpt": other}, "about")
+    figure = alignment._draw_alignments(
+        {"bahdanau": a, "transformer": other, "gpt": other}, "about"
+    )
     *maps, scale = figure.axes
     assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
     assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
@@ -833,7 +845,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     )
     assert "A dot (·): goes on with the word before." in caption
     assert "GPT's to less" in caption
-    assert "GPT's" not in figures._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
+    assert "GPT's" not in alignment._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
 
 
 STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]
@@ -857,7 +869,7 @@ def test_any_script_is_drawn_and_what_lacks_a_font_is_named_once(
     alpha = np.eye(len(STRANGE)).tolist()
     a = {"src": STRANGE, "tgt": STRANGE, "alpha": alpha}
     for kind in ("png", "svg"):
-        figures.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
+        alignment.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
     fonts.families.cache_clear()
     assert "你好" in (tmp_path / "a.svg").read_text(encoding="utf-8")
     out, err = capsys.readouterr()
@@ -897,11 +909,11 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
         test["baseline"] = "knows the values"
         for i, part in enumerate((*test["bins"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
-    records = figures.load_records(write(tmp_path, made))
+    records = reading.load_records(write(tmp_path, made))
     test = records[0]["tests"][0]
     expected = [50.5 - i for i in range(len(test["bins"]))]
-    assert row(figures.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
-    left, right, *_ = figures._draw_scores(records, test).axes
+    assert row(tables.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
+    left, right, *_ = scores.draw_scores(records, test).axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
     assert drawn == [expected]
     assert "dotted: knows the values" in [t.get_text() for t in left.texts]

@@ -262,7 +262,7 @@ def test_the_harness_knows_no_model(path: Path) -> None:
     assert not {n for n in below if n == "seqmodels" or n.startswith("seqmodels.models")}
 
 
-NO_TORCH = ["report.figures", "evaluation.metrics", "evaluation.external"]
+NO_TORCH = ["report.figures", "report.summary", "evaluation.metrics", "evaluation.external"]
 
 
 @pytest.mark.parametrize("name", NO_TORCH)

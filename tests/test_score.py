@@ -21,7 +21,7 @@ from test_cli import check_one_line
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external, metrics
-from seqmodels.report import figures
+from seqmodels.report import style
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Write = Callable[..., Path]
@@ -310,9 +310,9 @@ def test_figures_show_systems_as_what_they_are(
 ) -> None:
     """Keeps out a stranger's `gpt` drawn as GPT-2, two systems of one look, and a lost one."""
     drawn: list[Any] = []
-    save = figures.save
+    save = style.save
     monkeypatch.setattr(
-        figures, "save", lambda figure, path: drawn.append(figure) or save(figure, path)
+        style, "save", lambda figure, path: drawn.append(figure) or save(figure, path)
     )
     names = ["gpt", "_under", *(f"a-system-with-a-rather-long-name-{i}" for i in range(7))]
     hyps = [write(f"{name}.de", GOOD if i % 2 else POOR) for i, name in enumerate(names)]

@@ -11,7 +11,7 @@ from test_plot import MODELS, several, write
 
 from seqmodels.catalog import CATALOG
 from seqmodels.evaluation import metrics
-from seqmodels.report import figures, summary
+from seqmodels.report import findings, reading, summary, wording
 
 LABELS = [CATALOG[model].label for model in MODELS]
 Records = list[dict[str, Any]]
@@ -19,7 +19,7 @@ Records = list[dict[str, Any]]
 
 def records_of(folder: Path, records: Records) -> Records:
     """Return the records as they are read."""
-    return figures.load_records(write(folder, records))
+    return reading.load_records(write(folder, records))
 
 
 def set_score(records: Records, metric: str, values: dict[str, list[float]], last: int = 1) -> None:
@@ -47,19 +47,19 @@ def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Pa
     records = records_of(tmp_path, made)
     lines = summary.summary(records).splitlines()
     assert max(map(len, lines)) <= 100
-    for test in figures._tests(records).values():
+    for test in reading.tests(records).values():
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
         heads = lines[begin + 1].split()
         names = [re.sub("[*†]", "", head) for head in heads]
         has_ratio = test["headline"] == "bleu"
-        assert names == ["all", *map(figures.bin_name, test["bins"]), *["length"] * has_ratio]
+        assert names == ["all", *map(findings.bin_name, test["bins"]), *["length"] * has_ratio]
         marks = ["*" * (b["n"] < 30) for b in test["bins"]]
         assert [head.count("*") * "*" for head in heads[1 : 1 + len(marks)]] == marks
-        digits = 3 if test["headline"] in figures.LOSSES else 1
+        digits = 3 if test["headline"] in wording.LOSSES else 1
         for label, model in zip(LABELS, MODELS, strict=True):
             (row,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
             group = [r for r in records if r["model"] == model]
-            means = figures._scores(group, test["name"], test["headline"])[..., 0].mean(axis=0)
+            means = reading.scores(group, test["name"], test["headline"])[..., 0].mean(axis=0)
             cells = row.removeprefix(label).split()
             assert cells == [*(f"{x:.{digits}f}" for x in means), *["0.93"] * has_ratio]
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Tiny, V
+from matplotlib.figure import Figure
 from survival import PHASES, command, survive
 from test_harness import flags, toy
 
@@ -32,7 +33,7 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import metrics
 from seqmodels.interface import EOS, PAD
 from seqmodels.records import record
-from seqmodels.report import figures
+from seqmodels.report import reading, style
 from seqmodels.training import checkpoint, loop, trainer
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Learner, TrainConfig
@@ -371,9 +372,9 @@ def test_a_full_disk(what: str, small_disk: Path, two: Checkpoints) -> None:
         elif what == "record":
             files.write(path, "x" * 200_000)
         else:
-            figure = figures.Figure()
+            figure = Figure()
             figure.add_subplot().plot(np.sin(np.arange(20_000)))
-            figures.save(figure, path)
+            style.save(figure, path)
 
     put()
     before = {p.name: p.read_bytes() for p in small_disk.iterdir()}
@@ -452,7 +453,7 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
 
     def read_all() -> None:
         main.open_run(run)
-        figures.load_records(two.folder)
+        reading.load_records(two.folder)
         told: list[str] = []
         assert two.newest(told.append) is not None
         if told:

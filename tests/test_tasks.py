@@ -33,7 +33,7 @@ from seqmodels.data.batches import Example, collate, shuffled
 from seqmodels.data.corpus import SPLITS
 from seqmodels.evaluation import metrics
 from seqmodels.records import record
-from seqmodels.report import figures
+from seqmodels.report import figures, reading, style
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
@@ -67,7 +67,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     """Check all that a task leaves behind; return the records."""
-    records = figures.load_records(folder)
+    records = reading.load_records(folder)
     assert {r["model"] for r in records} == set(models)
     for made in records:
         path = folder / f"{made['model']}-seed{made['seed']}.json"
@@ -87,7 +87,7 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     table = (folder / "tables.md").read_text(encoding="utf-8")
-    assert all(figures.LOOKS[model].label in table for model in models)
+    assert all(style.LOOKS[model].label in table for model in models)
     assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
     n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
     assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
@@ -168,7 +168,7 @@ def test_all_results_are_made_again(
     out = tmp_path / "results"
     given = everything, "--models", "lstm_seq2seq", "--seeds", 1, "--corpora", "--out", out
     assert run(*given) == 0
-    (records,) = zip(*(figures.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
+    (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
         "stories", "shakespeare", "war-and-peace", "random symbols", "bible de→en",
         "English–German grammar", "English–German grammar", "multi30k de→en, lower-cased",
@@ -228,7 +228,7 @@ def test_seeds_differ(run: Run, tmp_path: Path) -> None:
     """Keeps out several seeds that are the same run, and a spread of zero."""
     flags = "--models", "rnn_encdec", "--seeds", 1, 2, "--out", tmp_path
     assert run(recall, *flags) == 0
-    one, two = figures.load_records(tmp_path)
+    one, two = reading.load_records(tmp_path)
     assert (one["seed"], two["seed"]) == (1, 2)
     assert one["data"] == two["data"]
     assert one["tests"][0]["overall"]["nats"] != two["tests"][0]["overall"]["nats"]

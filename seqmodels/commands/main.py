@@ -169,7 +169,7 @@ def translate(args: argparse.Namespace) -> None:
 
     from seqmodels.interface import BOS
     from seqmodels.records.record import load
-    from seqmodels.report.figures import draw_alignment
+    from seqmodels.report.alignment import draw_alignment
     from seqmodels.search import beam
 
     if args.beam > MOST_BEAMS:

@@ -24,7 +24,7 @@ import torch
 from seqmodels.comparison.runs import Run, check_same, run_one, settings_of, shared_settings
 from seqmodels.comparison.task import Task
 from seqmodels.records import schema
-from seqmodels.report import figures, summary
+from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.loop import fastest_precision
 from seqmodels.training.trainer import TrainConfig, is_out_of_memory
@@ -275,7 +275,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
     if any(path.exists() for path in paths):
         drawn = figures.plot_folder(out)
-        print(f"\n{summary.summary(figures.load_records(out))}")
+        print(f"\n{summary.summary(reading.load_records(out))}")
         print(f"\nRecords, hypotheses, weights and figures are in {out}:")
         names = ", ".join(sorted(file.name for file in drawn))
         print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))

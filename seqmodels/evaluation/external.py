@@ -22,7 +22,8 @@ from sacrebleu.significance import PairedTest
 
 from seqmodels.data import readers
 from seqmodels.evaluation import metrics
-from seqmodels.report import figures
+from seqmodels.report import scores, tables
+from seqmodels.report.findings import THIN, bin_name
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
 
@@ -204,8 +205,8 @@ def table(result: Result) -> str:
     """Return a Markdown table per score, systems side by side, and what its cells mean."""
     systems, parts = result["systems"], []
     for key, name in SHOWN.items():
-        parts += [f"### {name}", figures.markdown(rows_of(systems, key))]
-    says = f"[95 % interval (BCa bootstrap)]; * fewer than {figures.THIN} sentences."
+        parts += [f"### {name}", tables.markdown(rows_of(systems, key))]
+    says = f"[95 % interval (BCa bootstrap)]; * fewer than {THIN} sentences."
     parts.append(signed(says, result["signatures"]))
     if paired := result["paired_signatures"]:
         says = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
@@ -222,7 +223,7 @@ def rows_of(systems: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
     """Return the rows of one score: the bins, all sentences, the differences."""
     rows = [["source words", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["bins"], system["overall"]] for system in systems), strict=True):
-        n, name = parts[0]["n"], figures.bin_name(parts[0]) if "low" in parts[0] else "all"
+        n, name = parts[0]["n"], bin_name(parts[0]) if "low" in parts[0] else "all"
         rows.append([name, f"{n:,}", *(cell(part[key], n) for part in parts)])
     found = [system["against_first"].get(key) for system in systems[1:]]
     if any(found):
@@ -235,7 +236,7 @@ def cell(score: float | metrics.Interval, n: int) -> str:
     if isinstance(score, float):
         return f"{score:.3f}"
     found = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
-    return figures.cell(found, "bleu", n)
+    return tables.cell(found, "bleu", n)
 
 
 def difference(found: Mapping[str, Any]) -> str:
@@ -264,4 +265,4 @@ def write(result: Result, out: Path) -> list[Path]:
     subtitle = " · ".join((*about, result["signatures"]["bleu"]))
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
     made = files.write(out / "score.json", text)
-    return [made, *figures.draw_systems(result["systems"], subtitle, out)]
+    return [made, *scores.draw_systems(result["systems"], subtitle, out)]

@@ -1,6 +1,6 @@
 """What a comparison prints at its end: every bin's score, what that means in words, the costs.
 
-Read records and nothing else; no torch. No line has more than WIDTH columns. `plot.table` holds
+Read records and nothing else; no torch. No line has more than WIDTH columns. `tables.table` holds
 the same with intervals, for a page as wide as it needs.
 """
 
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG
-from seqmodels.report import figures
+from seqmodels.report import reading, wording
+from seqmodels.report.findings import THIN, bin_name
+from seqmodels.report.wording import LOSSES, NAMES
 
 WIDTH = 100
 NAME = 24
@@ -31,8 +33,8 @@ Records = Sequence[dict[str, Any]]
 
 def summary(records: Records) -> str:
     """Return what is printed: for each test set its scores and what they say, then the costs."""
-    parts = textwrap.wrap(figures._subtitle(records), WIDTH)
-    for test in figures._tests(records).values():
+    parts = textwrap.wrap(wording.subtitle(records), WIDTH)
+    for test in reading.tests(records).values():
         parts += ["", *scores(records, test)]
         parts += [line for said in words(records, test) for line in textwrap.wrap(said, WIDTH)]
     return "\n".join([*parts, "", *costs(records)])
@@ -74,23 +76,23 @@ def lay_out(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
 def scores(records: Records, test: dict[str, Any]) -> list[str]:
     """Return the lines of a test set: the headline of each model in each bin, mean of the seeds."""
     name, metric, bins = test["name"], test["headline"], test["bins"]
-    digits = 3 if metric in figures.LOSSES else 1
+    digits = 3 if metric in LOSSES else 1
     is_beyond = [test["trained_to"] is not None and b["low"] > test["trained_to"] for b in bins]
     heads = [
-        f"{figures.bin_name(b)}{'*' * (b['n'] < figures.THIN)}{'†' * beyond}"
+        f"{bin_name(b)}{'*' * (b['n'] < THIN)}{'†' * beyond}"
         for b, beyond in zip(bins, is_beyond, strict=True)
     ]
-    ratios = {m: ratio(group, name) for m, group in figures._by_model(records).items()}
+    ratios = {m: ratio(group, name) for m, group in reading.by_model(records).items()}
     has_ratio = metric == "bleu" and any(map(math.isfinite, ratios.values()))
     rows = [["", "all", *heads, *(["length"] if has_ratio else [])]]
-    for model, group in figures._by_model(records).items():
-        if (found := figures._scores(group, name, metric)).size:
+    for model, group in reading.by_model(records).items():
+        if (found := reading.scores(group, name, metric)).size:
             cells = [number(value, digits) for value in found[..., 0].mean(axis=0)]
             rows.append([label_of(model), *cells, *([number(ratios[model], 2)] * has_ratio)])
     counts = [f"{b['n']:,}" for b in bins]
     rows.append(["n", f"{sum(b['n'] for b in bins):,}", *counts, *([""] * has_ratio)])
-    title = f"{name}: {figures.NAMES.get(metric, metric)} by {test['axis']}{figures._search(test)}"
-    notes = [f"* fewer than {figures.THIN}: too few to tell"] * any("*" in head for head in heads)
+    title = f"{name}: {NAMES.get(metric, metric)} by {test['axis']}{wording.search(test)}"
+    notes = [f"* fewer than {THIN}: too few to tell"] * any("*" in head for head in heads)
     notes += ["† longer than trained"] * any(is_beyond)
     notes += ["length: of what was written, as a share of the references"] * has_ratio
     return [*textwrap.wrap(title, WIDTH), *lay_out(rows), *textwrap.wrap("; ".join(notes), WIDTH)]
@@ -98,7 +100,7 @@ def scores(records: Records, test: dict[str, Any]) -> list[str]:
 
 def ratio(group: Records, name: str) -> float:
     """Return the length of what was written as a share of the references; nan: not recorded."""
-    found = figures._scores(group, name, "length_ratio")
+    found = reading.scores(group, name, "length_ratio")
     return float(found[:, 0, 0].mean()) if found.size else math.nan
 
 
@@ -110,11 +112,11 @@ def number(value: float, digits: int) -> str:
 def costs(records: Records) -> list[str]:
     """Return the lines of what each model took: parameters, seeds, validation loss, time."""
     rows = [["", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for model, group in figures._by_model(records).items():
+    for model, group in reading.by_model(records).items():
         lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
         rows.append([
             label_of(model),
-            figures._parameters(group),
+            wording.parameters(group),
             " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
             f"{np.mean(lowest):.3f}",
             f"{np.mean([r['speed']['train_tokens_per_s'] for r in group]):,.0f}",
@@ -132,12 +134,12 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
     name, metric, trained = test["name"], test["headline"], test["trained_to"]
     groups = {
         model: found[..., 0].mean(axis=0)
-        for model, group in figures._by_model(records).items()
-        if (found := figures._scores(group, name, metric)).size
+        for model, group in reading.by_model(records).items()
+        if (found := reading.scores(group, name, metric)).size
     }
     unlearned = at_chance(records, test)
     said = [not_learned(unlearned, records)] if unlearned else []
-    able = [i for i, b in enumerate(test["bins"]) if b["n"] >= figures.THIN]
+    able = [i for i, b in enumerate(test["bins"]) if b["n"] >= THIN]
     if len(able) < 2 or test["axis"].startswith("place"):
         return said
     inside = [i for i in able[1:] if trained is None or test["bins"][i]["high"] <= trained]
@@ -158,14 +160,14 @@ def compared(
 ) -> str:
     """Set the scores of one bin against those of the first."""
     unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
-    here, there = (f"{figures.bin_name(test['bins'][i])} {unit}" for i in (last, first))
+    here, there = (f"{bin_name(test['bins'][i])} {unit}" for i in (last, first))
     trained = test["trained_to"]
     if trained is not None and test["bins"][last]["low"] > trained:
         here += ", longer than trained"
     elif last == max(i for i, b in enumerate(test["bins"]) if b["high"] <= (trained or math.inf)):
         here += ", the longest" if trained is None else ", the longest trained"
     metric = test["headline"]
-    if metric in figures.LOSSES or metric == "perplexity":
+    if metric in LOSSES or metric == "perplexity":
         change = {model: 100 * (b / a - 1) for model, (a, b) in known.items() if a > 0}
         lower = {model: -x for model, x in change.items() if x < 0}
         higher = {model: x for model, x in change.items() if x >= 0}
@@ -175,7 +177,7 @@ def compared(
             if some
         ]
         return (
-            f"At {here}, {figures.NAMES[metric]} are {'; '.join(clauses)} than at {there}."
+            f"At {here}, {NAMES[metric]} are {'; '.join(clauses)} than at {there}."
             if clauses
             else ""
         )
@@ -216,8 +218,8 @@ def in_a_row(parts: Sequence[str]) -> str:
 def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
     """Return the models whose BLEU is not above that of references in another order."""
     found = []
-    for model, group in figures._by_model(records).items():
-        bleu, chance = (figures._scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
+    for model, group in reading.by_model(records).items():
+        bleu, chance = (reading.scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
         if test["headline"] == "bleu" and chance.size and (bleu[:, 0, 0] <= chance[:, 0, 0]).all():
             found.append(model)
     return found

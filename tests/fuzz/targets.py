@@ -32,7 +32,7 @@ from seqmodels.evaluation import metrics
 from seqmodels.interface import UNK
 from seqmodels.models import build
 from seqmodels.records import ledger, record
-from seqmodels.report import figures
+from seqmodels.report import figures, reading, tables
 from seqmodels.training import checkpoint
 from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
@@ -205,9 +205,9 @@ def record_file(folder: Path) -> Target:
     def run(data: bytes) -> bool:
         path.write_bytes(written(valid, data))
         one = is_taken(lambda: record.load(path), folder)
-        all_of_them = is_taken(lambda: figures.load_records(folder), folder)
+        all_of_them = is_taken(lambda: reading.load_records(folder), folder)
         if all_of_them:
-            figures.table(figures.load_records(folder))
+            tables.table(reading.load_records(folder))
         return one and all_of_them
 
     return Target([EDIT, RAW + valid], run)
@@ -221,7 +221,7 @@ def ledger_file(folder: Path) -> Target:
         path.write_bytes(written(valid, data))
         if not is_taken(lambda: ledger.load(folder), folder):
             return False
-        figures.published(ledger.load(folder), {}).encode()
+        tables.published(ledger.load(folder), {}).encode()
         return True
 
     return Target([EDIT, RAW + valid], run)
@@ -323,7 +323,7 @@ def stubbed(patch: Callable[..., Any]) -> None:
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
     patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
-    patch(figures, "plot_folder", lambda folder, out=None: figures.load_records(folder) and [])
+    patch(figures, "plot_folder", lambda folder, out=None: reading.load_records(folder) and [])
     patch(figures, "_draw_alignments", lambda alignments, subtitle: Figure())
     patch(figures, "draw_systems", lambda systems, subtitle, out: [])
     patch(metrics, "N_BOOTSTRAP", 5)

@@ -1,0 +1,91 @@
+"""Read the records of a folder and group them: by model, by test set, by bin. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqmodels.catalog import CATALOG
+from seqmodels.records import schema
+from seqmodels.utils import files
+
+Record = dict[str, Any]
+
+FEWEST = 10
+"""Examples without which a bin has no interval."""
+
+
+def find(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the paths of a folder's records, and a sentence per record of an unknown version.
+
+    Other JSON files are passed over. Raises ValueError for a file that is not JSON.
+    """
+    read = {path: files.read_json(path) for path in sorted(Path(folder).glob("*.json"))}
+    whys = {
+        path: schema.unknown_version(path, v) for path, v in read.items() if schema.is_record(v)
+    }
+    return [path for path, why in whys.items() if not why], [why for why in whys.values() if why]
+
+
+def load_records(folder: Path) -> list[Record]:
+    """Read all records of a folder, in order of history, then of seed.
+
+    Raises ValueError for a file that is not JSON, a record that `schema.load` refuses, the same
+    (model, seed) twice, two tasks, or no record at all.
+    """
+    found: dict[tuple[str, int], Record] = {}
+    paths, unknown = find(folder)
+    for path in paths:
+        record = schema.load(path)
+        if (key := (record["model"], record["seed"])) in found:
+            raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
+        found[key] = record
+    if not found:
+        why = "; ".join(unknown) or f"*.json with schema {schema.SCHEMA!r}"
+        raise ValueError(f"{folder} holds no record that can be drawn ({why})")
+    if len(tasks := sorted({r["task"] for r in found.values()})) > 1:
+        raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
+    return [r for group in by_model(found.values()).values() for r in group]
+
+
+def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group by model, in order of history, then of name; within a model by seed."""
+    rank = {model: i for i, model in enumerate(CATALOG)}
+    groups: dict[str, list[Record]] = {}
+    for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
+        groups.setdefault(r["model"], []).append(r)
+    return groups
+
+
+def tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """Return every test set by name; all records must have been scored on the same bins."""
+    found: dict[str, dict[str, Any]] = {}
+    for r in records:
+        for test in r["tests"]:
+            first = found.setdefault(test["name"], test)
+            here, there = (
+                [(b["low"], b["high"], b["n"]) for b in t["bins"]] for t in (test, first)
+            )
+            if not here or here != there:
+                raise ValueError(
+                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no bins or not "
+                    "those of the other records; evaluate all models on the same examples"
+                )
+    return found
+
+
+def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
+    """Return (seeds, 1 + bins, 3): value, low, high; overall first; nan where not recorded."""
+    tests = [t for r in group for t in r["tests"] if t["name"] == name]
+    parts = [[part.get(metric) or {} for part in (t["overall"], *t["bins"])] for t in tests]
+    return np.array(
+        [[[c.get(k) for k in ("value", "low", "high")] for c in p] for p in parts], float
+    )
+
+
+def is_beyond(test: dict[str, Any], part: dict[str, Any]) -> bool:
+    """Return whether all of a bin is longer than anything trained on."""
+    return test["trained_to"] is not None and part["low"] > test["trained_to"]

@@ -1,0 +1,214 @@
+"""Draw scores against the bins of a test set: those of models, or of systems from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from seqmodels.report import findings, layout, reading, style, wording
+from seqmodels.report.findings import THIN, bin_name
+from seqmodels.report.reading import FEWEST, Record
+from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, Look
+from seqmodels.report.wording import LOSSES, METRICS, NAMES, TEACHER_FORCED
+
+Line = tuple[Look, Sequence[Record]]
+"""How the records of one model, or of one system, are drawn."""
+
+
+def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
+    """Draw headline and teacher-forced score against the bins, and the counts below."""
+    name, headline, noun = test["name"], test["headline"], wording.noun(records)
+    records = [r for r in records if any(t["name"] == name for t in r["tests"])]
+    groups = reading.by_model(records)
+    lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
+    second = "token_accuracy" if headline in LOSSES else "nats"
+    key = layout.key_of(records)
+    is_gain = _is_gain(test)
+    if is_gain:
+        without = [reading.scores(group, name, headline)[:, 1, 0].mean() for _, group in lines]
+        key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
+    how = f"({wording.methods(records, (headline, second))}) over {test.get('grouped_by') or noun}"
+    caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
+    if is_gain:
+        caption += f" Key: parameters and, without context, {NAMES[headline]}."
+    if all(set(groups) & set(models) for models in findings.GROUPS.values()):
+        caption += " Dashed: source in one vector; solid: attends to every word."
+    what = f"{NAMES.get(headline, headline)} against {test['axis'].split(' (')[0]}"
+    which = "" if name in test["axis"] else f"{name}: "
+    title, numbers = finding(records, test) or (what, "")
+    subtitle = f"{what[0].upper()}{what[1:]}. {numbers}\n" if numbers else ""
+    words = which + title, subtitle + wording.subtitle(records), caption
+    return _draw_bins(words, key, lines, test, (headline, second))
+
+
+def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
+    """Return what the headline of a test set shows; None where nothing can be said."""
+    name, headline = test["name"], test["headline"]
+    groups = {
+        model: reading.scores(group, name, headline)
+        for model, group in reading.by_model(records).items()
+    }
+    means = {model: seeds.mean(axis=0) for model, seeds in groups.items() if seeds.size}
+    return findings.find(test, headline, NAMES.get(headline, headline), means)
+
+
+def _is_gain(test: dict[str, Any]) -> bool:
+    """Return whether to draw what a context gains: the first bin is without, and the loss small."""
+    return test["headline"] in LOSSES and test["bins"][0]["high"] == 0 and len(test["bins"]) > 1
+
+
+def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
+    """Say what lines, bands and whiskers are."""
+    is_many = len(records) > len(reading.by_model(records))
+    seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
+    if is_gain:
+        text = "the records hold intervals of the scores, not of the gains, so that none is drawn."
+        return f"Gain: the score with a context less that without. {seeds}; {text}"
+    averaged = ", its ends averaged over the seeds" if is_many else ""
+    return f"{seeds}; band: 95 % interval {how}{averaged}."
+
+
+def _bars(test: dict[str, Any], noun: str) -> str:
+    """Say what the bars are, and how many bins are thin."""
+    n_thin = sum(b["n"] < THIN for b in test["bins"])
+    text = f"Bars: number n of {noun}."
+    if n_thin:
+        have = f"{n_thin} of {len(test['bins'])} bins {'has' if n_thin == 1 else 'have'}"
+        text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bin with {THIN}."
+    return text
+
+
+def _draw_bins(
+    words: tuple[str, str, str],
+    key: Sequence[Look],
+    lines: Sequence[Line],
+    test: dict[str, Any],
+    metrics: tuple[str, str],
+) -> Figure:
+    """Draw two metrics against the bins of a test set, and the counts below."""
+    figure, axes = layout.panels(words, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
+    for column, metric in enumerate(metrics):
+        _mark_trained(axes[:, column], test)
+        _draw_metric(axes[0, column], lines, test, metric)
+        _draw_counts(axes[1, column], test)
+    return figure
+
+
+def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
+    """Draw BLEU and chrF by source length of systems from elsewhere: {name, overall, bins} each.
+
+    Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
+    """
+    colours = [*(look.colour for look in LOOKS.values()), *FURTHER]
+    fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
+    fixed |= {"headline": "bleu", "trained_to": None}
+    lines: list[Line] = []
+    key = []
+    for system, colour, marker in zip(systems, colours, MARKERS, strict=False):
+        look = Look(system["name"], colour, "-", marker)
+        bleu = system["overall"]["bleu"]["value"]
+        test = {"overall": system["overall"], "bins": system["bins"], **fixed}
+        lines.append((look, [{"tests": [test]}]))
+        key.append(look._replace(label=f"{look.label} · {bleu:.1f}"))
+    caption = f"Band: 95 % interval (BCa bootstrap) over sentences. {_bars(test, 'sentences')} "
+    caption += "Key: overall BLEU."
+    if len(systems) > len(lines):
+        caption += f" The first {len(lines)} of {len(systems)} systems."
+    words = "BLEU and chrF against source length", subtitle, caption
+    with style.context():
+        figure = _draw_bins(words, key, lines, test, ("bleu", "chrf"))
+        return [style.save(figure, out / f"score-length.{kind}") for kind in ("svg", "png")]
+
+
+def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
+    """Shade the bins that are longer than anything trained on."""
+    n_bins = len(test["bins"])
+    beyond = [i for i, b in enumerate(test["bins"]) if reading.is_beyond(test, b)]
+    for ax, words in zip(axes, ("longer than trained", ""), strict=True):
+        ax.set_xlim(-0.5, n_bins - 0.5)
+        for edge in beyond[:1]:
+            ax.axvspan(edge - 0.5, n_bins - 0.5, color="#F5F2EA", lw=0, zorder=0)
+            ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
+            ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
+
+
+def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
+    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model.
+
+    Lines and names end at the last bin with THIN examples; beyond it there are hollow marks alone.
+    """
+    ends = []
+    n = np.array([b["n"] for b in test["bins"]])
+    is_gain, is_loss = _is_gain(test), metric in LOSSES or metric == "perplexity"
+    names = layout.brief([look.label for look, _ in lines])
+    for i, (name, (look, group)) in enumerate(zip(names, lines, strict=True)):
+        seeds = reading.scores(group, test["name"], metric)[:, 1:]
+        if is_gain:
+            gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if is_loss else -1)
+            seeds = np.stack([gains, np.full_like(gains, np.nan), np.full_like(gains, np.nan)], -1)
+        mean, low, high = seeds.mean(axis=0).T
+        known = np.flatnonzero(np.isfinite(mean))
+        enough = known[n[known] >= THIN]
+        x = np.arange(len(mean)) + 0.06 * (i - (len(lines) - 1) / 2)
+        draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+        to = slice(enough[-1] + 1 if enough.size else 0)
+        band = (n >= FEWEST)[to]
+        ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
+        ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
+        ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
+        for where, fill in ((n >= THIN, look.colour), (n < THIN, "white")):
+            ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+        last = (enough if enough.size else known)[-1:]
+        ends += [(x[k], mean[k], name, look.colour) for k in last]
+    if metric == test["headline"] and test.get("baseline"):
+        without = [b["baseline"]["value"] for b in test["bins"]]
+        ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
+        place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
+        ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
+    title = NAMES.get(metric, metric)
+    if is_gain:
+        title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
+    ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
+    better = "lower is better ↓" if is_loss and not is_gain else "higher is better ↑"
+    ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
+    full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
+    is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
+    if metric in ("bleu", "chrf", test["headline"]) and metric in METRICS:
+        ax.set_ylim(0, None if is_low else 100)
+    ax.tick_params(labelbottom=False, length=0)
+    ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
+    layout.label_ends(ax, ends)
+
+
+def _how(test: dict[str, Any], metric: str) -> str:
+    """Tell whether a model was given the true words; systems from elsewhere never are."""
+    if "nats" not in test["overall"]:
+        return ""
+    is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
+    return ", teacher-forced" if is_forced else f", free-running{wording.search(test)}"
+
+
+def _is_crowded(test: dict[str, Any]) -> bool:
+    """Tell whether the names of the bins must be turned to fit below a panel."""
+    return sum(len(bin_name(b)) + 1 for b in test["bins"]) > 50
+
+
+def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
+    """Draw the number of examples of each bin, and the names of the bins."""
+    counts, names = [b["n"] for b in test["bins"]], [bin_name(b) for b in test["bins"]]
+    fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
+    bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
+    strip.bar_label(bars, [wording.short(n) for n in counts], size=8, color=GREY, padding=1)
+    strip.set_ylim(0, 1.9 * max(counts))
+    strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
+    strip.set_yticks([])
+    strip.spines["left"].set_visible(False)
+    turn: dict[str, Any] = {"rotation": 38, "ha": "right"} if _is_crowded(test) else {}
+    strip.set_xticks(range(len(names)), names, **turn)
+    strip.tick_params(axis="x", length=0)
+    strip.set_xlabel(test["axis"])

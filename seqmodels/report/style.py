@@ -1,0 +1,108 @@
+"""How figures look: the colours and marks of the models, and the files they are saved as."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+import warnings
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.style
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from seqmodels.catalog import CATALOG
+from seqmodels.report import fonts
+from seqmodels.utils import files
+
+
+class Look(NamedTuple):
+    """How one model is named and drawn."""
+
+    label: str
+    colour: str
+    dashes: Any
+    marker: str
+
+
+LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid = attends
+    "rnn_encdec": Look(CATALOG["rnn_encdec"].label, "#C98200", (0, (4, 1.6)), "s"),
+    "bahdanau": Look(CATALOG["bahdanau"].label, "#1B75BC", "-", "o"),
+    "lstm_seq2seq": Look(CATALOG["lstm_seq2seq"].label, "#B02A1E", (0, (1.6, 1.2)), "D"),
+    "transformer": Look(CATALOG["transformer"].label, "#009B77", "-", "^"),
+    "gpt": Look(CATALOG["gpt"].label, "#3B2A84", "-", "v"),
+}
+FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
+INK, GREY = "#222222", "#666666"
+MARKERS = "soD^vPX*"
+MOST_DRAWN = len(MARKERS)
+"""Systems from elsewhere, as many as there are colours."""
+HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
+WIDTH = 9.5
+"""Inches; at 800 pixels a point is 1.17 pixels."""
+
+RC: dict[str, Any] = {
+    **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
+    **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
+    **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
+    **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
+    "svg.fonttype": "none",  # text stays text, to be searched, selected and read aloud
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # as wide as each other
+    "svg.hashsalt": "seqmodels",
+    "text.parse_math": False,  # a price of $5 is no formula
+}
+
+
+def context() -> AbstractContextManager[None]:
+    """Apply this style to what is drawn inside, and leave the caller's settings as they are."""
+    return matplotlib.style.context(["default", RC], after_reset=True)
+
+
+def looks(models: Collection[str]) -> dict[str, Look]:
+    """Order the models and give each its look; unknown ones a further colour and their own name."""
+    unknown = sorted(set(models) - set(LOOKS))
+    further = {
+        model: Look(model, FURTHER[i % 3], (0, (6, 1.5, 1.2, 1.5)), "PX*"[i % 3])
+        for i, model in enumerate(unknown)
+    }
+    return {m: k for m, k in (LOOKS | further).items() if m in models}
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write .svg or .png, the same bytes every time.
+
+    An SVG has the first text of the figure as its title, and the others as its description.
+    """
+    stamps: dict[str, dict[str, None]] = {
+        ".svg": dict.fromkeys(("Date", "Creator")),
+        ".png": {"Software": None},
+    }
+    if (kind := path.suffix.lower()) not in stamps:
+        raise ValueError(f"{path}: a figure is written as .svg or .png")
+    _give_fonts(figure)
+    page = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # one note has said so
+        figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
+    made = page.getvalue()
+    if kind == ".svg":
+        title, *more = [" ".join(text.get_text().split()) for text in figure.texts] or [""]
+        words = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
+        made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {words}".encode(), made, count=1)
+    return files.write(path, made)
+
+
+def _give_fonts(figure: Figure) -> None:
+    """Give each text the fonts of its characters; note the characters that no font has."""
+    texts: list[Text] = figure.findobj(Text)
+    needed = {text: fonts.lacking(text.get_text()) for text in texts}
+    if everything := frozenset().union(*needed.values()):
+        found, missing = fonts.families(everything)
+        for text in (text for text, characters in needed.items() if characters):
+            text.set_fontfamily([fonts.DEFAULT, *found])
+        fonts.note(missing)

@@ -1,0 +1,159 @@
+"""Markdown tables of records, and of published figures with ours beside them. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from seqmodels.records import ledger
+from seqmodels.report import reading, style, wording
+from seqmodels.report.findings import THIN, bin_name
+from seqmodels.report.reading import FEWEST, Record
+from seqmodels.report.style import LOOKS
+from seqmodels.report.wording import LOSSES, NAMES
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Pad the columns, so that the table can be read in a terminal too; the first row heads."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
+    lines = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+
+
+def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
+    """Write mean, half the range of the seeds and interval of (seeds, 3)."""
+    digits = 3 if metric in (*LOSSES, "source_gain") else 1
+    value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
+    spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
+    interval = "[–]" if low == "nan" or n < FEWEST else f"[{low}, {high}]"
+    return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
+
+
+def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
+    """Return the rows of one test set: score overall and at three lengths, losses, cost."""
+    name, headline, bins = test["name"], test["headline"], test["bins"]
+    trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
+    ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
+    at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
+    at |= {len(bins) - 1: ends[1] + ", longer than trained" * reading.is_beyond(test, bins[-1])}
+    losses = [m for m in LOSSES if m != headline]
+    heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
+    losses += ["source_gain"] * ("source_gain" in test["overall"])
+    heads += [*(NAMES[m] for m in losses), "train tokens/s", "train s"]
+    rows = [["model", "seeds", "parameters", *heads]]
+    for model, group in reading.by_model(records).items():
+        if (scores := reading.scores(group, name, headline)).size:
+            row = [style.looks([model])[model].label, str(len(scores)), wording.parameters(group)]
+            row += [cell(scores[:, 0], headline)]
+            row += [cell(scores[:, i + 1], headline, bins[i]["n"]) for i in at]
+            row += [cell(reading.scores(group, name, m)[:, 0], m) for m in losses]
+            speed = np.mean([r["speed"]["train_tokens_per_s"] for r in group])
+            rows.append([*row, f"{speed:,.0f}", f"{np.mean([r['train_s'] for r in group]):,.0f}"])
+    return rows
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return one Markdown table per test set, with what its cells mean and the signatures."""
+    parts = [wording.subtitle(records)]
+    for name, test in reading.tests(records).items():
+        title = f"### {name}: by {test['axis']}{wording.search(test)}"
+        parts += [title, markdown(_overall(records, test))]
+        signed = {
+            (k, s) for r in records for k, s in r["signatures"].items() if k == test["headline"]
+        }
+        parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
+    noun = wording.noun(records)
+    tests = reading.tests(records).values()
+    shown = {m: None for test in tests for m in (test["headline"], *LOSSES)}
+    units = ", ".join(dict.fromkeys(test.get("grouped_by") or noun for test in tests))
+    note = "Mean over the seeds ± half their range [95 % interval "
+    note += f"({wording.methods(records, shown)}) over {units}, mean over the seeds]"
+    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST} {units}"
+    parts += [f"{note}. {', '.join(LOSSES.values())}: teacher-forced."]
+    return "\n\n".join(parts) + "\n"
+
+
+def by_length_table(records: Sequence[Record]) -> str:
+    """Return one Markdown table per test set: the headline, models × bins, and how many each."""
+    parts = []
+    for name, test in reading.tests(records).items():
+        headline, bins = test["headline"], test["bins"]
+        rows = [[test["axis"], *(bin_name(b) + "†" * reading.is_beyond(test, b) for b in bins)]]
+        for model, group in reading.by_model(records).items():
+            if (scores := reading.scores(group, name, headline)).size:
+                cells = [cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
+                rows.append([style.looks([model])[model].label, *cells])
+        if test.get("baseline"):
+            values = (f"{b['baseline']['value']:.1f}" for b in bins)
+            rows.append([f"({test['baseline']})", *values])
+        rows.append(["n", *(f"{b['n']:,}" for b in bins)])
+        parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]
+        parts += ["† longer than trained"] * any(reading.is_beyond(test, b) for b in bins)
+    return "\n\n".join(parts) + "\n"
+
+
+# Published figures
+
+
+def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
+    """Write our score with its interval and our parameters; a dash where no record has it."""
+    if figure is None or (ours := figure.ours) is None:
+        return "–"
+    group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
+    scores = reading.scores(group, ours.test, ours.score)
+    score = cell(scores[:, 0], ours.score) if scores.size else "–"
+    return score if score == "–" else f"{score} ({wording.parameters(group)})"
+
+
+def _theirs(figure: ledger.Figure | None) -> str:
+    """Write a value as it was printed, and the parameters where they are known."""
+    if figure is None:
+        return "–"
+    return figure.value + (f" ({wording.short(figure.parameters)})" if figure.parameters else "")
+
+
+def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str:
+    """Return one Markdown table: systems × what was measured, with ours to the right of each."""
+    columns = dict.fromkeys((f.metric, f.on) for f in entry.figures)
+    systems: dict[str, dict[Any, ledger.Figure]] = {}
+    for f in entry.figures:
+        systems.setdefault(f.system, {})[f.metric, f.on] = f
+    rows = [["system", "model here"]]
+    for metric, on in columns:
+        name = NAMES.get(metric, metric) + (f", {on}" if on else "")
+        rows[0] += [name, "ours"] if entry.comparable else [name]
+    for system, figures in systems.items():
+        models = {LOOKS[f.model].label for f in figures.values() if f.model}
+        rows.append([system, ", ".join(sorted(models)) or "–"])
+        for column in columns:
+            figure = figures.get(column)
+            rows[-1] += [_theirs(figure)]
+            rows[-1] += [_ours(figure, folders)] if entry.comparable else []
+    return markdown(rows)
+
+
+def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Record]]) -> str:
+    """Return all figures of a ledger with ours beside them, those that can be compared first."""
+    parts = [
+        "## Published figures",
+        f"From [{ledger.FILE}]({ledger.FILE}): values as they were printed, in parentheses the "
+        "parameters, where they are told. Ours [95 % interval] stand beside them where "
+        "data, test set and measure are the same but for what is said; – where there is no such "
+        "figure or no record of it.",
+    ]
+    for entry in sorted(entries, key=lambda entry: not entry.comparable):
+        title = f"{entry.source} {entry.year}" if entry.year else entry.source
+        title = f"[{title}]({entry.url})" if entry.url else title
+        told = (entry.corpus, entry.direction, entry.test, entry.text, entry.search, entry.setting)
+        verdict = "Comparable" if entry.comparable else "Not comparable"
+        parts += [
+            f"### {title}{f', {entry.place}' if entry.place else ''}",
+            f"{' · '.join(filter(None, told))}. **{verdict}**: {entry.why}.",
+            _beside(entry, folders),
+        ]
+        parts += [f"{entry.finding}."] if entry.finding else []
+    return "\n\n".join(parts)
