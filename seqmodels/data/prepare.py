@@ -164,8 +164,7 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
     tokenizer.save(folder / "tokenizer.json")
     cleaner.begin()
     counts, end = cleaner.counts, [EOS] if how.has_source_eos else []
-    longest = {"train": how.max_tokens, "valid": how.max_tokens, "test": 2 * how.max_tokens}
-    sources = []
+    sources, longest = [], dict.fromkeys(SPLITS, how.max_tokens) | {"test": 2 * how.max_tokens}
     with ExitStack() as stack:
         texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
         writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
