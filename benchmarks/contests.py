@@ -24,7 +24,7 @@ from seqmodels.models import MODELS, build
 from seqmodels.search import beam, sample
 from seqmodels.training.loop import fastest_precision
 from seqmodels.training.trainer import Learner, Precision, TrainConfig, loss_of
-from tasks import grammar
+from tasks.made import grammar, trees
 
 Make = Callable[[], SequenceModel]
 Sides = dict[str, Callable[[], Work]]
@@ -34,7 +34,7 @@ Sides = dict[str, Callable[[], Work]]
 
 
 @cache
-def sentences(n: int) -> list[grammar.Sentence]:
+def sentences(n: int) -> list[trees.Sentence]:
     """Draw sentence pairs of 4 to 40 words."""
     return grammar.corpus(seed=1, n_train=n, n_valid=1, tested_to=10, per_bin=1).train
 

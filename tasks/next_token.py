@@ -51,7 +51,7 @@ from seqmodels.data.tokenizers import MOST_IDS, Tokenizer, Words, chosen_size
 from seqmodels.data.windows import Whole, Windows
 from seqmodels.interface import BOS
 from seqmodels.utils.terminal import guard
-from tasks import stories
+from tasks.made import stories
 from tasks.translation import RECIPES
 
 # ---------------------------------------------------------------------------------------- Data

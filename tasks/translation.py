@@ -35,7 +35,7 @@ from seqmodels.data.tokenizers import Tokenizer, Words, chosen_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
-from tasks import grammar
+from tasks.made import grammar
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -5,15 +5,16 @@ import random
 
 import pytest
 
-from tasks import grammar
-from tasks.grammar import NP, PP, VP, Clause, Relative, Sentence, Sub, corpus, render, sentence
+from tasks.made import grammar, lexicon
+from tasks.made.grammar import corpus, sentence
+from tasks.made.trees import NP, PP, VP, Clause, Relative, Sentence, Sub, render
 
-NOUN = {noun.en[0]: noun for noun in [*grammar.NOUNS, *grammar.NAMES]}
-PRONOUN = {form: pronoun for pronoun in grammar.PRONOUNS for form in pronoun.en}
-VERB = {verb.en[0]: verb for verb in [*grammar.VERBS, grammar.BE]}
-ADJECTIVE = {adj.en: adj for pool in grammar.ADJECTIVES.values() for adj in pool}
-ADVERB = {adverb.en: adverb for pool in grammar.ADVERBS.values() for adverb in pool}
-PREPOSITION = {prep.en: prep for pool in grammar.PREPOSITIONS.values() for prep in pool}
+NOUN = {noun.en[0]: noun for noun in [*lexicon.NOUNS, *lexicon.NAMES]}
+PRONOUN = {form: pronoun for pronoun in lexicon.PRONOUNS for form in pronoun.en}
+VERB = {verb.en[0]: verb for verb in [*lexicon.VERBS, lexicon.BE]}
+ADJECTIVE = {adj.en: adj for pool in lexicon.ADJECTIVES.values() for adj in pool}
+ADVERB = {adverb.en: adverb for pool in lexicon.ADVERBS.values() for adverb in pool}
+PREPOSITION = {prep.en: prep for pool in lexicon.PREPOSITIONS.values() for prep in pool}
 
 
 def np(text: str, **parts: object) -> NP:
@@ -22,7 +23,7 @@ def np(text: str, **parts: object) -> NP:
     if last in PRONOUN:
         return NP(PRONOUN[last], is_plural=PRONOUN[last].is_plural)
     singular = {form: noun for noun in NOUN.values() for form in noun.en}[last]
-    det = words.pop(0) if words and words[0] in grammar.DETERMINERS else ""
+    det = words.pop(0) if words and words[0] in lexicon.DETERMINERS else ""
     det = "a" if words[:1] == ["an"] and words.pop(0) else det
     degree = ADVERB[words.pop(0)] if words and words[0] in ADVERB else None
     is_plural = last != singular.en[0]
@@ -425,7 +426,7 @@ def test_text_is_well_formed(pairs: list[Sentence]) -> None:
 def test_the_verb_ends_a_subordinate_clause() -> None:
     """Keep out V2 behind a conjunction: a flat clause after weil ends with its finite verb."""
     finite = {f"{v.prefix}{form}" for v in VERB.values() for form in v.de[1:5]}
-    auxiliaries = (grammar.HABEN, *grammar.OPERATORS.values())
+    auxiliaries = (lexicon.HABEN, *lexicon.OPERATORS.values())
     finite |= {form for v in auxiliaries for form in v.de[1:5]}
     rng = random.Random(1)
     for _ in range(2000):
@@ -439,7 +440,7 @@ def test_the_verb_ends_a_subordinate_clause() -> None:
 
 def test_enough_lemmas_and_a_moderate_vocabulary(pairs: list[Sentence]) -> None:
     """Keep out a toy lexicon, and one whose words are too rare to be learnt."""
-    closed = (grammar.CONJUNCTIONS, grammar.COORDINATORS, grammar.OPERATORS, grammar.DETERMINERS)
+    closed = (lexicon.CONJUNCTIONS, lexicon.COORDINATORS, lexicon.OPERATORS, lexicon.DETERMINERS)
     lemmas = {*NOUN, *VERB, *ADJECTIVE, *ADVERB, *PREPOSITION, *PRONOUN}.union(*closed)
     assert len(lemmas) >= 150
     assert 250 <= len({word.lower() for pair in pairs for word in pair.en}) <= 350
@@ -463,8 +464,8 @@ def test_english_spelling() -> None:
     }
 
 
-@pytest.mark.parametrize("noun", grammar.NOUNS, ids=lambda noun: noun.en[0])
-def test_nouns_are_capitalised(noun: grammar.Noun) -> None:
+@pytest.mark.parametrize("noun", lexicon.NOUNS, ids=lambda noun: noun.en[0])
+def test_nouns_are_capitalised(noun: lexicon.Noun) -> None:
     """Keep out a row of the lexicon that was split at the wrong place."""
     assert all(form[0].isupper() and form[1:].islower() for row in noun.de for form in row)
     assert noun.gender in (0, 1, 2)

@@ -1,4 +1,4 @@
-"""Check the stories of `tasks.stories` word by word."""
+"""Check the stories of `tasks.made.stories` word by word."""
 
 import hashlib
 import random
@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tasks.stories import CUES, DECOYED, FACTS, KINDS, SLOTS, Story, corpus, story
+from tasks.made.stories import CUES, DECOYED, FACTS, KINDS, SLOTS, Story, corpus, story
 
 FACT_VERBS = {"hid", "hidden", "kept"}
 DISTANCES = [*range(8, 41), 64, 127, 128, 192, 256]

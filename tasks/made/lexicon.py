@@ -1,0 +1,318 @@
+"""The words of the grammar, English and German, and their forms."""
+
+from typing import NamedTuple
+
+# ---- Lexicon ---------------------------------------------------------------------------------
+
+
+class Noun(NamedTuple):
+    """A noun or a name; `de[is_plural][case]`; kind: h human, a animal, t thing, p place."""
+
+    en: tuple[str, str]
+    de: tuple[tuple[str, str, str], tuple[str, str, str]]
+    gender: int
+    kind: str
+    is_name: bool = False
+
+
+class Pronoun(NamedTuple):
+    """A personal pronoun: English subject and object form, German by case."""
+
+    en: tuple[str, str]
+    de: tuple[str, str, str]
+    is_plural: bool
+
+
+class Adjective(NamedTuple):
+    """An English adjective, its German form without ending, and the stem that endings follow."""
+
+    en: str
+    de: str
+    stem: str
+
+
+class Adverb(NamedTuple):
+    """A word that never changes, in both languages."""
+
+    en: str
+    de: str
+
+
+class Preposition(NamedTuple):
+    """A preposition, the case that it governs and the kinds of nouns that it likes."""
+
+    en: str
+    de: str
+    case: int
+    kinds: str
+
+
+class Verb(NamedTuple):
+    """A verb: English base, -s, past, participle, -ing; German forms; frame and selection.
+
+    `cases` are those of the objects; flags: m takes manner, p a path, s no wish or ability,
+    v perceives (sees somebody run), c takes a that-clause.
+    """
+
+    en: tuple[str, str, str, str, str]
+    particle: str
+    de: tuple[str, str, str, str, str, str]  # infinitive, sg, pl, past sg, past pl, participle
+    prefix: str
+    is_sein: bool
+    cases: tuple[int, ...]
+    subject: str
+    object: str
+    flags: str
+
+
+NOM, ACC, DAT = range(3)
+PLURAL = 3  # the column of the plural beside the genders 0 m, 1 f, 2 n
+
+NOUN_ROWS = {  # English [plural] = German plural gender; "+" marks a weak noun: den Jungen
+    "h": """man men = Mann Männer m, woman women = Frau Frauen f, child children = Kind Kinder n,
+        boy = Junge Jungen m+, girl = Mädchen Mädchen n, teacher = Lehrer Lehrer m,
+        doctor = Arzt Ärzte m, student = Student Studenten m+, king = König Könige m,
+        queen = Königin Königinnen f, neighbour = Nachbar Nachbarn m+, friend = Freund Freunde m,
+        brother = Bruder Brüder m, farmer = Bauer Bauern m+""",
+    "a": """dog = Hund Hunde m, cat = Katze Katzen f, horse = Pferd Pferde n, bird = Vogel Vögel m,
+        mouse mice = Maus Mäuse f, bear = Bär Bären m+, cow = Kuh Kühe f,
+        wolf wolves = Wolf Wölfe m, duck = Ente Enten f""",
+    "t": """book = Buch Bücher n, letter = Brief Briefe m, lamp = Lampe Lampen f,
+        apple = Apfel Äpfel m, key = Schlüssel Schlüssel m, picture = Bild Bilder n,
+        flower = Blume Blumen f, car = Auto Autos n, chair = Stuhl Stühle m,
+        clock = Uhr Uhren f, knife knives = Messer Messer n""",
+    "p": """garden = Garten Gärten m, house = Haus Häuser n, town = Stadt Städte f,
+        forest = Wald Wälder m, school = Schule Schulen f, meadow = Wiese Wiesen f,
+        village = Dorf Dörfer n, room = Zimmer Zimmer n, river = Fluss Flüsse m,
+        park = Park Parks m, church = Kirche Kirchen f""",
+}
+NAME_ROWS = "Anna f, Clara f, Emma f, Julia f, Maria f, Felix m, Jonas m, Max m, Paul m, Peter m"
+ADJECTIVE_ROWS = {  # English = German [stem]; noun phrases take neighbours, so no opposites
+    "ha": """young = jung, tired = müde müd, happy = glücklich, hungry = hungrig, sad = traurig,
+        clever = klug, friendly = freundlich, lazy = faul, strong = stark, brave = mutig""",
+    "hatp": "old = alt, big = groß, beautiful = schön, small = klein",
+    "t": "red = rot, heavy = schwer, cheap = billig, black = schwarz",
+    "p": "quiet = ruhig",
+    "tp": "new = neu, expensive = teuer teur, dark = dunkel dunkl, clean = sauber",
+}
+VERB_ROWS = {  # English [past participle ing] = German sg past participle; subject object flags
+    "intransitive": """run ran run running = laufen läuft lief gelaufen sein; ha - mp
+        swim swam swum swimming = schwimmen schwimmt schwamm geschwommen sein; ha - mp
+        travel travelled travelled = reisen reist reiste gereist sein; h - mp
+        sleep slept slept sleeping = schlafen schläft schlief geschlafen; ha -
+        dance danced danced dancing = tanzen tanzt tanzte getanzt; h - m
+        sing sang sung singing = singen singt sang gesungen; h - m
+        laugh laughed laughed laughing = lachen lacht lachte gelacht; h - m
+        work worked worked working = arbeiten arbeitet arbeitete gearbeitet; h - m
+        play played played playing = spielen spielt spielte gespielt; ha - m
+        wait = warten wartet wartete gewartet; ha -
+        arrive = an|kommen kommt kam angekommen sein; ha - s
+        wake+up woke woken = auf|wachen wacht wachte aufgewacht sein; ha - m
+        fall fell fallen = fallen fällt fiel gefallen sein; hat - s
+        disappear = verschwinden verschwindet verschwand verschwunden sein; hatp - s""",
+    "accusative": """see saw seen = sehen sieht sah gesehen; ha hatp v
+        hear heard heard = hören hört hörte gehört; ha ha v
+        find found found = finden findet fand gefunden; ha hatp
+        love = lieben liebt liebte geliebt; h hatp s
+        watch = beobachten beobachtet beobachtete beobachtet; ha ha
+        visit = besuchen besucht besuchte besucht; h hp
+        chase = jagen jagt jagte gejagt; ha a mp
+        carry = tragen trägt trug getragen; h t mp
+        buy bought bought = kaufen kauft kaufte gekauft; h t
+        need = brauchen braucht brauchte gebraucht; ha ht s
+        look+for = suchen sucht suchte gesucht; ha hatp
+        invite = ein|laden lädt lud eingeladen; h h
+        call = an|rufen ruft rief angerufen; h h
+        know knew known = kennen kennt kannte gekannt; h hap s""",
+    "dative": """help = helfen hilft half geholfen; ha ha
+        follow = folgen folgt folgte gefolgt sein; ha ha mp
+        thank = danken dankt dankte gedankt; h h
+        trust = vertrauen vertraut vertraute vertraut; ha ha s
+        listen+to = zu|hören hört hörte zugehört; ha ha
+        belong+to = gehören gehört gehörte gehört; tp h s
+        please = gefallen gefällt gefiel gefallen; tp h s""",
+    "both": """give gave given = geben gibt gab gegeben; h t
+        show showed shown = zeigen zeigt zeigte gezeigt; h tp
+        bring brought brought = bringen bringt brachte gebracht; h t
+        send sent sent = schicken schickt schickte geschickt; h t""",
+    "clause": """say said said = sagen sagt sagte gesagt; h - sc
+        believe = glauben glaubt glaubte geglaubt; h - sc
+        hope = hoffen hofft hoffte gehofft; h - sc
+        think thought thought = denken denkt dachte gedacht; h - sc""",
+}
+PREPOSITION_ROWS = {  # English = German case kinds
+    "place": """in = in d p, behind = hinter d hap, beside = neben d hap, near = bei d p,
+        with = mit d ha, without = ohne a ha""",
+    "path": "through = durch a p, around = um a p, over = über a p, from = aus d p",
+}
+PRONOUNS = (
+    Pronoun(("he", "him"), ("er", "ihn", "ihm"), False),
+    Pronoun(("she", "her"), ("sie", "sie", "ihr"), False),
+    Pronoun(("they", "them"), ("sie", "sie", "ihnen"), True),
+    Pronoun(("we", "us"), ("wir", "uns", "uns"), True),
+)
+ADVERB_ROWS = {
+    "frequency": "often = oft, always = immer, rarely = selten",
+    "manner": """quickly = schnell, slowly = langsam, quietly = leise, loudly = laut,
+        carefully = vorsichtig""",
+    "degree": "very = sehr, quite = ziemlich, really = wirklich",
+    "time": "yesterday = gestern, today = heute, now = jetzt, tomorrow = morgen",
+}
+CONJUNCTION_ROWS = """because = weil, although = obwohl, when = wenn, while = während, if = wenn,
+    before = bevor, that = dass"""
+COORDINATORS = {"and": "und", "but": "aber"}
+
+
+def _rows(text: str, separator: str = ",") -> list[list[list[str]]]:
+    """Split rows into their fields and fields into their words."""
+    return [
+        [side.split() for side in row.replace(";", "=").split("=")] for row in text.split(separator)
+    ]
+
+
+def _inflect(word: str, ending: str) -> str:
+    """Add -s or -ed to an English word by the rules of spelling."""
+    if ending == "s":
+        if word[-1] == "y" and word[-2] not in "aeou":
+            return word[:-1] + "ies"
+        return word + ("es" if word.endswith(("ch", "sh", "s", "x")) else "s")
+    if ending == "ed" and word[-1] == "y" and word[-2] not in "aeou":
+        return word[:-1] + "ied"
+    return word.removesuffix("e") + ending
+
+
+def _noun(en: list[str], de: list[str], kind: str) -> Noun:
+    """Decline a noun: weak masculines take -n or -en, the dative plural -n."""
+    singular, plural, gender = de
+    weak = plural if gender.endswith("+") else singular
+    dative = plural if plural[-1] in "ns" else plural + "n"
+    return Noun(
+        en=(en[0], en[1] if len(en) > 1 else _inflect(en[0], "s")),
+        de=((singular, weak, weak), (plural, plural, dative)),
+        gender="mfn".index(gender[0]),
+        kind=kind,
+    )
+
+
+def _verb(fields: list[list[str]], cases: tuple[int, ...]) -> Verb:
+    """Conjugate a verb from its principal parts."""
+    (stem, *en), (infinitive, singular, past, participle, *sein), rest = fields
+    base, _, particle = stem.partition("+")
+    prefix, _, infinitive = infinitive.rpartition("|")
+    regular = _inflect(base, "ed")
+    past_en, participle_en = en[:2] if en else (regular, regular)
+    return Verb(
+        en=(base, _inflect(base, "s"), past_en, participle_en, en[2] if len(en) > 2 else ""),
+        particle=particle,
+        de=(infinitive, singular, infinitive, past, _plural_past(past), participle),
+        prefix=prefix,
+        is_sein=bool(sein),
+        cases=cases,
+        subject=rest[0],
+        object=rest[1],
+        flags="".join(rest[2:]),
+    )
+
+
+def _plural_past(past: str) -> str:
+    """Add -n or -en to a past tense."""
+    return past + ("n" if past.endswith("e") else "en")
+
+
+FRAMES = {"accusative": (ACC,), "dative": (DAT,), "both": (DAT, ACC)}
+NOUNS = [_noun(en, de, kind) for kind, text in NOUN_ROWS.items() for en, de in _rows(text)]
+NAMES = [
+    Noun((name, name), ((name,) * 3, (name,) * 3), "mfn".index(gender), "h", True)
+    for name, gender in (row.split() for row in NAME_ROWS.split(", "))
+]
+ADJECTIVES = {
+    kind: [
+        Adjective(" ".join(en), de[0], de[-1])
+        for kinds, text in ADJECTIVE_ROWS.items()
+        if kind in kinds
+        for en, de in _rows(text)
+    ]
+    for kind in "hatp"
+}
+VERBS = [
+    _verb(fields, FRAMES.get(frame, ()))
+    for frame, text in VERB_ROWS.items()
+    for fields in _rows(text, "\n")
+]
+SEIN = ("sein", "ist", "sind", "war", "waren", "gewesen")
+BE = Verb(("be", "is", "was", "been", ""), "", SEIN, "", True, (), "hatp", "", "s")
+PREPOSITIONS = {
+    role: [Preposition(en[0], de[0], ACC if de[1] == "a" else DAT, de[2]) for en, de in _rows(text)]
+    for role, text in PREPOSITION_ROWS.items()
+}
+ADVERBS = {
+    role: [Adverb(en[0], de[0]) for en, de in _rows(text)] for role, text in ADVERB_ROWS.items()
+}
+FREQUENCY, MANNER, DEGREE = ADVERBS["frequency"], ADVERBS["manner"], ADVERBS["degree"]
+TIME = {adverb.en: adverb for adverb in ADVERBS["time"]}
+CONJUNCTIONS = {en[0]: de[0] for en, de in _rows(CONJUNCTION_ROWS)}
+
+# ---- Morphology ------------------------------------------------------------------------------
+
+# Rows are nominative, accusative, dative; columns masculine, feminine, neuter, plural.
+STRONG = (("er", "e", "es", "e"), ("en", "e", "es", "e"), ("em", "er", "em", "en"))
+WEAK = (("e", "e", "e", "en"), ("en", "e", "e", "en"), ("en", "en", "en", "en"))
+MIXED = (("er", "e", "es", "en"), ("en", "e", "es", "en"), ("en", "en", "en", "en"))
+EIN = (("", "e", "", "e"), ("en", "e", "", "e"), ("em", "er", "em", "en"))
+DER = (("der", "die", "das", "die"), ("den", "die", "das", "die"), ("dem", "der", "dem", "den"))
+RELATIVE = (*DER[:2], ("dem", "der", "dem", "denen"))
+DETERMINERS = {  # English -> German stem, its endings, the endings of adjectives behind it
+    "the": ("", DER, WEAK),
+    "this": ("dies", STRONG, WEAK),
+    "these": ("dies", STRONG, WEAK),
+    "every": ("jed", STRONG, WEAK),
+    "all": ("all", STRONG, WEAK),
+    "a": ("ein", EIN, MIXED),
+    "no": ("kein", EIN, MIXED),
+    "my": ("mein", EIN, MIXED),
+    "his": ("sein", EIN, MIXED),
+    "our": ("unser", EIN, MIXED),
+    "many": ("viel", STRONG, STRONG),
+    "some": ("einig", STRONG, STRONG),
+    "": ("", EIN, STRONG),
+}
+DEFINITE = ("the", "this", "these", "my", "his", "our")
+
+
+def _auxiliary(forms: str) -> Verb:
+    """Make a German verb that only governs other verbs."""
+    infinitive, singular, plural, past, participle = forms.split()
+    de = (infinitive, singular, plural, past, _plural_past(past), participle)
+    return Verb(("",) * 5, "", de, "", False, (), "", "", "")
+
+
+HABEN = _auxiliary("haben hat haben hatte gehabt")
+KOENNEN = _auxiliary("können kann können konnte gekonnt")
+MUESSEN = _auxiliary("müssen muss müssen musste gemusst")
+DUERFEN = _auxiliary("dürfen darf dürfen durfte gedurft")
+WOLLEN = _auxiliary("wollen will wollen wollte gewollt")
+WERDEN = _auxiliary("werden wird werden wurde geworden")
+SOLLEN = _auxiliary("sollen sollte sollten sollte gesollt")  # "should"
+OPERATORS = {  # English -> the German verb; "perfect" chooses haben or sein by the next verb
+    "will": WERDEN,
+    "must": MUESSEN,
+    "should": SOLLEN,
+    "can": KOENNEN,
+    "perfect": HABEN,
+    "able": KOENNEN,
+    "allowed": DUERFEN,
+    "want": WOLLEN,
+    "have": MUESSEN,
+}
+MODALS = ("will", "must", "should", "can")
+HAVE = ("have", "has", "had", "had", "")
+WANT = ("want", "wants", "wanted", "wanted", "")
+
+
+def english(forms: tuple[str, ...], status: str, is_plural: bool, is_past: bool) -> str:
+    """Choose the English form: finite, infinitive or participle."""
+    if status != "finite":
+        return forms[0] if status == "infinitive" else forms[3]
+    if forms[0] == "be":
+        return ("were" if is_past else "are") if is_plural else forms[2 if is_past else 1]
+    return forms[2] if is_past else forms[0 if is_plural else 1]
