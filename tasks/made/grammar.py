@@ -224,9 +224,8 @@ class Sampler:
         if "v" in verb.flags and gap not in ("t", "p") and spare and self.chance(0.5):
             doing = self.pick(DOING[gap])
             spare -= 1
-        operators: tuple[str, ...] = ()
-        if self.chance(0.5):
-            operators = self.pick(CHAINS[is_past, "s" in verb.flags][min(spare, 8)])
+        chains = CHAINS[is_past, "s" in verb.flags][min(spare, 8)]
+        operators = self.pick(chains) if self.chance(0.5) else ()
         spare -= sum(COSTS.get(op, 1) for op in operators)
         frequency = manner = time = pp = None
         if spare and self.chance(0.15):
@@ -239,34 +238,30 @@ class Sampler:
         ):
             time, spare = self.time(is_past, operators), spare - 1
         is_edge, depth = (False, 0) if time else (is_edge, depth)
-        if spare >= 2:
-            is_long = spare >= PLAIN_MOST and (doing or manner or not (is_edge or depth))
-            if not n_objects or is_long or self.chance(0.25):
-                size = spare if not n_objects else self.between(2, spare)
-                size = max(size, spare - 3 * n_objects)
-                role = "path" if "p" in (doing or verb).flags and self.chance(0.7) else "place"
-                pp, spare = self.pp(size, depth, is_edge, role), spare - size
-        objects = []
-        for i in range(n_objects):
-            is_last = i == n_objects - 1
+        is_long = spare >= PLAIN_MOST and (doing or manner or not (is_edge or depth))
+        if spare >= 2 and (not n_objects or is_long or self.chance(0.25)):
+            size = max(self.between(2, spare), spare - 3 * n_objects) if n_objects else spare
+            role = "path" if "p" in (doing or verb).flags and self.chance(0.7) else "place"
+            pp, spare = self.pp(size, depth, is_edge, role), spare - size
+        kinds = [doing.subject if doing else verb.object] * n_objects
+        if len(verb.cases) == 2 and not doing:
+            kinds[0] = "h"
+        last = "closed" if pp or manner or doing else "object"
+        objects = self.objects(spare, kinds, last, depth, is_edge)
+        is_past = is_past and not (operators and operators[0] in MODALS)
+        return VP(verb, objects, operators, is_past, doing, None, None, frequency, manner, pp, time)
+
+    def objects(
+        self, spare: int, kinds: Sequence[str], last: str, depth: int, is_edge: bool
+    ) -> tuple[NP, ...]:
+        """Draw an object of each of some kinds, with `spare` words more than one for each."""
+        found = []
+        for i, kind in enumerate(kinds):
+            is_last = i == len(kinds) - 1
             size = 1 + (spare if is_last else self.between(0, min(spare, 3)))
             spare -= size - 1
-            kinds = (
-                doing.subject if doing else "h" if len(verb.cases) == 2 and i == 0 else verb.object
-            )
-            role = "object" if is_last and not (pp or manner or doing) else "closed"
-            objects.append(self.np(size, kinds, depth, is_edge, role))
-        return VP(
-            verb,
-            tuple(objects),
-            operators,
-            is_past and not (operators and operators[0] in MODALS),
-            doing,
-            frequency=frequency,
-            manner=manner,
-            pp=pp,
-            time=time,
-        )
+            found.append(self.np(size, kind, depth, is_edge, last if is_last else "closed"))
+        return tuple(found)
 
     def time(self, is_past: bool, operators: tuple[str, ...]) -> Adverb:
         """Draw an adverb of time that the tense allows."""
@@ -386,25 +381,25 @@ def corpus(
         )
     rng = random.Random(seed)
     seen: set[tuple[str, ...]] = set()
-
-    def draw(n_words: int) -> Sentence:
-        """Draw a sentence that is not in the corpus yet."""
-        for _ in range(1000):
-            pair = sentence(rng, n_words)
-            if pair.en not in seen:
-                seen.add(pair.en)
-                return pair
-        raise ValueError(f"no new sentences of {n_words} words are left; ask for a smaller corpus")
-
     test = []
     for last in range(10, tested_to + 1, 10):
         lengths = range(max(4, last - 9), last + 1)
-        test += [draw(lengths[i % len(lengths)]) for i in range(per_bin)]
+        test += [unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bin)]
     lengths = range(4, trained_to + 1)
     ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
 
-    def draw_any() -> Sentence:
-        return draw(lengths[bisect(ladder, rng.random() * ladder[-1])])
+    def draw() -> Sentence:
+        return unseen(rng, lengths[bisect(ladder, rng.random() * ladder[-1])], seen)
 
-    valid = [draw_any() for _ in range(n_valid)]
-    return Splits([draw_any() for _ in range(n_train)], valid, test)
+    valid = [draw() for _ in range(n_valid)]
+    return Splits([draw() for _ in range(n_train)], valid, test)
+
+
+def unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Sentence:
+    """Draw a sentence that is not in the corpus yet."""
+    for _ in range(1000):
+        pair = sentence(rng, n_words)
+        if pair.en not in seen:
+            seen.add(pair.en)
+            return pair
+    raise ValueError(f"no new sentences of {n_words} words are left; ask for a smaller corpus")
