@@ -51,17 +51,8 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
     bar, n = 0.75, len(shown)
     cell = max(cell, min(0.24, (WIDTH - bar - sum(margins)) / n / n_src))
     width = max(WIDTH, sum(margins) + n * cell * n_src + bar)
-    has_gold = any(a.get("gold") is not None for a in alignments.values())
-    what = "Alignments: target words (rows) look at source words (columns)"
-    title, subtitle = (_looked(alignments), f"{what}\n{subtitle}") if has_gold else (what, subtitle)
-    caption = (
-        "Each row shows how the attention is shared among the source words while one target word "
-        "is written: it sums to one"
-    )
-    caption += ", GPT's to less, because the rest lies on the target" * ("gpt" in alignments)
-    caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
-    caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
-    figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, title, subtitle, caption, width)
+    words = _words(alignments, shown, subtitle)
+    figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, *words, width)
     height = figure.get_figheight()
     y, x = top * height - 0.3, 0.0
     for i, (model, look) in enumerate(style.looks(alignments).items()):
@@ -70,18 +61,40 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
         size = cell * len(src) / width, cell * len(tgt) / height
         ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
         _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
-        words: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        figure.text(x / width, y / height, look.label, va="bottom", **words)
+        head: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
+        figure.text(x / width, y / height, look.label, va="bottom", **head)
         x += cell * n_src
     tall = min(1.6, cell * n_tgt)
     place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)
+    _draw_scale(figure, place)
+    return figure
+
+
+def _draw_scale(figure: Figure, place: tuple[float, float, float, float]) -> None:
+    """Draw the colour scale at (left, bottom, width, height), as shares of the figure."""
     scale = figure.colorbar(
         ScalarMappable(cmap=HEAT), cax=figure.add_axes(place), ticks=[0, 0.5, 1]
     )
     scale.outline.set_visible(False)
     scale.ax.set_title("weight", size=8.5, loc="left", color=GREY, pad=5)
     scale.ax.grid(False)
-    return figure
+
+
+def _words(
+    alignments: Mapping[str, dict[str, Any]], shown: Mapping[str, Sequence[list[str]]], about: str
+) -> tuple[str, str, str]:
+    """Return title, subtitle and caption for maps whose edges show these pieces."""
+    has_gold = any(a.get("gold") is not None for a in alignments.values())
+    what = "Alignments: target words (rows) look at source words (columns)"
+    title, subtitle = (_looked(alignments), f"{what}\n{about}") if has_gold else (what, about)
+    caption = (
+        "Each row shows how the attention is shared among the source words while one target word "
+        "is written: it sums to one"
+    )
+    caption += ", GPT's to less, because the rest lies on the target" * ("gpt" in alignments)
+    caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
+    caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
+    return title, subtitle, caption
 
 
 def _looked(alignments: Mapping[str, dict[str, Any]]) -> str:

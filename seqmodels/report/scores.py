@@ -138,44 +138,20 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
 
 
 def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
-    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model.
-
-    Lines and names end at the last bin with THIN examples; beyond it there are hollow marks alone.
-    """
+    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model."""
     ends = []
     n = np.array([b["n"] for b in test["bins"]])
-    is_gain, is_loss = _is_gain(test), metric in LOSSES or metric == "perplexity"
     names = layout.brief([look.label for look, _ in lines])
     for i, (name, (look, group)) in enumerate(zip(names, lines, strict=True)):
-        seeds = reading.scores(group, test["name"], metric)[:, 1:]
-        if is_gain:
-            gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if is_loss else -1)
-            seeds = np.stack([gains, np.full_like(gains, np.nan), np.full_like(gains, np.nan)], -1)
-        mean, low, high = seeds.mean(axis=0).T
-        known = np.flatnonzero(np.isfinite(mean))
-        enough = known[n[known] >= THIN]
-        x = np.arange(len(mean)) + 0.06 * (i - (len(lines) - 1) / 2)
-        draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-        to = slice(enough[-1] + 1 if enough.size else 0)
-        band = (n >= FEWEST)[to]
-        ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
-        ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
-        ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
-        for where, fill in ((n >= THIN, look.colour), (n < THIN, "white")):
-            ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
-        last = (enough if enough.size else known)[-1:]
-        ends += [(x[k], mean[k], name, look.colour) for k in last]
+        x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
+        end = _draw_line(ax, look, x, n, _by_bin(group, test, metric))
+        ends += [(*xy, name, look.colour) for xy in end]
     if metric == test["headline"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["bins"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
         place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
         ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
-    title = NAMES.get(metric, metric)
-    if is_gain:
-        title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
-    ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
-    better = "lower is better ↓" if is_loss and not is_gain else "higher is better ↑"
-    ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
+    _title_panel(ax, test, metric)
     full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
     is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
     if metric in ("bleu", "chrf", test["headline"]) and metric in METRICS:
@@ -183,6 +159,52 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     layout.label_ends(ax, ends)
+
+
+def _is_loss(metric: str) -> bool:
+    """Return whether lower is better."""
+    return metric in LOSSES or metric == "perplexity"
+
+
+def _by_bin(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.ndarray:
+    """Return (seeds, bins, 3): score, low, high; or the gain from context, without an interval."""
+    seeds = reading.scores(group, test["name"], metric)[:, 1:]
+    if _is_gain(test):
+        gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if _is_loss(metric) else -1)
+        seeds = np.stack([gains, np.full_like(gains, np.nan), np.full_like(gains, np.nan)], -1)
+    return seeds
+
+
+def _draw_line(
+    ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray
+) -> list[tuple[float, float]]:
+    """Draw (seeds, bins, 3) of bins with n examples at x; return the end of the line, if any.
+
+    Lines and names end at the last bin with THIN examples; beyond it there are hollow marks alone.
+    """
+    mean, low, high = seeds.mean(axis=0).T
+    known = np.flatnonzero(np.isfinite(mean))
+    enough = known[n[known] >= THIN]
+    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    to = slice(enough[-1] + 1 if enough.size else 0)
+    band = (n >= FEWEST)[to]
+    ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
+    ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
+    ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
+    for where, fill in ((n >= THIN, look.colour), (n < THIN, "white")):
+        ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+    return [(x[k], mean[k]) for k in (enough if enough.size else known)[-1:]]
+
+
+def _title_panel(ax: Axes, test: dict[str, Any], metric: str) -> None:
+    """Write above a panel what it shows, and which direction is better."""
+    is_gain, is_loss = _is_gain(test), _is_loss(metric)
+    title = NAMES.get(metric, metric)
+    if is_gain:
+        title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
+    ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
+    better = "lower is better ↓" if is_loss and not is_gain else "higher is better ↑"
+    ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
 
 
 def _how(test: dict[str, Any], metric: str) -> str:
