@@ -37,7 +37,6 @@ if __name__ == "__main__":
 import argparse
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.compare import compare
@@ -47,7 +46,7 @@ from seqmodels.data.batches import Example, lengths
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.data.readers import sha256
-from seqmodels.data.tokenizers import MOST_IDS, Tokenizer, Words, chosen_size
+from seqmodels.data.tokenizers import MOST_IDS, Words, chosen_size
 from seqmodels.data.windows import Whole, Windows
 from seqmodels.interface import BOS
 from seqmodels.utils.terminal import guard
@@ -98,27 +97,15 @@ def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Exa
             text,
             context if rng.random() < 0.5 else int((context + 1) * rng.random()),
             1 + int(CONTINUATION * rng.random()),
-        )
-        for text in texts
+        )._replace(line=line)
+        for line, text in enumerate(texts, start=1)
     ]
-
-
-def at(lines: Iterable[int], examples: Iterable[Example]) -> list[Example]:
-    """Name the line of each example."""
-    return [e._replace(line=line) for e, line in zip(examples, lines, strict=False)]
 
 
 def contexts(longest: int) -> list[int]:
     """Return 0, 8, 16, 32, … and the longest context."""
     doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
     return [0, *doubled, longest] if longest else [0]
-
-
-def asking(story: stories.Story, tokenizer: Tokenizer) -> Example:
-    """Cut a story before its last sentence, the one that needs the word; the word ends it."""
-    begins = story.text.rfind(". ", 0, story.start) + 2
-    src, tgt = story.text[:begins], story.text[begins : story.start + len(story.needed)]
-    return Example(tokenizer.encode(src), tokenizer.encode(tgt))
 
 
 def context_test(examples: Sequence[Example], longest: int, train: Sequence[Example]) -> TestSet:
@@ -241,12 +228,14 @@ def embedded(args: argparse.Namespace) -> Task:
     corpus = stories.corpus(seed=1, trained_to=DISTANCE, **SIZES[args.size])
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
-    train, valid, test = ([tokenizer.encode(s.text) for s in split] for split in corpus)
-    asked = [asking(story, tokenizer) for story in corpus.test]
+    encode = tokenizer.encode
+    train, valid, test = ([encode(story.text) for story in split] for split in corpus)
+    cuts = [story.cut() for story in corpus.test]
+    asked = [Example(encode(src), encode(tgt)) for src, tgt in cuts]
     context = CONTEXT if args.context is None else args.context
     if context > (longest := max(len(example.src) for example in asked)):
         raise ValueError(f"--context {context}: the longest test story allows {longest}")
-    train_windows = at(count(1), windows(train, context, seed=1))
+    train_windows = windows(train, context, seed=1)
     return Task(
         name="next_token",
         data={
@@ -260,7 +249,7 @@ def embedded(args: argparse.Namespace) -> Task:
         },
         tokenizer=tokenizer,
         train=train_windows,
-        valid=at(count(1), windows(valid, context, seed=2)),
+        valid=windows(valid, context, seed=2),
         tests=[
             context_test(asked, context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
@@ -350,9 +339,8 @@ def comparable(name: str, kind: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def own(args: argparse.Namespace) -> Task:
-    """Return the task on a text of yours, or on one that is known by name."""
-    tuned = TUNED.get(args.data[0], OWN)
+def sizes(args: argparse.Namespace, tuned: Tuned) -> tuple[int, int, int]:
+    """Return context, block and stride, in tokens; raise ValueError where they do not fit."""
     context = tuned.context if args.context is None else args.context
     block = args.block or (CONTINUATION if context else tuned.block)
     stride = args.stride or block
@@ -363,6 +351,13 @@ def own(args: argparse.Namespace) -> Task:
         raise ValueError(f"--block and --stride go with --context 0; the context is {context}")
     if stride > block:
         raise ValueError(f"--stride {stride} is more than the block of {block} and would skip text")
+    return context, block, stride
+
+
+def own(args: argparse.Namespace) -> Task:
+    """Return the task on a text of yours, or on one that is known by name."""
+    tuned = TUNED.get(args.data[0], OWN)
+    context, block, stride = sizes(args, tuned)
     corpus = presets.running(args.data, args.column, args.limit)
     print(presets.about(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or tuned.tokenizer

@@ -28,8 +28,8 @@ from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
-from seqmodels.data.corpus import Pair, official
-from seqmodels.data.prepare import How, prepare, summary
+from seqmodels.data.corpus import Pair, Parallel, official
+from seqmodels.data.prepare import How, Prepared, prepare, summary
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words, chosen_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
@@ -258,17 +258,19 @@ def embedded(args: argparse.Namespace) -> Task:
     )
 
 
-def own(args: argparse.Namespace) -> Task:
-    """Return the task on a corpus of yours, or on one that is known by name."""
-    if args.bleu_tokenize:
-        check_tokenizer(args.bleu_tokenize)  # now, not after the training
+def opened(args: argparse.Namespace) -> Parallel:
+    """Return the corpus that is asked for, with the test set that is asked for."""
     corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
     print(presets.about(args.data[0]) + corpus.first_lines())
     if args.test:
         test = official(args.test, corpus.src_lang, corpus.tgt_lang)
         name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
         corpus = corpus._replace(name=name, parts={**corpus.parts, "test": test}, key=key)
-    tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
+    return corpus
+
+
+def prepared(args: argparse.Namespace, corpus: Parallel, tuned: Tuned) -> Prepared:
+    """Return the corpus as tokens, and print what was found in it."""
     how = How(
         args.tokenizer,
         chosen_size(args.tokenizer, args.vocab, tuned.vocab),
@@ -281,6 +283,16 @@ def own(args: argparse.Namespace) -> Task:
     print(summary(ready.data, args.clean))
     if note := presets.note(args.data[0], ready.data["sha256"]):
         print(note)
+    return ready
+
+
+def own(args: argparse.Namespace) -> Task:
+    """Return the task on a corpus of yours, or on one that is known by name."""
+    if args.bleu_tokenize:
+        check_tokenizer(args.bleu_tokenize)  # now, not after the training
+    corpus = opened(args)
+    tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
+    ready = prepared(args, corpus, tuned)
     tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang)
     print(f"BLEU by sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     words = [n_words(src) for src, _ in ready.test_texts]

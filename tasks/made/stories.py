@@ -79,6 +79,11 @@ class Story(NamedTuple):
     kind: str  # "name", "place" or "object"
     distance: int  # words from the needed word's introduction to its need
 
+    def cut(self) -> tuple[str, str]:
+        """Cut before the last sentence, the one that needs the word; the word ends it."""
+        begins = self.text.rfind(". ", 0, self.start) + 2
+        return self.text[:begins], self.text[begins : self.start + len(self.needed)]
+
 
 class Splits(NamedTuple):
     """Hold three lists of stories; no story is in two of them."""
