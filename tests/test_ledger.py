@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_records import fake_record, row, write
 from matplotlib.figure import Figure
-from test_plot import fake_record, row, write
 
 from seqmodels.catalog import CATALOG
 from seqmodels.records import ledger

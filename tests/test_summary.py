@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_plot import MODELS, several, write
+from fake_records import MODELS, several, write
 
 from seqmodels.catalog import CATALOG
 from seqmodels.evaluation import metrics

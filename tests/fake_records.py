@@ -1,0 +1,173 @@
+"""Made-up records, and helpers that write, draw and read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seqmodels.report import scores
+
+MODELS = ("rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt")
+ATTENDING = ("bahdanau", "transformer", "gpt")
+
+
+def metric(value: float, half: float, top: float = 1e9) -> dict[str, float]:
+    """Make a value with its interval."""
+    value = min(value, top - 0.1)
+    return {"value": value, "low": max(value - half, 0.0), "high": min(value + half, top)}
+
+
+def fake_test(
+    model: str, name: str, axis: str, headline: str, bins: list[tuple[int, int, int]], trained: Any
+) -> dict[str, Any]:
+    """Make a test set on which the fixed-vector models fall with length, the others late."""
+    rng = np.random.default_rng([MODELS.index(model) if model in MODELS else 9, len(name)])
+    k, longest = MODELS.index(model) if model in MODELS else 2, max(b[1] for b in bins) or 1
+    parts = []
+    for low, high, n in bins:
+        x = (low + high) / 2 / longest
+        fall = (75 if model in ATTENDING else 130) * x ** (3 if model in ATTENDING else 1.1)
+        score = max(92.0 - fall - 1.5 * k + float(rng.normal()), 1.0)
+        half = 60 / n**0.5
+        nats = 0.25 + 2.5 * (100 - score) / 100
+        part = {
+            "nats": metric(nats, half / 60),
+            "bits_per_byte": metric(nats / 2.2, half / 100),
+            "token_accuracy": metric(40 + score / 2, half, 100),
+            "exact": metric(score * 0.8, half, 100),
+        }
+        if headline in ("bleu", "accuracy"):
+            part |= {h: metric(score, half, 100) for h in ("bleu", "chrf", "accuracy")}
+        parts.append({"low": low, "high": high, "n": n, **part})
+    overall = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
+    return {
+        "name": name, "axis": axis, "headline": headline, "trained_to": trained,
+        "overall": overall, "bins": parts,
+    }  # fmt: skip
+
+
+def fake_tests(model: str, task: str) -> list[dict[str, Any]]:
+    """Make the test sets of a task."""
+    if task == "translation":
+        counts = (1000, 1000, 1000, 987, 400, 212, 64, 17)
+        bins = [(10 * i + 1, 10 * i + 10, n) for i, n in enumerate(counts)]
+        return [fake_test(model, "length", "source length (words)", "bleu", bins, 40)]
+    if task == "recall":
+        bins = [(n, n, 200) for n in (4, 8, 16, 32, 64, 128)]
+        axis = "source length (symbols)"
+        return [
+            fake_test(model, t, axis, "accuracy", bins, 32) for t in ("copy", "reverse", "lookup")
+        ]
+    bins = [(n, n, 2000) for n in (0, 8, 16, 32, 64, 128, 256)]
+    far = [(1, 8, 300), (9, 16, 250), (17, 32, 120), (33, 64, 22)]
+    return [
+        fake_test(model, "context", "context (tokens)", "bits_per_byte", bins, None),
+        fake_test(model, "distance", "distance to the word (tokens)", "exact", far, 32),
+    ]
+
+
+def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, Any]:
+    """Make a realistic record."""
+    k = MODELS.index(model) if model in MODELS else 5
+    rng = np.random.default_rng([seed, k])
+    tests = fake_tests(model, task)
+    shift = float(rng.normal(0, 1.5))
+    for part in [p for t in tests for p in [t["overall"], *t["bins"]]]:
+        for name, cell in part.items():
+            if isinstance(cell, dict):
+                scale = 0.02 if name in ("nats", "bits_per_byte") else 1
+                part[name] = {q: max(v + shift * scale, 0.01) for q, v in cell.items()}
+    names = {"translation": "English–German grammar", "recall": "random symbols"}
+    steps = np.arange(100, 1400, 50)
+    loss = (0.4 + 0.3 * (model not in ATTENDING)) + 4 * np.exp(-steps / (260 + 60 * k))
+    english = "the old gardener who sold the red bicycles yesterday does not see the small child ."
+    german = "der alte Gärtner , der gestern die roten Fahrräder verkaufte , sieht das kleine Kind"
+    src, tgt = english.split(), [*german.split(), "nicht", "."]
+    gold = [[0, 0], [1, 1], [2, 2], [3, 4], [8, 5], [5, 6], [6, 7], [7, 8], [4, 9], [11, 11],
+            [12, 12], [13, 13], [14, 14], [10, 15], [15, 16]]  # fmt: skip
+    alpha = rng.dirichlet(np.full(len(src), 0.15), len(tgt)) * (0.2 + 0.1 * k)
+    for s, t in gold:
+        alpha[t, s] += 1.5
+    alpha /= alpha.sum(1, keepdims=True)
+    aligned = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": gold}
+    if task != "translation":
+        aligned["gold"] = None
+    size = {"rnn_encdec": 2048, "lstm_seq2seq": 2048, "bahdanau": 512, "transformer": 2048}.get(
+        model, 2100
+    )
+    fixed = model in ("rnn_encdec", "lstm_seq2seq")
+    return {
+        "schema": "seqmodels.record/2", "task": task, "model": model, "seed": seed,
+        "model_config": {}, "train_config": {"tokens": 2000000, "rate": 0.002}, "beam": 1,
+        "n_parameters": 985_000 + 9_000 * k,
+        "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
+        "provenance": {"commit": "abc", "date": "2026-11-21", "versions": {}, "system": "",
+                       "device": "", "threads": 1},
+        "curve": [
+            {"step": int(s), "tokens": int(s) * 1500, "seconds": float(s) * (0.05 + 0.03 * k),
+             "train_nats": float(v), "valid_nats": float(v) * (1 + 0.01 * shift),
+             "valid_accuracy": 50.0} for s, v in zip(steps, loss, strict=True)
+        ],
+        "tests": tests,
+        "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"},
+        "alignment": aligned if model in ATTENDING else None,
+        "state_bytes": [[s, size if fixed else size * s // 2] for s in (8, 16, 32, 64, 128, 256)],
+        "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 80.0},
+        "peak_memory_bytes": 1, "train_s": 100.0 + 10 * k + seed, "evaluate_s": 9.0,
+        "hypotheses": f"{model}-seed{seed}.jsonl",
+        "weights_sha256": "00" * 32, "intervals": None, "continued": None,
+    }  # fmt: skip
+
+
+def write(folder: Path, records: list[dict[str, Any]]) -> Path:
+    """Write the records to a folder, made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for r in records:
+        path = folder / f"{r['model']}-seed{r['seed']}.json"
+        path.write_text(json.dumps(r, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+def several(n_seeds: int, task: str = "translation") -> list[dict[str, Any]]:
+    """Make the records of the five models."""
+    return [fake_record(m, s, task) for m in MODELS for s in range(1, n_seeds + 1)]
+
+
+def row(text: str, start: str) -> list[str]:
+    """Return the cells of the first table row that starts so."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {start}"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def scored(
+    values: dict[str, Sequence[float]],
+    counts: Sequence[int] = (100, 100, 100),
+    headline: str = "bleu",
+    trained: int | None = None,
+    half: float = 1.0,
+    **about: Any,
+) -> list[dict[str, Any]]:
+    """Make a record per model with these scores in bins of ten words, each ± half."""
+    records = []
+    for model, parts in values.items():
+        r = fake_record(model, 1)
+        bins = [
+            {"low": 10 * i + 1, "high": 10 * i + 10, "n": n, **about.get("bins", {}).get(i, {}),
+             headline: {"value": v, "low": v - half, "high": v + half}}
+            for i, (n, v) in enumerate(zip(counts, parts, strict=True))
+        ]  # fmt: skip
+        overall = dict.fromkeys({headline, "nats"}, bins[0][headline])
+        r["tests"] = [{"name": "length", "axis": about.get("axis", "source length (words)"),
+                       "headline": headline, "trained_to": trained, "overall": overall,
+                       "bins": bins}]  # fmt: skip
+        records.append(r)
+    return records
+
+
+def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
+    """Draw a test set."""
+    return scores.draw_scores(records, records[0]["tests"][index])

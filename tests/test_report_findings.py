@@ -1,0 +1,73 @@
+"""Titles: what a figure's scores show, and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_records import drawn_scores, scored
+
+FALLING = {
+    "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
+    "bahdanau": (100, 98, 50), "gpt": (50, 48, 20),
+}  # fmt: skip
+
+
+def title_of(records: list[dict[str, Any]]) -> str:
+    """Return the title of the first test set's figure, on one line."""
+    return " ".join(drawn_scores(records).texts[0].get_text().split())
+
+
+@pytest.mark.parametrize(
+    ("trained", "counts", "words"),
+    [
+        (20, (100, 100, 100), "45 % of its BLEU between 1–10 and 11–20 words; attention loses 3 %"),
+        (None, (100, 100, 29), "45 % of its BLEU between 1–10 and 11–20 words; attention loses 3 "),
+        (None, (100, 100, 30), "84 % of its BLEU between 1–10 and 21–30 words; attention loses 55"),
+        (29, (100, 100, 100), "45 % of its BLEU between 1–10 and 11–20 words"),
+    ],
+)
+def test_a_title_says_what_is_lost(
+    trained: int | None, counts: tuple[int, ...], words: str
+) -> None:
+    """Keeps out a loss from another bin than the longest trained, or one of two sentences."""
+    records = scored(FALLING, counts, trained=trained)
+    assert title_of(records).startswith(f"One vector loses {words}")
+    numbers = " ".join(drawn_scores(records).texts[1].get_text().split())
+    change = -50 if counts[2] < 30 or trained else -88
+    assert f"RNN encoder–decoder −{-change} %" in numbers
+
+
+def test_a_title_says_that_a_score_rises() -> None:
+    """Keeps out a gain that is sold as a loss."""
+    rising = FALLING | {"bahdanau": (50, 60, 70), "gpt": (40, 48, 56)}
+    assert title_of(scored(rising, trained=20)).endswith("; attention gains 20 %")
+
+
+@pytest.mark.parametrize(
+    ("values", "half"),
+    [
+        ({m: FALLING[m] for m in ("bahdanau", "gpt")}, 1.0),  # one group
+        (FALLING, 30.0),  # intervals that meet
+        ({m: tuple(v / 50 for v in x) for m, x in FALLING.items()}, 0.01),  # nothing learned
+        (FALLING | {"a_sixth": (9, 9, 9)}, float("nan")),  # intervals not recorded
+    ],
+)
+def test_a_title_says_no_more_than_is_known(values: Any, half: float) -> None:
+    """Keeps out a finding where there is but one group, where intervals meet, or below BLEU 2."""
+    assert title_of(scored(values, half=half, trained=20)) == "BLEU against source length"
+
+
+def test_groups_that_overlap_give_way_to_two_models() -> None:
+    """Keeps out a mean of attention in which one model hides that is worse than one vector."""
+    values = FALLING | {"gpt": (50, 10, 5)}
+    assert title_of(scored(values, trained=20)).startswith(
+        "GPT loses 80 % of its BLEU between 1–10 and 11–20 words; Bahdanau loses 2 %"
+    )
+
+
+def test_percentages_are_titled_from_first_to_last() -> None:
+    """Keeps out a share of a percentage: from 2 to 4 % right would be a gain of 100 %."""
+    records = scored(FALLING, headline="accuracy", trained=20)
+    title = "Symbols right from 1–10 to 11–20 words: attention 75 → 73 %, one vector 65 → 35 %"
+    assert title_of(records) == title

@@ -1,0 +1,54 @@
+"""The style of figures: it does not leak, and text in every script is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seqmodels.report import alignment, fonts
+
+
+def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
+    """A style that leaks into other figures of the same program."""
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    alignment.draw_alignment(
+        {"gpt": {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}}, tmp_path / "a.svg"
+    )
+    assert dict(matplotlib.rcParams) == before
+
+
+STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_any_script_is_drawn_and_what_lacks_a_font_is_named_once(
+    is_installed: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Keeps out dozens of warnings about glyphs, and boxes that nobody explains."""
+    manager = fonts.font_manager
+    if not is_installed:
+        known = [f for f in manager.fontManager.ttflist if "DejaVu" in f.name]
+        monkeypatch.setattr(manager.fontManager, "ttflist", known)
+        monkeypatch.setattr(manager, "findSystemFonts", lambda: [])
+    fonts.families.cache_clear()
+    fonts.NOTED.clear()
+    alpha = np.eye(len(STRANGE)).tolist()
+    a = {"src": STRANGE, "tgt": STRANGE, "alpha": alpha}
+    for kind in ("png", "svg"):
+        alignment.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
+    fonts.families.cache_clear()
+    assert "你好" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") <= 1
+    if not is_installed:
+        assert err.startswith("note: no font here has ")
+        assert "fonts-noto" in err
+        assert "Cjk" in err
