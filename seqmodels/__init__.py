@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqmodels.comparison.trained import load
     from seqmodels.interface import BOS, EOS, PAD, UNK, Batch, SequenceModel, reorder
     from seqmodels.models import MODELS, build
     from seqmodels.search import unroll
@@ -19,6 +20,7 @@ __all__ = [
     "Batch",
     "SequenceModel",
     "build",
+    "load",
     "reorder",
     "unroll",
 ]
@@ -28,5 +30,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    homes = {"MODELS": "models", "build": "models", "unroll": "search"}
+    homes = {
+        "MODELS": "models",
+        "build": "models",
+        "load": "comparison.trained",
+        "unroll": "search",
+    }
     return getattr(import_module(f"seqmodels.{homes.get(name, 'interface')}"), name)

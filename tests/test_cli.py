@@ -150,8 +150,8 @@ def test_an_alignment_is_drawn(
     name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out words at the wrong edge, and a source without the EOS that it was trained with."""
-    from seqmodels import search
     from seqmodels.data import tokenizers
+    from seqmodels.evaluation import evaluate
 
     drawn: dict[str, Any] = {}
     draw = alignment.draw_alignment
@@ -160,7 +160,7 @@ def test_an_alignment_is_drawn(
     )
     tokenizer = tokenizers.load(trained / "tokenizer.json")
     written = tokenizer.encode("die Katze sieht")
-    monkeypatch.setattr(search, "beam", lambda *_: [written])
+    monkeypatch.setattr(evaluate, "greedy", lambda *_: [written])
     path = tmp_path / "looked.svg"
     code, out, err = call(
         main, "translate", trained / f"{name}-seed1", SENTENCE, "--alignment", path
@@ -185,9 +185,9 @@ def test_an_empty_translation_has_no_alignment(
     trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a traceback where a badly trained run writes nothing at all."""
-    from seqmodels import search
+    from seqmodels.evaluation import evaluate
 
-    monkeypatch.setattr(search, "beam", lambda *_: [[]])
+    monkeypatch.setattr(evaluate, "greedy", lambda *_: [[]])
     path = tmp_path / "looked.svg"
     result = call(main, "translate", trained / "bahdanau-seed1", SENTENCE, "--alignment", path)
     check_one_line(result, "wrote nothing")

@@ -26,8 +26,7 @@ from survival import PHASES, command, survive
 from test_harness import flags, toy
 
 from seqmodels import Batch, SequenceModel, build
-from seqmodels.commands import main
-from seqmodels.comparison import compare
+from seqmodels.comparison import compare, trained
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import metrics
@@ -452,7 +451,7 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
     newest = two.paths()[0].name
 
     def read_all() -> None:
-        main.open_run(run)
+        trained.load(run)
         reading.load_records(two.folder)
         told: list[str] = []
         assert two.newest(told.append) is not None

@@ -6,7 +6,6 @@ import argparse
 import errno
 import os
 import sys
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,8 @@ from seqmodels.utils.terminal import (
     rising,
 )
 
-LONGEST_TEXT = 2_000
-"""Tokens of a text that is given to a run, at most: most models have no limit of their own."""
 LONGEST_DRAWN = 100
 """Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
-MOST_BEAMS = 64
 MOST_WRITTEN = 10_000
 """Tokens that are written, at most."""
 
@@ -86,74 +82,6 @@ def doctor(args: argparse.Namespace) -> None:
     examine()
 
 
-def open_run(run: Path) -> tuple[Any, Any]:
-    """Return the model and the tokenizer of a run: FOLDER/MODEL-seedN, with or without .json.
-
-    Raises ValueError for what is no run, or does not work: it may come from a stranger.
-    """
-    from seqmodels.data import tokenizers
-    from seqmodels.records import record
-    from seqmodels.training import checkpoint
-
-    path = record_of(run)
-    made, weights = record.load(path), path.with_suffix(".safetensors")
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
-            model = checkpoint.load(made, weights)
-            try_out(model)
-    except (ArithmeticError, RuntimeError, TypeError) as error:
-        raise ValueError(f"{path} describes no model that works: {error}") from error
-    if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        raise ValueError(f"{weights} holds numbers that are not finite; train it again")
-    if made["weights_sha256"] is None:
-        print(f"{path}: no checksum of the weights recorded; they are not checked", file=sys.stderr)
-    tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
-    if (n := model.config.vocab_size) != tokenizer.vocab_size:
-        raise ValueError(
-            f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
-            "one of them is of another run"
-        )
-    return model, tokenizer
-
-
-def record_of(run: Path) -> Path:
-    """Return where a run's record is."""
-    return run if run.suffix == ".json" else run.with_name(run.name + ".json")
-
-
-def try_out(model: Any) -> None:
-    """Read one token and write one: sizes that fit the weights need not fit each other."""
-    import torch
-
-    from seqmodels.interface import EOS
-
-    with torch.inference_mode():
-        token = torch.tensor([EOS])
-        model.step(token, model.encode(token[None], token[None] == EOS))
-
-
-def read(model: Any, tokenizer: Any, text: str, has_source_eos: bool = False) -> Any:
-    """Return the text as a batch of one source; an empty text is BOS alone."""
-    from seqmodels.data.batches import Example, collate
-    from seqmodels.interface import BOS, EOS
-
-    tokens, end = encode(tokenizer, text), [EOS] if has_source_eos else []
-    src = [*tokens, *end] or [BOS]
-    limit = min(LONGEST_TEXT, len(src) + model.max_target(len(src)) - 1 - len(end))
-    if len(tokens) > limit:
-        raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
-    return collate([Example(src, src)])
-
-
-def encode(tokenizer: Any, text: str) -> list[int]:
-    """Return the text's tokens."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:  # what the shell gave was no UTF-8
-        raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
-    return tokenizer.encode(text)
-
-
 def note_unknown(src: Sequence[int]) -> None:
     """Say how many words of a source the run does not know."""
     from seqmodels.interface import EOS, UNK
@@ -165,66 +93,52 @@ def note_unknown(src: Sequence[int]) -> None:
 
 def translate(args: argparse.Namespace) -> None:
     """Print the target that a trained run writes for one source."""
-    import torch
-
-    from seqmodels.interface import BOS
-    from seqmodels.records.record import load
+    from seqmodels.comparison.trained import MOST_BEAMS, load
+    from seqmodels.interface import EOS
     from seqmodels.report.alignment import draw_alignment
-    from seqmodels.search import beam
 
     if args.beam > MOST_BEAMS:
         raise ValueError(f"--beam {args.beam}: at most {MOST_BEAMS}")
-    model, tokenizer = open_run(args.run)
-    has_source_eos = load(record_of(args.run))["data"].get("source_end") == "EOS"
-    batch = read(model, tokenizer, args.text, has_source_eos)
-    n = batch.src.shape[1]
-    if args.alignment and (n_text := n - has_source_eos) > LONGEST_DRAWN:
-        raise ValueError(
-            f"--alignment: the text has {n_text} tokens; at most {LONGEST_DRAWN} are drawn"
-        )
-    written = beam(
-        model, batch.src, batch.src_mask, min(2 * n + 10, model.max_target(n)), args.beam
-    )
-    print(on_screen(tokenizer.decode(written[0])))
+    run = load(args.run)
+    src = run.read(args.text)
+    if args.alignment and (n := len(src) - src.count(EOS)) > LONGEST_DRAWN:
+        raise ValueError(f"--alignment: the text has {n} tokens; at most {LONGEST_DRAWN} are drawn")
+    written = run.search([args.text], args.beam)[0]
+    print(on_screen(run.tokenizer.decode(written)))
     if args.alignment:
-        if not written[0]:
-            raise ValueError("the model wrote nothing; there is no alignment to draw")
-        tgt_in = torch.tensor([[BOS, *written[0]]])[:, : len(written[0])]
-        with torch.inference_mode():
-            alpha = model.align(batch.src, batch.src_mask, tgt_in)[0]
-        src, tgt = tokenizer.tokens(batch.src[0].tolist()), tokenizer.tokens(written[0])
-        drawn = {"src": src, "tgt": tgt, "alpha": alpha.tolist(), "gold": None}
+        found = run.align_ids(args.text, written)
+        drawn = {"src": found.src, "tgt": found.tgt, "alpha": found.weights.tolist(), "gold": None}
         draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
-    note_unknown(batch.src[0].tolist())
+    note_unknown(src)
 
 
 def generate(args: argparse.Namespace) -> None:
     """Print a text, as the run reads it, and what it goes on with."""
     import torch
 
-    from seqmodels.records.record import load
+    from seqmodels.comparison.trained import LONGEST_TEXT, load
+    from seqmodels.interface import PAD
     from seqmodels.search import sample
 
     if args.length > MOST_WRITTEN:
         raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
     if not 1e-3 <= args.temperature <= 1e3:
         raise ValueError(f"--temperature {args.temperature} is not within 0.001 and 1000")
-    model, tokenizer = open_run(args.run)
-    data = load(record_of(args.run))["data"]
+    run = load(args.run)
+    model, data = run.model, run.record["data"]
     draw = torch.Generator().manual_seed(args.seed)
     if data.get("context") == 0:
-        tokens = encode(tokenizer, args.text)
+        tokens = run.encode(args.text)
         if len(tokens) > LONGEST_TEXT:
             raise ValueError(f"the text has {len(tokens)} tokens; at most {LONGEST_TEXT} are read")
         block = data.get("block")
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
         written = go_on(model, tokens, args.length, max(1, block), draw, args.temperature)
     else:
-        batch = read(model, tokenizer, args.text)
-        tokens = batch.src[0].tolist()
-        n = min(args.length, model.max_target(len(tokens)))
-        (written,) = sample(model, batch.src, batch.src_mask, n, draw, args.temperature)
-    print(on_screen(tokenizer.decode([*tokens, *written])))
+        tokens = run.read(args.text, has_source_eos=False)
+        src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
+        (written,) = sample(model, src, src != PAD, n, draw, args.temperature)
+    print(on_screen(run.tokenizer.decode([*tokens, *written])))
     note_unknown(tokens)
 
 

@@ -26,10 +26,10 @@ from matplotlib.figure import Figure
 
 from seqmodels import search
 from seqmodels.commands import main
-from seqmodels.comparison import compare
+from seqmodels.comparison import compare, trained
 from seqmodels.data import corpus, presets, readers, tokenizers
-from seqmodels.evaluation import metrics
-from seqmodels.interface import UNK
+from seqmodels.evaluation import evaluate, metrics
+from seqmodels.interface import PAD, UNK
 from seqmodels.models import build
 from seqmodels.records import ledger, record
 from seqmodels.report import figures, reading, tables
@@ -272,11 +272,11 @@ def run_folder(folder: Path) -> Target:
         else:
             content = written(content, rest)
         paths[name][which].write_bytes(content)
-        if not is_taken(lambda: main.open_run(paths[name][0]), folder):
+        if not is_taken(lambda: trained.load(paths[name][0]), folder):
             return False
-        model, tokenizer = main.open_run(paths[name][0])
-        source = main.read(model, tokenizer, "ka lo")
-        search.sample(model, source.src, source.src_mask, 2, torch.Generator())
+        run = trained.load(paths[name][0])
+        src = torch.tensor([run.read("ka lo", has_source_eos=False)])
+        search.sample(run.model, src, src != PAD, 2, torch.Generator())
         return True
 
     seeds = [bytes([i, 0]) for i in range(15)]
@@ -327,7 +327,8 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(figures, "_draw_alignments", lambda alignments, subtitle: Figure())
     patch(figures, "draw_systems", lambda systems, subtitle, out: [])
     patch(metrics, "N_BOOTSTRAP", 5)
-    patch(search, "beam", lambda *_: [[260, 261]])
+    patch(evaluate, "beam", lambda *_: [[260, 261]])
+    patch(evaluate, "greedy", lambda *_: [[260, 261]])
     patch(search, "sample", lambda *_: [[260, 261]])
     for name in ("models", "doctor"):  # they take no arguments
         patch(main, name, lambda args: None)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from seqmodels.commands import main
+from seqmodels.comparison import trained
 from seqmodels.data import corpus, tokenizers
 from seqmodels.records import ledger, record
 from tests.fuzz.targets import TARGETS, Target, make_run, stubbed
@@ -74,7 +74,7 @@ def test_a_fault_is_found(name: str, target: Target, monkeypatch: pytest.MonkeyP
 
     for module, function in (
         (corpus, "_line"), (tokenizers, "load"), (record, "load"), (ledger, "load"),
-        (main, "open_run"),
+        (trained, "load"),
     ):  # fmt: skip
         monkeypatch.setattr(module, function, broken)
     with pytest.raises(KeyError, match="planted"):
@@ -102,7 +102,7 @@ def test_sizes_of_no_model(name: str, sizes: dict[str, float], tmp_path: Path) -
     made = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(made | {"model_config": made["model_config"] | sizes}))
     with pytest.raises(ValueError, match=f"{name}-seed1.*(no model that works|fit its record)"):
-        main.open_run(path)
+        trained.load(path)
 
 
 def test_weights_that_are_not_finite(tmp_path: Path) -> None:
@@ -112,4 +112,4 @@ def test_weights_that_are_not_finite(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"gpt-seed1\.safetensors holds numbers that are not finite"
     ):
-        main.open_run(tmp_path / "gpt-seed1")
+        trained.load(tmp_path / "gpt-seed1")

@@ -1,0 +1,163 @@
+"""A trained run, to be used: translate, align and score with it.
+
+run = seqmodels.load("runs/translation-laptop/bahdanau-seed1")
+run.translate(["The cat sleeps."], beam=5)
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sacrebleu.metrics import BLEU, CHRF
+
+from seqmodels.data import tokenizers
+from seqmodels.data.batches import Example, collate
+from seqmodels.evaluation import metrics
+from seqmodels.evaluation.evaluate import free_running
+from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.records import record
+from seqmodels.training import checkpoint
+
+LONGEST_TEXT = 2_000
+"""Tokens of a text that is given to a run, at most: most models have no limit of their own."""
+MOST_BEAMS = 64
+
+
+class Alignment(NamedTuple):
+    """How much each target token attends to each source token."""
+
+    src: list[str]
+    tgt: list[str]
+    weights: np.ndarray
+    """A row for each target token, a column for each source token; every row sums to one."""
+
+
+class TrainedRun:
+    """The model, tokenizer and record of a run."""
+
+    def __init__(self, model: SequenceModel, tokenizer: tokenizers.Tokenizer, made: dict[str, Any]):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.record = made
+
+    def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
+        """Return the target that the run writes for each source; greedily with a beam of 1.
+
+        Raises ValueError for a text that the model cannot read.
+        """
+        return [self.tokenizer.decode(tokens) for tokens in self.search(texts, beam)]
+
+    def align(self, source: str, target: str | None = None) -> Alignment:
+        """Return how the target attends to the source; without a target, the run's own, greedy one.
+
+        Raises ValueError for a model without attention, and where there is no target token.
+        """
+        target_ids = self.search([source])[0] if target is None else self.encode(target)
+        return self.align_ids(source, target_ids)
+
+    def score(
+        self, sources: Sequence[str], references: Sequence[str], beam: int = 1
+    ) -> dict[str, Any]:
+        """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
+
+        Raises ValueError unless there is one reference for each source.
+        """
+        check_texts(references, "references")
+        if len(sources) != len(references) or not sources:
+            raise ValueError(
+                f"{len(sources)} sources and {len(references)} references; give one reference for "
+                "each source, and at least one"
+            )
+        tokenize = self.record["data"].get("bleu_tokenize", "13a")
+        hyps, kinds = self.translate(sources, beam), {"bleu": BLEU(force=True, tokenize=tokenize)}
+        found: dict[str, Any] = {"n": len(hyps)}
+        for name, metric in (kinds | {"chrf": CHRF()}).items():
+            found[name] = metrics.sacre(metric, metrics.count(metric, hyps, [list(references)]))
+        return found | {"signatures": metrics.signatures(tokenize)}
+
+    def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
+        """Return the tokens that the run writes for each source."""
+        check_texts(texts, "texts")
+        if not 1 <= beam <= MOST_BEAMS:
+            raise ValueError(f"a beam of {beam}: give 1 (greedy) to {MOST_BEAMS}")
+        examples = [Example(src, src) for src in map(self.read, texts)]
+        return free_running(self.model, examples, beam) if examples else []
+
+    def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
+        """Return how target tokens attend to the source."""
+        if not target_ids:
+            raise ValueError("the model wrote nothing, or the target is empty: nothing to align")
+        src = self.read(source)
+        n = self.model.max_target(len(src))
+        if len(target_ids) > n:
+            raise ValueError(f"the target has {len(target_ids)} tokens; at most {n} fit")
+        batch = collate([Example(src, target_ids)])
+        with torch.inference_mode():
+            weights = self.model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
+        tokens = self.tokenizer.tokens
+        return Alignment(tokens(src), tokens(target_ids), weights.numpy())
+
+    def read(self, text: str, has_source_eos: bool | None = None) -> list[int]:
+        """Return the source's tokens, with EOS if the run was trained so; an empty text is BOS."""
+        if has_source_eos is None:
+            has_source_eos = self.record["data"].get("source_end") == "EOS"
+        tokens, end = self.encode(text), [EOS] if has_source_eos else []
+        src = [*tokens, *end] or [BOS]
+        limit = min(LONGEST_TEXT, len(src) + self.model.max_target(len(src)) - 1 - len(end))
+        if len(tokens) > limit:
+            raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
+        return src
+
+    def encode(self, text: str) -> list[int]:
+        """Return the text's tokens."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # the shell gave something else
+            raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
+        return self.tokenizer.encode(text)
+
+
+def check_texts(texts: Sequence[str], name: str) -> None:
+    """Raise ValueError for one text where a list of them is expected."""
+    if isinstance(texts, str):
+        raise ValueError(f"{name} is one text; give a list of texts, such as [text]")
+
+
+def load(run: str | Path) -> TrainedRun:
+    """Load a run: FOLDER/MODEL-seedN, with or without .json.
+
+    Raises ValueError for what is not a run, or does not work: it may come from a stranger.
+    """
+    run = Path(run)
+    path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
+    made, weights = record.load(path), path.with_suffix(".safetensors")
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
+            model = checkpoint.load(made, weights)
+            try_out(model)
+    except (ArithmeticError, RuntimeError, TypeError) as error:
+        raise ValueError(f"{path} describes no model that works: {error}") from error
+    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+        raise ValueError(f"{weights} holds numbers that are not finite; train it again")
+    if made["weights_sha256"] is None:
+        print(f"{path}: no checksum of the weights recorded; they are not checked", file=sys.stderr)
+    tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
+    if (n := model.config.vocab_size) != tokenizer.vocab_size:
+        raise ValueError(
+            f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
+            "one of them is of another run"
+        )
+    return TrainedRun(model, tokenizer, made)
+
+
+@torch.inference_mode()
+def try_out(model: SequenceModel) -> None:
+    """Read one token and write one: sizes that fit the weights need not fit each other."""
+    token = torch.tensor([EOS])
+    model.step(token, model.encode(token[None], token[None] == EOS))
