@@ -32,7 +32,7 @@ from seqmodels.evaluation import evaluate, metrics
 from seqmodels.interface import PAD, UNK
 from seqmodels.models import build
 from seqmodels.records import ledger, record
-from seqmodels.report import figures, reading, tables
+from seqmodels.report import alignment, figures, reading, scores, tables
 from seqmodels.training import checkpoint
 from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
@@ -324,8 +324,8 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
     patch(figures, "plot_folder", lambda folder, out=None: reading.load_records(folder) and [])
-    patch(figures, "_draw_alignments", lambda alignments, subtitle: Figure())
-    patch(figures, "draw_systems", lambda systems, subtitle, out: [])
+    patch(alignment, "_draw_alignments", lambda alignments, subtitle: Figure())
+    patch(scores, "draw_systems", lambda systems, subtitle, out: [])
     patch(metrics, "N_BOOTSTRAP", 5)
     patch(evaluate, "beam", lambda *_: [[260, 261]])
     patch(evaluate, "greedy", lambda *_: [[260, 261]])
