@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seqmodels.comparison import trained
-from seqmodels.data import corpus, tokenizers
+from seqmodels.data import readers, tokenizers
 from seqmodels.records import ledger, record
 from tests.fuzz.targets import TARGETS, Target, make_run, stubbed
 
@@ -73,7 +73,7 @@ def test_a_fault_is_found(name: str, target: Target, monkeypatch: pytest.MonkeyP
         raise KeyError("planted")
 
     for module, function in (
-        (corpus, "_line"), (tokenizers, "load"), (record, "load"), (ledger, "load"),
+        (readers, "_line"), (tokenizers, "load"), (record, "load"), (ledger, "load"),
         (trained, "load"),
     ):  # fmt: skip
         monkeypatch.setattr(module, function, broken)
