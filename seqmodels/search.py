@@ -167,15 +167,13 @@ def beam(
     The length counts EOS. A finished hypothesis stays in the beam and is not extended.
     """
     B, device, limits = len(src), src.device, Limits(max_len, src)
-    state = model.encode(src, src_mask)
-    model, shared = prepack(model, B * width), model.shared_by_beams
     beams = torch.arange(B, device=device).repeat_interleave(width)
-    state = reorder(state, beams, shared=shared)
+    state = reorder(model.encode(src, src_mask), beams, shared=model.shared_by_beams)
+    model, shared = prepack(model, B * width), model.shared_by_beams
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)
     log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
-    length = torch.zeros_like(log_p)
-    done = torch.zeros_like(log_p, dtype=torch.bool)
+    length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
     written = torch.full((B, width, limits.longest), EOS, device=device)
     texts, best = torch.arange(B, device=device), torch.full_like(written[:, 0], EOS)
     for t in range(limits.longest):

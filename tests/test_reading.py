@@ -161,6 +161,15 @@ def test_a_model_fits_the_eye(path: Path) -> None:
         assert node.args.vararg is node.args.kwarg is None, node.name
 
 
+@pytest.mark.parametrize("path", [*LIBRARY, *TASKS], ids=at)
+def test_a_file_fits_the_eye(path: Path) -> None:
+    """Keeps out a file with several subjects, and a function of more than a screen."""
+    if path.parent.name != "made":  # a grammar is long
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    lengths = {node.name: node.end_lineno - node.lineno + 1 for node in functions(path)}
+    assert not {name: n for name, n in lengths.items() if n > 40}
+
+
 @each_program
 def test_configs_are_frozen_and_explained(path: Path) -> None:
     """Keeps out a size without a line of help, and a Config that changes under a run."""

@@ -230,17 +230,24 @@ def scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
     if "baseline" in rows[0]:
         result["baseline"] = alone(100 * float(np.mean([row["baseline"] for row in rows])))
     if "hyp" in rows[0]:
-        hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
         result["accuracy"] = share("n_same", lambda row: row["n_places"])
-        for name, metric in (("bleu", BLEU(force=True, tokenize=tokenize)), ("chrf", CHRF())):
-            counts = count(metric, hyps, refs)
-            result[name] = sacre(metric, counts, groups_of(rows))
-            if name == "bleu":
-                written, true, *_ = counts.sum(0)
-                result["length_ratio"] = alone(float(written / max(true, 1)))
-                if len(rows) > 1:
-                    others = [refs[0][i] for i in partners([len(ref) for ref in refs[0]])]
-                    result["chance_bleu"] = alone(metric.corpus_score(others, refs).score)
+        result |= text_scores(rows, tokenize)
+    return result
+
+
+def text_scores(rows: Sequence[Row], tokenize: str) -> dict[str, Interval]:
+    """Return the scores of what was written, as texts."""
+    result = {}
+    hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
+    for name, metric in (("bleu", BLEU(force=True, tokenize=tokenize)), ("chrf", CHRF())):
+        counts = count(metric, hyps, refs)
+        result[name] = sacre(metric, counts, groups_of(rows))
+        if name == "bleu":
+            written, true, *_ = counts.sum(0)
+            result["length_ratio"] = alone(float(written / max(true, 1)))
+            if len(rows) > 1:
+                others = [refs[0][i] for i in partners([len(ref) for ref in refs[0]])]
+                result["chance_bleu"] = alone(metric.corpus_score(others, refs).score)
     return result
 
 

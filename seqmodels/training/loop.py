@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from seqmodels.data.batches import Example, collate, draws
+from seqmodels.data.batches import Draw, Example, collate, draws
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
 from seqmodels.training.trainer import Learner, Precision, Progress, TrainConfig, seed_all
@@ -99,12 +99,7 @@ def train(
             progress.tell(progress.TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, losses(at))
             if at.tokens >= cfg.tokens:
                 break
-            draw = next(batches)
-            chosen = [examples[i] for i in draw.rows]
-            lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
-            with whole():
-                learner.learn(collate(chosen), lines)
-                at.epoch, at.batch = draw.epoch, draw.batch + 1
+            learn(learner, examples, next(batches))
             if at.step % TRIM_EVERY == 0:
                 trim()
             if is_due():
@@ -115,3 +110,12 @@ def train(
     save()
     model.load_state_dict(learner.best)
     return at.curve
+
+
+def learn(learner: Learner, examples: Sequence[Example], draw: Draw) -> None:
+    """Learn one batch, and note that it is done."""
+    chosen, at = [examples[i] for i in draw.rows], learner.progress
+    lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
+    with whole():
+        learner.learn(collate(chosen), lines)
+        at.epoch, at.batch = draw.epoch, draw.batch + 1
