@@ -13,8 +13,8 @@ NOUN = {noun.en[0]: noun for noun in [*lexicon.NOUNS, *lexicon.NAMES]}
 PRONOUN = {form: pronoun for pronoun in lexicon.PRONOUNS for form in pronoun.en}
 VERB = {verb.en[0]: verb for verb in [*lexicon.VERBS, lexicon.BE]}
 ADJECTIVE = {adj.en: adj for pool in lexicon.ADJECTIVES.values() for adj in pool}
-ADVERB = {adverb.en: adverb for pool in lexicon.ADVERBS.values() for adverb in pool}
-PREPOSITION = {prep.en: prep for pool in lexicon.PREPOSITIONS.values() for prep in pool}
+ADVERB = {word.en: word for pool in lexicon.ADVERBS.values() for word in pool}
+PREPOSITION = {word.en: word for pool in lexicon.PREPOSITIONS.values() for word in pool}
 
 
 def np(text: str, **parts: object) -> NP:
@@ -493,10 +493,7 @@ def test_test_split_does_not_depend_on_train() -> None:
 
 def test_same_seed_same_corpus() -> None:
     """Keep out hash order and whatever else differs between machines and Python versions."""
-    text = "\n".join(
-        f"{pair.en_text}\t{pair.de_text}\t{pair.links}"
-        for part in corpus(0, 300, 30, per_bin=10)
-        for pair in part
-    )
+    pairs = [pair for part in corpus(0, 300, 30, per_bin=10) for pair in part]
+    text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
     digest = "fa04266133b92c8f6797e53dda37a6db173c68119e692819ba5b493df198801a"
     assert hashlib.sha256(text.encode()).hexdigest() == digest

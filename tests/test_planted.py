@@ -12,7 +12,7 @@ import sacrebleu
 import torch
 from conftest import Tiny
 from test_harness import scored_rows
-from test_running import write
+from test_windows import write
 
 from seqmodels import EOS, Batch, search
 from seqmodels.data import batches
