@@ -144,8 +144,8 @@ def two_scores_two_stories() -> str:
     better = ["bahdanau", "transformer"]
     assert min(bleu[m] for m in better) > max(bleu[m] for m in ONE_VECTOR)
     return (
-        "Teacher-forced loss tells another story there: at 71–80 words the two models with one "
-        f"vector lose the fewest nats per token, {numbers(ONE_VECTOR, nats, 1)}, and yet "
+        "Teacher-forced loss ranks them otherwise: at 71–80 words the two models with one vector "
+        f"have the lowest, {numbers(ONE_VECTOR, nats, 1)} nats per token, and yet "
         f"{labels(better)} have the higher BLEU, {numbers(better, bleu)}."
     )
 
@@ -201,9 +201,8 @@ def captions_by_length() -> str:
     level = ["bahdanau", "transformer"]
     assert all(abs(lost[m]) < 0.2 for m in level)
     return (
-        "Captions are short, and still, between 1–10 and 11–20 words, "
-        f"{labels(ONE_VECTOR)} lose {numbers(ONE_VECTOR, lost, 1)} BLEU, while {labels(level)} "
-        "stay level."
+        f"Although captions are short, {labels(ONE_VECTOR)} lose {numbers(ONE_VECTOR, lost, 1)} "
+        f"BLEU between 1–10 and 11–20 words, while {labels(level)} stay level."
     )
 
 
@@ -217,7 +216,7 @@ def above_the_notebooks() -> str:
     assert set(theirs) == set(MODELS) - {"gpt"}
     assert all(ours[m] > theirs[m] for m in theirs)
     return (
-        "Greedily, too, every model is above what the best-known notebooks print for it: "
+        "With greedy search, every model is above what the best-known notebooks print for it: "
         f"{labels(MODELS[:4])} have {numbers(MODELS[:4], ours, 1)} BLEU, against "
         f"{numbers(MODELS[:4], theirs, 1)}."
     )
@@ -320,9 +319,9 @@ def what_the_end_of_a_source_costs() -> str:
     assert all(cost[m] < spread[m] for m in dearer)
     cheaper = [m for m in MODELS if m not in dearer]
     return (
-        f"With it {labels(cheaper)} have a lower validation loss; what it costs {labels(dearer)}, "
-        f"{numbers(dearer, cost, 3)} nats, is less than what the seeds without it differ by, "
-        f"{numbers(dearer, spread, 3)}."
+        f"With the token, {labels(cheaper)} have a lower validation loss; its cost for "
+        f"{labels(dearer)}, {numbers(dearer, cost, 3)} nats, is less than the difference between "
+        f"the seeds without it, {numbers(dearer, spread, 3)}."
     )
 
 
@@ -342,7 +341,7 @@ def copied_and_reversed() -> str:
     assert most < least
     return (
         "At 32 symbols, the longest trained, no model with one vector has more than "
-        f"{most:.0f} % of a copied or reversed sequence in place, and no model that attends less "
+        f"{most:.0f} % of a copied or reversed sequence in place, and no model with attention less "
         f"than {least:.0f} %."
     )
 
@@ -363,7 +362,7 @@ def looked_up() -> str:
     by_values = score(RECALL, "gpt", "first-query", "baseline", 32)
     assert max(bound(RECALL, m, "first-query", "exact", 32) for m in MODELS) < by_values
     return (
-        "The look-up is learned by none: at 32 symbols they find the first value in "
+        "No model learns the look-up: at 32 symbols they find the first value in "
         f"{min(right):.0f} to {max(right):.0f} % of the cases, and knowing the values, but not "
         f"which key each belongs to, gets {by_values:.0f} %."
     )
