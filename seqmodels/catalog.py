@@ -100,6 +100,6 @@ def attending() -> list[str]:
 PUBLISHED = ("gpt2", "o200k_base")
 """tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""
 TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *PUBLISHED)
-"""The kinds of tokenizers that `text.make` makes."""
+"""The kinds of tokenizers that `tokenizers.make` makes."""
 SIZED = ("bpe", "words", "spaces")
 """Those whose size is chosen."""
