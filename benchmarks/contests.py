@@ -23,7 +23,7 @@ from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.search import beam, sample
 from seqmodels.training.loop import fastest_precision
-from seqmodels.training.trainer import Learner, Precision, TrainConfig, loss_of
+from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of
 from tasks.made import grammar, trees
 
 Make = Callable[[], SequenceModel]
@@ -128,8 +128,8 @@ def endless(model: SequenceModel) -> SequenceModel:
 
 def learn(model: SequenceModel, batches: list[Batch], precision: Precision = "float32") -> Work:
     """Return the work of our training loop."""
-    learner = Learner(model.train(), TrainConfig(tokens=1, rate=RATE, precision=precision))
-    return training(lambda batch: learner.update(batch, RATE), batches)
+    trainer = Trainer(model.train(), TrainConfig(tokens=1, rate=RATE, precision=precision))
+    return training(lambda batch: trainer.optimizer_step(batch, RATE), batches)
 
 
 @cache

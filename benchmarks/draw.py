@@ -14,12 +14,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.measure import ratio, spread
 from seqmodels.report import style
-from seqmodels.report.style import GREY, LOOKS, WIDTH, save
+from seqmodels.report.style import GREY, WIDTH, catalogued, save
 from seqmodels.report.tables import markdown
 from seqmodels.report.wording import short
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
+LOOKS = catalogued()
 Part = dict[str, Any]
 
 

@@ -24,7 +24,7 @@ from seqmodels.comparison.runs import fit_width
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
-from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.training.trainer import TrainConfig, Trainer
 from tasks.translation import RECIPES
 
 VOCAB = 1_000
@@ -61,17 +61,17 @@ def model_of(name: str, n: int, width: int) -> SequenceModel:
     return build(name, VOCAB, **sizes(name, width, 3, n_positions=2 * n + 2))
 
 
-def learner_of(model: SequenceModel) -> Learner:
+def trainer_of(model: SequenceModel) -> Trainer:
     """Return the training loop in float32."""
-    return Learner(model.train(), TrainConfig(tokens=1, rate=RATE, precision="float32"))
+    return Trainer(model.train(), TrainConfig(tokens=1, rate=RATE, precision="float32"))
 
 
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
     """Time one training step and measure its peak memory, weights and optimiser included."""
     base = rebase()
-    learner, batch = learner_of(model_of(name, n, width)), drawn(rows, n)
-    learner.update(batch, RATE)
-    step_s = median_time(lambda: learner.update(batch, RATE), seconds)
+    trainer, batch = trainer_of(model_of(name, n, width)), drawn(rows, n)
+    trainer.optimizer_step(batch, RATE)
+    step_s = median_time(lambda: trainer.optimizer_step(batch, RATE), seconds)
     return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
 
 
@@ -96,15 +96,15 @@ def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     more = {"n_positions": 256} if name == "gpt" else {}
     fitted = fit_width(name, vocab_size, 1_000_000, **RECIPES[name].sizes, dropout=0.0, **more)
     base = rebase()
-    learner = learner_of(build(name, vocab_size, **fitted))
+    trainer = trainer_of(build(name, vocab_size, **fitted))
     for _ in range(n_updates):
-        learner.update(drawn(500 // 20, 20, vocab_size), RATE)
+        trainer.optimizer_step(drawn(500 // 20, 20, vocab_size), RATE)
     return {"peak_bytes": peak_memory_bytes("cpu") - base}
 
 
 def rebase() -> int:
     """Load what all training needs, begin to measure memory anew, return what is held already."""
-    learner_of(model_of("rnn_encdec", 8, 8)).update(drawn(1, 8), RATE)
+    trainer_of(model_of("rnn_encdec", 8, 8)).optimizer_step(drawn(1, 8), RATE)
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 

@@ -12,7 +12,7 @@ from typing import Any
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.contests import endless, model, prose, sentences, translation
-from benchmarks.growth import alone, default_point, learner_of
+from benchmarks.growth import alone, default_point, trainer_of
 from benchmarks.measure import RATE, Effort, Size, alternate, pace
 from seqmodels.data.batches import Example, stream
 from seqmodels.data.tokenizers import BPE, Words
@@ -159,7 +159,7 @@ def profiles(size: Size, effort: Effort) -> Row:
     for name in MODELS:
         with_ = prose(size) if name == "gpt" else translation(size)
         trained, batch, [(shown, n)] = model(name, with_), with_.batches[0], with_.shown
-        update = partial(learner_of(trained).update, batch, RATE)
+        update = partial(trainer_of(trained).optimizer_step, batch, RATE)
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)

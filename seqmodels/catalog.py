@@ -7,8 +7,10 @@ tokenizers are listed here as well: a command line offers both before it imports
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,8 @@ class Entry:
     """Where its class is: MODULE:CLASS."""
     state: Literal["fixed", "grows"]
     """What it hands from source to target: one vector, or something for every word."""
+    handed_over: str
+    """How many numbers that is (for every word, where it grows), in numbers and names of sizes."""
     colour: str
     """In figures, as #RRGGBB."""
     marker: str
@@ -33,6 +37,15 @@ class Entry:
         """Whether the target looks back at every word."""
         return self.state == "grows"
 
+    def source_bytes(self, sizes: Mapping[str, Any], n_source: int) -> int:
+        """Return the bytes, in float32, that the paper hands over for a source of so many tokens.
+
+        What an implementation keeps besides, such as keys and values, is not counted.
+        """
+        factors = self.handed_over.split(" × ")
+        numbers = math.prod(int(f) if f.isdigit() else sizes[f] for f in factors)
+        return 4 * numbers * (n_source if self.attends else 1)
+
 
 CATALOG = {
     "rnn_encdec": Entry(
@@ -41,6 +54,7 @@ CATALOG = {
         paper="Cho et al., arXiv:1406.1078",
         home="seqmodels.models.rnn_encdec:RNNEncDec",
         state="fixed",
+        handed_over="d_model",
         colour="#C98200",
         marker="s",
     ),
@@ -50,6 +64,7 @@ CATALOG = {
         paper="Bahdanau et al., arXiv:1409.0473",
         home="seqmodels.models.bahdanau:Bahdanau",
         state="grows",
+        handed_over="2 × d_model",
         colour="#1B75BC",
         marker="o",
     ),
@@ -59,6 +74,7 @@ CATALOG = {
         paper="Sutskever et al., arXiv:1409.3215",
         home="seqmodels.models.lstm_seq2seq:LSTMSeq2Seq",
         state="fixed",
+        handed_over="2 × n_layers × d_model",
         colour="#B02A1E",
         marker="D",
     ),
@@ -68,6 +84,7 @@ CATALOG = {
         paper="Vaswani et al., arXiv:1706.03762",
         home="seqmodels.models.transformer:Transformer",
         state="grows",
+        handed_over="d_model",
         colour="#009B77",
         marker="^",
     ),
@@ -77,6 +94,7 @@ CATALOG = {
         paper="Radford et al., OpenAI (GPT-2)",
         home="seqmodels.models.gpt:GPT",
         state="grows",
+        handed_over="n_layers × d_model",
         colour="#3B2A84",
         marker="v",
     ),

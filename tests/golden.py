@@ -20,7 +20,7 @@ from seqmodels import build
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
-from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.training.trainer import TrainConfig, Trainer
 
 PATH = Path(__file__).with_suffix(".json")
 V = 24
@@ -34,23 +34,23 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def learner_of(name: str) -> Learner:
+def trainer_of(name: str) -> Trainer:
     """Return a model at its start, to be trained."""
     torch.manual_seed(CFG.seed)
-    return Learner(build(name, V, **SIZES[name]).train(), CFG)
+    return Trainer(build(name, V, **SIZES[name]).train(), CFG)
 
 
-def losses(learner: Learner) -> list[float]:
+def losses(trainer: Trainer) -> list[float]:
     """Take twenty steps; return the loss before each."""
     rng = random.Random(5)
     texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 9))] for _ in range(64)]
     examples = [Example([*text, EOS], [*text[::-1], EOS]) for text in texts]
     for draw in islice(batches.draws(examples, CFG.batch_tokens, CFG.seed), 20):
-        learner.learn(batches.collate([examples[i] for i in draw.rows]), draw.rows)
-    return learner.progress.losses
+        trainer.training_step(batches.collate([examples[i] for i in draw.rows]), draw.rows)
+    return trainer.progress.losses
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    found = {"torch": torch.__version__, **{name: losses(learner_of(name)) for name in SIZES}}
+    found = {"torch": torch.__version__, **{name: losses(trainer_of(name)) for name in SIZES}}
     PATH.write_text(json.dumps(found, indent=1) + "\n")

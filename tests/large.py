@@ -21,17 +21,17 @@ ROOT = Path(__file__).parents[1]
 STEPS = 200
 PROGRAM = """
 import sys, time
-from seqmodels.training.trainer import Learner
+from seqmodels.training.trainer import Trainer
 from tasks import translation
 
-learn = Learner.learn
+training_step = Trainer.training_step
 
 def first(self, *args):
     print("first step at", time.time(), flush=True)
-    Learner.learn = learn
-    return learn(self, *args)
+    Trainer.training_step = training_step
+    return training_step(self, *args)
 
-Learner.learn = first
+Trainer.training_step = first
 translation.main(sys.argv[1:])
 """
 

@@ -43,6 +43,21 @@ def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert catalog.attending() == [*ATTENDING, "again"]
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "n_numbers"),
+    [
+        ("rnn_encdec", {"d_model": 16}, 16),  # c, A.1.1
+        ("bahdanau", {"d_model": 16}, 7 * 32),  # h_j of both directions, (7)
+        ("lstm_seq2seq", {"d_model": 16, "n_layers": 3}, 96),  # h and c of each layer
+        ("transformer", {"d_model": 16, "n_layers": 2}, 7 * 16),  # the encoder's output
+        ("gpt", {"d_model": 16, "n_layers": 2}, 7 * 32),  # what each layer reads of the prefix
+    ],
+)
+def test_what_a_paper_hands_over(name: str, sizes: dict[str, int], n_numbers: int) -> None:
+    """Keeps out a cache counted as what the paper's decoder is given."""
+    assert CATALOG[name].source_bytes(sizes, 7) == 4 * n_numbers
+
+
 class Snapshot(NamedTuple):
     """All that a module could remember."""
 

@@ -22,7 +22,7 @@ from seqmodels.evaluation import metrics
 from seqmodels.interface import Batch
 from seqmodels.records import record
 from seqmodels.report import figures, wording
-from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.training.trainer import TrainConfig, Trainer
 from seqmodels.utils import lock
 
 
@@ -47,21 +47,21 @@ def test_a_finished_run_is_trained_further(
     path, weights = finished / "gpt-seed1.json", finished / "gpt-seed1.safetensors"
     old, kept = record.load(path), safetensors.torch.load_file(weights)
     batches, began, rates = [], [], []
-    learn, update = Learner.learn, Learner.update
+    learn, update = Trainer.training_step, Trainer.optimizer_step
 
-    def watch(self: Learner, batch: Batch, lines: Sequence[int]) -> None:
+    def watch(self: Trainer, batch: Batch, lines: Sequence[int]) -> None:
         began.append({k: v.clone() for k, v in self.model.state_dict().items()})
         assert began[1:] or not self.optimiser.state
         batches.append([line - 1 for line in lines])
         learn(self, batch, lines)
 
-    monkeypatch.setattr(Learner, "learn", watch)
+    monkeypatch.setattr(Trainer, "training_step", watch)
 
-    def listen(self: Learner, batch: Batch, rate: float) -> float:
+    def listen(self: Trainer, batch: Batch, rate: float) -> float:
         rates.append(rate)
         return update(self, batch, rate)
 
-    monkeypatch.setattr(Learner, "update", listen)
+    monkeypatch.setattr(Trainer, "optimizer_step", listen)
     compare.compare(longer(600), flags(finished, models=["gpt"]))
     out, new = capsys.readouterr().out, record.load(path)
     n = old["curve"][-1]["tokens"]
@@ -94,15 +94,15 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
     shutil.copytree(finished, whole, ignore=shutil.ignore_patterns(lock.LOCK))
     compare.compare(longer(600), flags(whole, models=["gpt"]))
     before = contents(finished)
-    learn, steps = Learner.learn, itertools.count(1)
+    learn, steps = Trainer.training_step, itertools.count(1)
 
-    def learn_two(self: Learner, *given: Any) -> None:
+    def learn_two(self: Trainer, *given: Any) -> None:
         learn(self, *given)
         if next(steps) == 2:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Learner, "learn", learn_two)
+        patch.setattr(Trainer, "training_step", learn_two)
         with pytest.raises(KeyboardInterrupt):
             compare.compare(longer(600), flags(finished, models=["gpt"]))
     stopped = contents(finished)

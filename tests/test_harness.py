@@ -25,6 +25,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, MODELS, PAD, UNK, Batch, SequenceModel, build, search
+from seqmodels.catalog import CATALOG
 from seqmodels.comparison import compare, runs, task
 from seqmodels.data import batches, tokenizers
 from seqmodels.data.batches import Example, collate
@@ -32,7 +33,7 @@ from seqmodels.evaluation import evaluate, metrics
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.training import checkpoint, loop
-from seqmodels.training.trainer import Learner, Precision, TrainConfig, loss_of, schedule, seed_all
+from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of, schedule, seed_all
 from tasks import next_token, recall, translation
 
 ATTENDING = ["bahdanau", "transformer", "gpt"]
@@ -443,7 +444,7 @@ CFG = TrainConfig(tokens=300, rate=1e-2, batch_tokens=60, n_validations=3)
 def weights_after(model: SequenceModel, cfg: TrainConfig) -> tuple[dict[str, Tensor], Any]:
     """Train on a few examples; return the weights, and the curve without its seconds."""
     examples = draw_examples(40, 8)
-    curve = loop.train(Learner(model, cfg), examples[8:], examples[:8])
+    curve = loop.train(Trainer(model, cfg), examples[8:], examples[:8])
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
     return {k: v.clone() for k, v in model.state_dict().items()}, points
 
@@ -485,7 +486,7 @@ def test_both_precisions_learn_the_same(name: str, precision: Precision, fresh: 
     examples = [Example(text, [*text, EOS]) for text in texts]
     cfg = TrainConfig(tokens=24_000, rate=1e-2, batch_tokens=120, precision=precision)
     model = fresh(name, d_model=32, **LIVELY.get(name, {}))
-    curve = loop.train(Learner(model, cfg), examples[50:], examples[:50])
+    curve = loop.train(Trainer(model, cfg), examples[50:], examples[:50])
     assert all(p.dtype == torch.float32 for p in model.parameters())
     assert curve[-1]["valid_nats"] < 0.5
 
@@ -497,8 +498,8 @@ def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
     losses = set()
     for precision in get_args(Precision):
         torch.manual_seed(1)
-        learner = Learner(fresh("gpt"), TrainConfig(**vars(CFG) | {"precision": precision}))
-        losses.add(learner.update(batch, 1e-2))
+        trainer = Trainer(fresh("gpt"), TrainConfig(**vars(CFG) | {"precision": precision}))
+        losses.add(trainer.optimizer_step(batch, 1e-2))
     assert len(losses) == 2
 
 
@@ -541,7 +542,7 @@ def test_the_best_weights_are_kept(fresh: Tiny, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(loop, "validate", validate)
     examples = draw_examples(20, 8)
-    loop.train(Learner(model, CFG), examples, examples)
+    loop.train(Trainer(model, CFG), examples, examples)
     assert len(snapshots) == 3
     assert same(model.state_dict(), snapshots[1])
     assert not same(snapshots[1], snapshots[2])
@@ -551,19 +552,19 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a training loss that is a sum, or one since the beginning; time is summed."""
-    learner, losses = Learner(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
-    monkeypatch.setattr(learner, "update", lambda *_: next(losses))
+    trainer, losses = Trainer(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
+    monkeypatch.setattr(trainer, "optimizer_step", lambda *_: next(losses))
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
     batch = collate(draw_examples(3, 4))
     scored = {"valid_nats": 1.0, "valid_accuracy": 0.0}
     for n in (2, 1):
         for _ in range(n):
-            learner.learn(batch, [1])
-        learner.add_point(scored)
-    assert [point["train_nats"] for point in learner.progress.curve] == [3.0, 1.0]
-    assert [point["seconds"] for point in learner.progress.curve] == [2.0, 3.0]
-    assert [point["step"] for point in learner.progress.curve] == [2, 3]
+            trainer.training_step(batch, [1])
+        trainer.add_point(scored)
+    assert [point["train_nats"] for point in trainer.progress.curve] == [3.0, 1.0]
+    assert [point["seconds"] for point in trainer.progress.curve] == [2.0, 3.0]
+    assert [point["step"] for point in trainer.progress.curve] == [2, 3]
 
 
 def test_a_seed_starts_every_generator() -> None:
@@ -1168,7 +1169,9 @@ def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(runs, "train_run", stop)
     for seed in (3, 5, 3):
         cfg = TrainConfig(tokens=200, rate=0.1, seed=seed)
-        run = runs.Run("bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0)
+        run = runs.Run(
+            "bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0, CATALOG["bahdanau"]
+        )
         with pytest.raises(InterruptedError):
             runs.run_one(run)
         torch.rand(9)

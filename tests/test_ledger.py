@@ -123,7 +123,7 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
             if f.ours:
                 to_german = "-en-de" if entry.direction == "en→de" else ""
                 assert f.ours.folder == data[entry.corpus] + to_german
-                assert f.ours.model == f.model in style.LOOKS
+                assert f.ours.model == f.model in style.catalogued()
                 assert f.ours.score == f.metric in wording.NAMES
                 searches = {"greedy": "greedy", "beam 5": "length", None: "whole"}
                 assert f.ours.test == searches[entry.search]
@@ -165,7 +165,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
     ours = f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}] (0.99 M)"
-    label = style.LOOKS["bahdanau"].label
+    label = style.catalogued()["bahdanau"].label
     assert row(text, "theirs") == ["theirs", label, "28.30 (20.5 M)", ours]
     assert row(text, "another")[2:] == ["30.0", "–"]
     assert "### [Near 2014](https://example.org/near), table 9" in text

@@ -25,7 +25,7 @@ from seqmodels.data.windows import Windows
 from seqmodels.evaluation import evaluate, metrics
 from seqmodels.report import findings
 from seqmodels.training import loop
-from seqmodels.training.trainer import N_LOSSES, Learner, TrainConfig, is_spike
+from seqmodels.training.trainer import N_LOSSES, TrainConfig, Trainer, is_spike
 from tasks import translation
 
 
@@ -131,16 +131,16 @@ def test_a_spike_is_six_deviations_high() -> None:
 
 def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a place among the examples for the line in which a person can find one."""
-    learner = Learner(fresh("gpt"), TrainConfig(tokens=9, rate=0.1))
+    trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, rate=0.1))
 
     def stop(batch: Batch, lines: list[int]) -> None:
         assert sorted(lines) == [2, 70, 80]
         raise InterruptedError
 
-    monkeypatch.setattr(learner, "learn", stop)
+    monkeypatch.setattr(trainer, "training_step", stop)
     examples = [Example([4], [EOS], line=line) for line in (70, 0, 80)]
     with pytest.raises(InterruptedError):
-        loop.train(learner, examples, examples)
+        loop.train(trainer, examples, examples)
 
 
 def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:

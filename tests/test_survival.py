@@ -35,7 +35,7 @@ from seqmodels.records import record
 from seqmodels.report import reading, style
 from seqmodels.training import checkpoint, loop, trainer
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.trainer import Learner, TrainConfig
+from seqmodels.training.trainer import TrainConfig, Trainer
 from seqmodels.utils import files, lock
 
 ROOT = Path(__file__).parents[1]
@@ -49,7 +49,7 @@ def examples(n: int = 60) -> list[Example]:
     return [Example(text, [*text, EOS], line=i) for i, text in enumerate(texts, 1)]
 
 
-def finish(one: Learner, **how: Any) -> dict[str, Any]:
+def finish(one: Trainer, **how: Any) -> dict[str, Any]:
     """Train to the end; return weights, and the curve without its seconds."""
     curve = loop.train(one, examples()[10:], examples()[:10], **how)
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
@@ -76,10 +76,10 @@ def test_interrupted_is_uninterrupted(name: str, n_steps: int, fresh: Tiny, tmp_
     sizes = {"dropout": 0.2} if name in ("transformer", "gpt") else {}
     start = {k: v.clone() for k, v in fresh(name, **sizes).state_dict().items()}
 
-    def begun() -> Learner:
+    def begun() -> Trainer:
         model = fresh(name, **sizes)
         model.load_state_dict(start)
-        return Learner(model, CFG)
+        return Trainer(model, CFG)
 
     whole = finish(begun())
     kept, one = Checkpoints(tmp_path / "run.json"), begun()
@@ -107,9 +107,9 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
     """Keeps out a point of the curve that is measured twice, or a step that is taken twice."""
     model = fresh("gpt")
     start = {k: v.clone() for k, v in model.state_dict().items()}
-    whole = finish(Learner(model, CFG))
+    whole = finish(Trainer(model, CFG))
     model.load_state_dict(start)
-    one, saved = Learner(model, CFG), []
+    one, saved = Trainer(model, CFG), []
     validate, calls = loop.validate, itertools.count(1)
 
     def interrupted(*given: Any) -> dict[str, float]:
@@ -124,7 +124,7 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
     monkeypatch.setattr(loop, "validate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         finish(one, save=save)
-    other = Learner(fresh("gpt"), CFG)
+    other = Trainer(fresh("gpt"), CFG)
     other.restore(*saved[-1])
     assert len(other.progress.curve) == 1
     assert_same(finish(other), whole)
@@ -132,14 +132,14 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
 
 def test_a_step_is_taken_whole(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out weights of one step with the count of another: the signal comes in mid-step."""
-    one, seen = Learner(fresh("gpt"), CFG), []
-    backward = Learner.backward
+    one, seen = Trainer(fresh("gpt"), CFG), []
+    backward = Trainer.backward
 
-    def signalled(self: Learner, batch: Batch) -> float:
+    def signalled(self: Trainer, batch: Batch) -> float:
         signal.raise_signal(signal.SIGINT)
         return backward(self, batch)
 
-    monkeypatch.setattr(Learner, "backward", signalled)
+    monkeypatch.setattr(Trainer, "backward", signalled)
     with pytest.raises(KeyboardInterrupt):
         finish(one, save=lambda: seen.append((one.progress.step, one.progress.batch)))
     assert seen == [(1, 1)]
@@ -152,21 +152,21 @@ def test_a_step_that_fails_is_not_counted(
     """Keeps out half a step in a checkpoint: counted before its update, or its dropout drawn."""
     start = {k: v.clone() for k, v in fresh(name).state_dict().items()}
 
-    def begun() -> Learner:
+    def begun() -> Trainer:
         model = fresh(name, dropout=0.2)
         model.load_state_dict(start)
-        return Learner(model, CFG)
+        return Trainer(model, CFG)
 
     whole, one, steps = finish(begun()), begun(), itertools.count(1)
-    backward = Learner.backward
+    backward = Trainer.backward
 
-    def failing(self: Learner, batch: Batch) -> float:
+    def failing(self: Trainer, batch: Batch) -> float:
         loss = backward(self, batch)
         if next(steps) == 4:
             raise KeyboardInterrupt
         return loss
 
-    monkeypatch.setattr(Learner, "backward", failing)
+    monkeypatch.setattr(Trainer, "backward", failing)
     with pytest.raises(KeyboardInterrupt):
         finish(one)
     monkeypatch.undo()
@@ -191,24 +191,24 @@ def test_a_step_that_fails_is_not_counted(
 )
 def test_a_foreign_state_is_refused(changed: dict[str, Any], fault: str, fresh: Tiny) -> None:
     """Keeps out a run that goes on from nonsense."""
-    one = Learner(fresh("gpt"), CFG)
+    one = Trainer(fresh("gpt"), CFG)
     finish(one)
     with pytest.raises(ValueError, match=fault):
-        Learner(fresh("gpt"), CFG).restore(one.tensors(), one.state() | changed)
+        Trainer(fresh("gpt"), CFG).restore(one.tensors(), one.state() | changed)
 
 
 def test_weights_of_another_shape_are_named(fresh: Tiny) -> None:
     """Keeps out a traceback, or moments of one model under the weights of another."""
-    one = Learner(fresh("gpt"), CFG)
+    one = Trainer(fresh("gpt"), CFG)
     finish(one)
     with pytest.raises(
         ValueError, match=r"decoder\.0\.ff\.0\.bias is torch\.float32 \[64\], to be"
     ):
-        Learner(fresh("gpt", d_model=32), CFG).restore(one.tensors(), one.state())
+        Trainer(fresh("gpt", d_model=32), CFG).restore(one.tensors(), one.state())
     tensors = one.tensors()
     del tensors["exp_avg/norm.bias"]
     with pytest.raises(ValueError, match=r"norm\.bias is missing"):
-        Learner(fresh("gpt"), CFG).restore(tensors, one.state())
+        Trainer(fresh("gpt"), CFG).restore(tensors, one.state())
 
 
 # ----------------------------------------------------------------------------------- checkpoints
@@ -217,9 +217,9 @@ def test_weights_of_another_shape_are_named(fresh: Tiny) -> None:
 @pytest.fixture
 def two(tmp_path: Path, fresh: Tiny) -> Checkpoints:
     """Write two checkpoints of a toy run."""
-    kept, one = Checkpoints(tmp_path / "gpt-seed1.json"), Learner(fresh("gpt"), CFG)
+    kept, one = Checkpoints(tmp_path / "gpt-seed1.json"), Trainer(fresh("gpt"), CFG)
     for _ in range(4):
-        one.learn(collate(examples()[:8]), range(8))
+        one.training_step(collate(examples()[:8]), range(8))
         kept.save(one.tensors(), one.state())
     assert [kept.number(path) for path in kept.paths()] == [4, 3]
     return kept
@@ -249,7 +249,7 @@ def test_a_damaged_one_is_written_over(two: Checkpoints, fresh: Tiny) -> None:
     bad, good = two.paths()
     bad.write_bytes(b"")
     again = Checkpoints(two.folder / "gpt-seed1.json")
-    there, one = again.newest(lambda line: None), Learner(fresh("gpt"), CFG)
+    there, one = again.newest(lambda line: None), Trainer(fresh("gpt"), CFG)
     assert there is not None
     again.save(one.tensors(), one.state())
     assert good in again.paths()
@@ -406,7 +406,7 @@ def test_a_lost_folder_is_said(tmp_path: Path, fresh: Tiny) -> None:
     """Keeps out a traceback where someone removes the folder of a run."""
     out = tmp_path / "out"
     out.mkdir()
-    kept, one = Checkpoints(out / "gpt-seed1.json"), Learner(fresh("gpt"), CFG)
+    kept, one = Checkpoints(out / "gpt-seed1.json"), Trainer(fresh("gpt"), CFG)
     out.rmdir()
     with pytest.raises(files.WriteError, match="could not be written: No such file or directory"):
         kept.save(one.tensors(), one.state())
@@ -490,8 +490,8 @@ def test_a_batch_without_a_finite_loss_is_skipped(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out weights of NaN, and a message that does not say which sentences it was."""
-    one, told = Learner(fresh("gpt"), CFG), []
-    one.say = told.append
+    one, told = Trainer(fresh("gpt"), CFG), []
+    one.log = told.append
     lost(monkeypatch, {3})
     finish(one)
     assert one.progress.n_skipped == 1
@@ -505,17 +505,17 @@ def test_a_batch_without_a_finite_loss_is_skipped(
 
 def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
     """Keeps out a step by infinity: the loss is finite, its gradient is not."""
-    one = Learner(fresh("gpt"), CFG)
+    one = Trainer(fresh("gpt"), CFG)
     before = {k: v.clone() for k, v in one.model.state_dict().items()}
     one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
-    assert math.isnan(one.update(collate(examples()[:4]), 1e-2))
+    assert math.isnan(one.optimizer_step(collate(examples()[:4]), 1e-2))
     assert all(torch.equal(before[k], v) for k, v in one.model.state_dict().items())
 
 
 def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a run that skips all of its data and is then recorded."""
-    one, saved = Learner(fresh("gpt"), CFG), []
-    one.say = lambda line: None
+    one, saved = Trainer(fresh("gpt"), CFG), []
+    one.log = lambda line: None
     lost(monkeypatch, set(range(2, 99)))
     with pytest.raises(ValueError, match=r"the loss is lost at step 12: .*lines .*; lower rate"):
         finish(one, save=lambda: saved.append(one.progress.step))
@@ -525,13 +525,13 @@ def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 
 def test_a_spike_is_told(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out silence on a loss that leaps, and an alarm for every bad batch."""
-    one, told = Learner(fresh("gpt"), CFG), []
-    one.say = told.append
+    one, told = Trainer(fresh("gpt"), CFG), []
+    one.log = told.append
     rng = random.Random(1)
     usual = [rng.gauss(2.0, 0.2) for _ in range(300)]
     for i, loss in enumerate([*usual, 9.0, *usual[:50]]):
-        monkeypatch.setattr(one, "update", lambda *_, loss=loss: loss)
-        one.learn(collate(examples()[:2]), [i, i + 1])
+        monkeypatch.setattr(one, "optimizer_step", lambda *_, loss=loss: loss)
+        one.training_step(collate(examples()[:2]), [i, i + 1])
     (line,) = told
     assert line.startswith("step 301: loss 9, usually 2")
     assert "lines 300, 301 of the training data" in line
@@ -554,10 +554,10 @@ def test_memory_that_is_short_halves_the_batch(
 ) -> None:
     """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
     batch = collate(examples()[:9])
-    whole, parted = (Learner(tiny(name), CFG) for _ in range(2))
+    whole, parted = (Trainer(tiny(name), CFG) for _ in range(2))
     parted.model.load_state_dict(whole.model.state_dict())
     told: list[str] = []
-    parted.say = told.append
+    parted.log = told.append
     wanted, loss_of = whole.backward(batch), trainer.loss_of
 
     def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
@@ -578,14 +578,14 @@ def test_a_piece_without_targets_counts_nothing(name: str, tiny: Tiny) -> None:
     """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
     batch = collate(examples()[:8])
     batch.tgt_out[4:] = PAD
-    whole, halved = (Learner(tiny(name), CFG) for _ in range(2))
+    whole, halved = (Trainer(tiny(name), CFG) for _ in range(2))
     halved.model.load_state_dict(whole.model.state_dict())
     halved.progress.n_parts = 2
     assert halved.backward(batch) == pytest.approx(whole.backward(batch))
     for p, q in zip(whole.model.parameters(), halved.model.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
     batch.tgt_out[:] = PAD
-    assert math.isnan(whole.update(batch, 1e-2))
+    assert math.isnan(whole.optimizer_step(batch, 1e-2))
 
 
 def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -595,10 +595,10 @@ def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) 
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(trainer, "loss_of", full)
-    one = Learner(fresh("gpt"), CFG)
-    one.say = lambda line: None
+    one = Trainer(fresh("gpt"), CFG)
+    one.log = lambda line: None
     with pytest.raises(ValueError, match="out of memory with one sentence at a time"):
-        one.update(collate(examples()[:5]), 1e-2)
+        one.optimizer_step(collate(examples()[:5]), 1e-2)
 
 
 def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -609,7 +609,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(trainer, "loss_of", wrong)
     with pytest.raises(RuntimeError, match="mat1"):
-        Learner(fresh("gpt"), CFG).update(collate(examples()[:5]), 1e-2)
+        Trainer(fresh("gpt"), CFG).optimizer_step(collate(examples()[:5]), 1e-2)
 
 
 # ------------------------------------------------------------------------------- a comparison
@@ -619,17 +619,17 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stop a toy comparison after two steps of its first model."""
     monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
-    learn, steps = Learner.learn, itertools.count(1)
+    learn, steps = Trainer.training_step, itertools.count(1)
 
-    def learn_two(self: Learner, *given: Any) -> None:
+    def learn_two(self: Trainer, *given: Any) -> None:
         learn(self, *given)
         if next(steps) == 2:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Learner, "learn", learn_two)
+    monkeypatch.setattr(Trainer, "training_step", learn_two)
     with pytest.raises(KeyboardInterrupt):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
-    monkeypatch.setattr(Learner, "learn", learn)
+    monkeypatch.setattr(Trainer, "training_step", learn)
     assert [path.name for path in tmp_path.glob("gpt-seed1.*")] == [
         Checkpoints(tmp_path / "gpt-seed1.json").paths()[0].name
     ]

@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import pytest
 
 from seqmodels import BOS, EOS, MODELS, build
+from seqmodels.catalog import CATALOG
 from seqmodels.comparison.runs import (
     check_same,
     count_parameters,
@@ -33,7 +34,7 @@ from seqmodels.data.batches import Example, collate, shuffled
 from seqmodels.data.corpus import SPLITS
 from seqmodels.evaluation import metrics
 from seqmodels.records import record
-from seqmodels.report import figures, reading, style
+from seqmodels.report import figures, reading
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import next_token, recall, translation
@@ -87,7 +88,7 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     table = (folder / "tables.md").read_text(encoding="utf-8")
-    assert all(style.LOOKS[model].label in table for model in models)
+    assert all(CATALOG[model].label in table for model in models)
     assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
     n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
     assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}

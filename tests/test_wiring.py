@@ -330,4 +330,4 @@ def test_the_golden_run_stays(name: str) -> None:
     `python tests/golden.py` writes the losses anew.
     """
     kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[name]
-    assert golden.losses(golden.learner_of(name)) == pytest.approx(kept, rel=2e-6)
+    assert golden.losses(golden.trainer_of(name)) == pytest.approx(kept, rel=2e-6)

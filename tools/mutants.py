@@ -3,7 +3,7 @@
     pip install -e '.[mutants]'
     python -m tools.mutants                 replay all of them; interrupted, it goes on
     python -m tools.mutants --alive         those that lived through the last replay
-    python -m tools.mutants --only learner  those with this text in file, function or bug
+    python -m tools.mutants --only trainer  those with this text in file, function or bug
 
 `mutants.toml` was written by hand, before the tests were read; `drawn.toml` was drawn by `draw.py`.
 A mutant is a text in a function, and what stands there instead, so that it survives a move. One

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from seqmodels.catalog import CATALOG
 from seqmodels.comparison.runs import Run, check_same, run_one, settings_of, shared_settings
 from seqmodels.comparison.task import Task
 from seqmodels.records import schema
@@ -257,9 +258,9 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     task = replace(task, training={**task.training, "precision": precision})
     runs = []
     for (name, seed), path in zip(keys, paths, strict=True):
-        rate = args.rate or task.recipes[name].rate
+        rate = args.rate or task.recipe(name).rate
         cfg = TrainConfig(rate=rate, seed=seed, **task.training)
-        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every))
+        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, CATALOG[name]))
     check_all(runs, task, recorded, stopped)  # before anything in the folder is changed
     if args.fresh:
         for run in runs:

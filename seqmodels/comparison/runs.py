@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
+from seqmodels.catalog import Entry, register
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, draws, lengths
 from seqmodels.evaluation.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
@@ -24,7 +25,7 @@ from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.loop import train
-from seqmodels.training.trainer import Learner, Progress, TrainConfig, seed_all
+from seqmodels.training.trainer import Progress, TrainConfig, Trainer, seed_all
 from seqmodels.utils.progress import Here, say
 from seqmodels.utils.terminal import whole
 
@@ -74,7 +75,7 @@ def count_parameters(model: SequenceModel) -> int:
 def model_sizes(name: str, task: Task) -> dict[str, Any]:
     """Return the arguments of `build`."""
     vocab_size = task.tokenizer.vocab_size
-    sizes = task.recipes[name].sizes
+    sizes = task.recipe(name).sizes
     return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
 
 
@@ -119,6 +120,8 @@ class Run(NamedTuple):
     """Of its record; weights, hypotheses and checkpoints stand beside it."""
     device: str
     checkpoint_every_s: float
+    entry: Entry
+    """Of the catalog: a process that is started anew knows the catalog's own alone."""
 
     @property
     def title(self) -> str:
@@ -147,51 +150,57 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
 
     A run that has its record is trained further, with a new schedule for the tokens it lacks.
     """
-    learner, checkpoints, settings = Learner(model, run.cfg), run.checkpoints, run.settings()
-    learner.say = lambda line: say(f"{run.title}: {line}")
+    trainer, checkpoints, settings = Trainer(model, run.cfg), run.checkpoints, run.settings()
+    trainer.log = lambda line: say(f"{run.title}: {line}")
     where = record.provenance(run.device)
 
     def save() -> None:
-        state = {"settings": settings, "provenance": where, **learner.state()}
+        state = {"settings": settings, "provenance": where, **trainer.state()}
         with whole():
-            checkpoints.save(learner.tensors(), state)
+            checkpoints.save(trainer.tensors(), state)
 
     most_bytes = 2**26 + 5 * sum(p.nbytes for p in model.parameters())  # nothing larger is its own
-    if (there := checkpoints.newest(learner.say, most_bytes)) is None:
+    if (there := checkpoints.newest(trainer.log, most_bytes)) is None:
         if run.path.exists():
-            go_further(learner, run)
-        learner.say(f"training on {run.cfg.tokens - learner.progress.tokens:,} tokens")
+            go_further(trainer, run)
+        if run.name not in run.task.recipes:
+            trainer.log_event(
+                "recipe", "none of its own: default sizes, the usual rate for its state"
+            )
+        trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
     else:
         check_same(there.path, there.state.get("settings"), settings)
         try:
-            learner.restore(there.tensors, there.state)
+            trainer.restore(there.tensors, there.state)
         except ValueError as error:
             raise ValueError(
                 f"{there.path} does not fit this run: {error}; --fresh begins again"
             ) from None
-        done = f"{learner.progress.tokens:,} of {run.cfg.tokens:,} tokens"
-        learner.tell("resumed", f"goes on after {done}{moved(there.state, where)}")
-    train(learner, run.task.train, run.task.valid, save, checkpoints.is_due)
-    return learner.progress
+        done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
+        trainer.log_event("resumed", f"goes on after {done}{moved(there.state, where)}")
+    train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due)
+    return trainer.progress
 
 
-def go_further(learner: Learner, run: Run) -> None:
+def go_further(trainer: Trainer, run: Run) -> None:
     """Go on where a finished run ended: its kept weights, the data that come next, its curve.
 
     Optimiser and schedule are new. Raises ValueError if the weights are not there, or not its own.
     """
     old, cfg = record.load(run.path), run.cfg
-    learner.model.load_state_dict(
+    trainer.model.load_state_dict(
         checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
     )
-    learner.best = {k: v.detach().clone() for k, v in learner.model.state_dict().items()}
+    trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
     last, seen = old["curve"][-1], draws(run.task.train, cfg.batch_tokens, cfg.seed)
     draw = next(islice(seen, last["step"] - 1, None))
     place = {"epoch": draw.epoch, "batch": draw.batch + 1, "schedule_from": last["tokens"]}
     place |= {key: last[key] for key in ("step", "tokens", "seconds")}
-    learner.progress = Progress(**place, curve=old["curve"], events=old["events"])
+    trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
     seed_all(cfg.seed)
-    learner.tell("resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule")
+    trainer.log_event(
+        "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
+    )
 
 
 def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -206,7 +215,8 @@ def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def run_one(run: Run) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record."""
-    name, task, cfg, path, device, _ = run
+    name, task, cfg, path, device, _, entry = run
+    register(name, entry)
     provenance = record.provenance(device)
     record.reset_peak_memory(device)
     torch.manual_seed(cfg.seed)
@@ -220,9 +230,9 @@ def run_one(run: Run) -> dict[str, Any]:
     rows, tests = [], []
     for test in task.tests:
         Here.about = f"test set {test.name}"
-        test_rows, entry = evaluate(model, task, test, device)
+        test_rows, scored = evaluate(model, task, test, device)
         rows += test_rows
-        tests.append(entry)
+        tests.append(scored)
     evaluate_s, Here.about = time.perf_counter() - since, ""
     result = result_of(run, model, progress, tests, provenance) | {
         "speed": {
@@ -248,7 +258,7 @@ def result_of(
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return what a record says of a run, but for its speed and its weights."""
-    name, task, cfg, path, device, _ = run
+    name, task, cfg, path, device, *_ = run
     return {
         "schema": schema.SCHEMA,
         "task": task.name,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from seqmodels.catalog import CATALOG
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 
@@ -55,6 +56,10 @@ class Shown(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
+DEFAULT_RATES = {"fixed": 8e-3, "grows": 2e-3}
+"""Peak learning rates that suit most recipes of these kinds of state."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """All that the harness needs to know; it never asks which task it is."""
@@ -75,3 +80,7 @@ class Task:
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer, for BLEU."""
     shown: Shown | None = None
+
+    def recipe(self, name: str) -> Recipe:
+        """Return a model's recipe; a model without one gets the defaults for its kind of state."""
+        return self.recipes.get(name) or Recipe({}, DEFAULT_RATES[CATALOG[name].state])

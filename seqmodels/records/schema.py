@@ -57,10 +57,10 @@ class Point(Strict):
 
 
 class Event(Strict):
-    """Something that a training met: resumed, skipped (a batch), spike (a loss), memory."""
+    """Something that a training met: resumed, skipped (a batch), spike (a loss), memory, recipe."""
 
     step: Count
-    kind: Literal["resumed", "skipped", "spike", "memory"]
+    kind: Literal["resumed", "skipped", "spike", "memory", "recipe"]
     what: Text
 
 

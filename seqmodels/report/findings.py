@@ -21,11 +21,6 @@ THIN = 30
 LEARNED = 5.0
 """Least score of 100 of which a share can be lost; with less, hardly anything was learned."""
 
-GROUPS = {
-    "one vector": [model for model, entry in CATALOG.items() if not entry.attends],
-    "attention": [model for model, entry in CATALOG.items() if entry.attends],
-}
-
 Scores = Mapping[str, np.ndarray]
 """Model -> (1 + bins, 3): value, low and high, overall first, means over the seeds."""
 
@@ -53,6 +48,14 @@ class Side(NamedTuple):
 
     name: str
     models: Sequence[str]
+
+
+def kinds() -> dict[str, list[str]]:
+    """Return the catalog's models by what they hand from source to target."""
+    return {
+        "one vector": [model for model, entry in CATALOG.items() if not entry.attends],
+        "attention": [model for model, entry in CATALOG.items() if entry.attends],
+    }
 
 
 def compared_bin(test: Mapping[str, Any]) -> int | None:
@@ -145,7 +148,7 @@ def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
     but one group, or where nothing is apart.
     """
     known = {m: x for m, x in measured.items() if math.isfinite(x.value) and math.isfinite(x.half)}
-    sides = [Side(name, [m for m in models if m in known]) for name, models in GROUPS.items()]
+    sides = [Side(name, [m for m in models if m in known]) for name, models in kinds().items()]
     if not all(side.models for side in sides):
         return []
     means = {

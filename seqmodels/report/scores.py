@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bin_name
 from seqmodels.report.reading import FEWEST, Record
-from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, Look
+from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look, catalogued
 from seqmodels.report.wording import LOSSES, METRICS, NAMES, TEACHER_FORCED
 
 Line = tuple[Look, Sequence[Record]]
@@ -36,7 +36,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
     if is_gain:
         caption += f" Key: parameters and, without context, {NAMES[headline]}."
-    if all(set(groups) & set(models) for models in findings.GROUPS.values()):
+    if all(set(groups) & set(models) for models in findings.kinds().values()):
         caption += " Dashed: source in one vector; solid: attends to every word."
     what = f"{NAMES.get(headline, headline)} against {test['axis'].split(' (')[0]}"
     which = "" if name in test["axis"] else f"{name}: "
@@ -104,7 +104,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
 
     Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
     """
-    colours = [*(look.colour for look in LOOKS.values()), *FURTHER]
+    colours = [*(look.colour for look in catalogued().values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
     fixed |= {"headline": "bleu", "trained_to": None}
     lines: list[Line] = []

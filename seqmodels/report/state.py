@@ -53,7 +53,7 @@ def draw_state(records: Sequence[Record]) -> Figure:
 def _growth(sizes: Mapping[str, np.ndarray]) -> str:
     """Say which sizes stay and which grow with the source; nothing if all do the same."""
     said = []
-    for name, models in findings.GROUPS.items():
+    for name, models in findings.kinds().items():
         ends = [sizes[m][1, [0, -1]] for m in models if m in sizes]
         if ends and len({after > before for before, after in ends}) == 1:
             verb = "grows to" if ends[0][1] > ends[0][0] else "stays at"

@@ -30,13 +30,8 @@ class Look(NamedTuple):
     marker: str
 
 
-LOOKS = {  # in order of history; warm and dashed = one vector, cool and solid = attends
-    "rnn_encdec": Look(CATALOG["rnn_encdec"].label, "#C98200", (0, (4, 1.6)), "s"),
-    "bahdanau": Look(CATALOG["bahdanau"].label, "#1B75BC", "-", "o"),
-    "lstm_seq2seq": Look(CATALOG["lstm_seq2seq"].label, "#B02A1E", (0, (1.6, 1.2)), "D"),
-    "transformer": Look(CATALOG["transformer"].label, "#009B77", "-", "^"),
-    "gpt": Look(CATALOG["gpt"].label, "#3B2A84", "-", "v"),
-}
+DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
+"""Of the models with one vector, in order of history."""
 FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
 MARKERS = "soD^vPX*"
@@ -63,14 +58,29 @@ def context() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", RC], after_reset=True)
 
 
+def catalogued() -> dict[str, Look]:
+    """Return the looks of all models of the catalog, in order of history.
+
+    Lines are dashed where the source is in one vector, and solid where a model attends.
+    """
+    dashes = {name: "-" for name, entry in CATALOG.items() if entry.attends}
+    fixed = [name for name in CATALOG if name not in dashes]
+    dashes |= {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
+    return {
+        name: Look(entry.label, entry.colour, dashes[name], entry.marker)
+        for name, entry in CATALOG.items()
+    }
+
+
 def looks(models: Collection[str]) -> dict[str, Look]:
     """Order the models and give each its look; unknown ones a further colour and their own name."""
-    unknown = sorted(set(models) - set(LOOKS))
+    known = catalogued()
+    unknown = sorted(set(models) - set(known))
     further = {
         model: Look(model, FURTHER[i % 3], (0, (6, 1.5, 1.2, 1.5)), "PX*"[i % 3])
         for i, model in enumerate(unknown)
     }
-    return {m: k for m, k in (LOOKS | further).items() if m in models}
+    return {m: k for m, k in (known | further).items() if m in models}
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from seqmodels.catalog import CATALOG
 from seqmodels.records import ledger
 from seqmodels.report import reading, style, wording
 from seqmodels.report.findings import THIN, bin_name
 from seqmodels.report.reading import FEWEST, Record
-from seqmodels.report.style import LOOKS
 from seqmodels.report.wording import LOSSES, NAMES
 
 
@@ -127,7 +127,7 @@ def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str
         name = NAMES.get(metric, metric) + (f", {on}" if on else "")
         rows[0] += [name, "ours"] if entry.comparable else [name]
     for system, figures in systems.items():
-        models = {LOOKS[f.model].label for f in figures.values() if f.model}
+        models = {CATALOG[f.model].label for f in figures.values() if f.model}
         rows.append([system, ", ".join(sorted(models)) or "–"])
         for column in columns:
             figure = figures.get(column)

@@ -15,7 +15,7 @@ import torch
 from seqmodels.data.batches import Draw, Example, collate, draws
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
-from seqmodels.training.trainer import Learner, Precision, Progress, TrainConfig, seed_all
+from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer, seed_all
 from seqmodels.utils import progress
 from seqmodels.utils.terminal import whole
 
@@ -71,7 +71,7 @@ def trim() -> None:
 
 
 def train(
-    learner: Learner,
+    trainer: Trainer,
     examples: Sequence[Example],
     valid: Sequence[Example],
     save: Callable[[], None] = lambda: None,
@@ -79,11 +79,11 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent, leave the model at its best weights, return the curve.
 
-    A learner that comes from a checkpoint goes on as if it had never stopped: the same batches, the
+    A trainer that comes from a checkpoint goes on as if it had never stopped: the same batches, the
     same draws, the same bits. `save` writes such a checkpoint, whenever it is due, when a signal
     asks to stop, and at the end.
     """
-    model, cfg, at = learner.model, learner.cfg, learner.progress
+    model, cfg, at = trainer.model, trainer.cfg, trainer.progress
     device = str(next(model.parameters()).device)
     if not at.step:
         seed_all(cfg.seed)
@@ -95,11 +95,11 @@ def train(
             if is_new and at.tokens >= next_point(at, cfg):
                 scores = validate(model, valid, device)
                 with whole():
-                    learner.add_point(scores)
+                    trainer.add_point(scores)
             progress.tell(progress.TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, losses(at))
             if at.tokens >= cfg.tokens:
                 break
-            learn(learner, examples, next(batches))
+            learn(trainer, examples, next(batches))
             if at.step % TRIM_EVERY == 0:
                 trim()
             if is_due():
@@ -108,14 +108,14 @@ def train(
         save()
         raise
     save()
-    model.load_state_dict(learner.best)
+    model.load_state_dict(trainer.best)
     return at.curve
 
 
-def learn(learner: Learner, examples: Sequence[Example], draw: Draw) -> None:
+def learn(trainer: Trainer, examples: Sequence[Example], draw: Draw) -> None:
     """Learn one batch, and note that it is done."""
-    chosen, at = [examples[i] for i in draw.rows], learner.progress
+    chosen, at = [examples[i] for i in draw.rows], trainer.progress
     lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
     with whole():
-        learner.learn(collate(chosen), lines)
+        trainer.training_step(collate(chosen), lines)
         at.epoch, at.batch = draw.epoch, draw.batch + 1

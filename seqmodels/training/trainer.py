@@ -84,7 +84,7 @@ class Progress(Strict):
     """What the record tells besides (see schema.Event)."""
 
 
-class Learner:
+class Trainer:
     """A model in training: all that one batch changes, and all that it takes to go on."""
 
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
@@ -98,7 +98,7 @@ class Learner:
             fused=True,
         )
 
-    def update(self, batch: Batch, rate: float) -> float:
+    def optimizer_step(self, batch: Batch, rate: float) -> float:
         """Take one step at this rate; return the loss before it.
 
         Where loss or gradient is not finite nothing is changed, and NaN is returned.
@@ -130,7 +130,7 @@ class Learner:
             if n_parts >= 2 * len(batch.src):
                 raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
             self.progress.n_parts = n_parts
-            self.tell("memory", f"out of memory; from here on batches in {n_parts} pieces")
+            self.log_event("memory", f"out of memory; from here on batches in {n_parts} pieces")
 
     def parts(self, batch: Batch) -> list[tuple[Batch, float]]:
         """Cut a batch into pieces with targets; return each with its share of the target tokens."""
@@ -147,7 +147,7 @@ class Learner:
         loss.backward()
         return loss.item()
 
-    def learn(self, batch: Batch, lines: Sequence[int]) -> None:
+    def training_step(self, batch: Batch, lines: Sequence[int]) -> None:
         """Take the next step of the schedule, and then account for it.
 
         Whatever is raised by the step itself leaves progress and generators as they were before it.
@@ -160,7 +160,7 @@ class Learner:
         rate = cfg.rate * schedule(done, cfg.warmup)
         drawn = torch.get_rng_state(), cuda_states()
         try:
-            loss = self.update(Batch(*(tensor.to(device) for tensor in batch)), rate)
+            loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), rate)
         except BaseException:
             set_torch_states(*drawn)  # of dropout: the same batch is to be taken again
             raise
@@ -170,7 +170,9 @@ class Learner:
             at.nats_sum, at.n_losses = at.nats_sum + loss, at.n_losses + 1
             if is_spike(loss, at.losses):
                 usual = statistics.fmean(at.losses)
-                self.tell("spike", f"loss {loss:.3g}, usually {usual:.3g}; {name_lines(lines)}")
+                self.log_event(
+                    "spike", f"loss {loss:.3g}, usually {usual:.3g}; {name_lines(lines)}"
+                )
             at.losses = [*at.losses[1 - N_LOSSES :], loss]
             return
         at.n_skipped += 1
@@ -180,15 +182,15 @@ class Learner:
                 f"the loss is lost at step {at.step:,}: {where}, after {MOST_SKIPPED} batches that "
                 f"were skipped for this; the last checkpoint is kept; lower rate {cfg.rate}"
             )
-        self.tell("skipped", f"batch skipped: {where}")
+        self.log_event("skipped", f"batch skipped: {where}")
 
-    def tell(self, kind: str, what: str) -> None:
+    def log_event(self, kind: str, what: str) -> None:
         """Say what happened, and keep it for the record."""
-        self.say(f"step {self.progress.step:,}: {what}")
+        self.log(f"step {self.progress.step:,}: {what}")
         if len(self.progress.events) < MOST_EVENTS:
             self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
 
-    say: Callable[[str], None] = staticmethod(print)
+    log: Callable[[str], None] = staticmethod(print)
     """How a line reaches the person."""
 
     def add_point(self, scores: Mapping[str, float]) -> None:
