@@ -597,6 +597,18 @@ def test_attention_is_a_loop_over_heads(widths: dict[str, int], mask: Tensor) ->
     assert_close(out, total)
 
 
+def test_the_two_attentions_are_one() -> None:
+    """Keeps out copies that drift apart: given q, k and v, GPT attends as the Transformer does."""
+    first = attention_of(d_model=16, n_heads=4)
+    cfg = gpt.Config(vocab_size=V, d_model=16, n_heads=4, dropout=0.0)
+    later = gpt.MultiHeadAttention(cfg).double()
+    later.W_o.weight.data, later.W_o.bias.data = first.W_o.weight.data, torch.zeros(16).double()
+    q, k, v = torch.randn(3, 2, 4, 5, 4).double()
+    for mask in masks():
+        assert_close(later.weights(q, k, v, mask), first.weights(q, k, v, mask))
+        assert_close(later(q, k, v, mask), first(q, k, v, mask))
+
+
 def test_attention_by_hand() -> None:
     """Keeps out a forgotten scale: one head of width 4, scores 2 log 3 / √4 and 0 give 3/4, 1/4."""
     attention = attention_of(d_model=4, n_heads=1)

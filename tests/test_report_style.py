@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seqmodels.report import alignment, fonts
+from seqmodels.catalog import CATALOG
+from seqmodels.report import alignment, fonts, style
 
 
 def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
@@ -19,6 +21,21 @@ def test_drawing_leaves_the_callers_settings_alone(tmp_path: Path) -> None:
         {"gpt": {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}}, tmp_path / "a.svg"
     )
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_line_is_dashed_where_the_source_is_in_one_vector(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Keeps out dashes turned round, though captions name them, and two models with one look."""
+    monkeypatch.setitem(CATALOG, "sixth", replace(CATALOG["lstm_seq2seq"], label="Sixth"))
+    found = style.looks([*CATALOG])
+    assert list(found) == list(CATALOG)
+    for name, entry in CATALOG.items():
+        assert (found[name].dashes == "-") is (entry.state == "grows")
+        assert found[name][::3] == (entry.label, entry.marker)
+        assert found[name].colour == entry.colour
+    dashed = [str(look.dashes) for look in found.values() if look.dashes != "-"]
+    assert len(set(dashed)) == len(dashed) == 3
 
 
 STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]
