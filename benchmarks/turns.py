@@ -1,4 +1,4 @@
-"""One side of `--against`: a process that does a turn of work whenever it is told to.
+"""Serve one side of `--against`: run a turn of work on request.
 
     python turns.py SIZE SECONDS      in the root of a clone, whose own `benchmarks` it imports
 

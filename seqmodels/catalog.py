@@ -24,9 +24,9 @@ class Entry:
     home: str
     """Where its class is: MODULE:CLASS."""
     state: Literal["fixed", "grows"]
-    """What it hands from source to target: one vector, or something for every word."""
+    """Whether what passes from source to target has a fixed size or grows with the source."""
     handed_over: str
-    """How many numbers that is (for every word, where it grows), in numbers and names of sizes."""
+    """Number of floats that pass (per token if it grows), as a product of integers and sizes."""
     colour: str
     """In figures, as #RRGGBB."""
     marker: str

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jaxtyping
@@ -60,6 +61,15 @@ def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> None:
     torch.manual_seed(20140603)
+
+
+@pytest.fixture
+def data() -> Path:
+    """Return the folder of real text, or skip the test."""
+    folder = os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data")
+    if not Path(folder).is_dir():
+        pytest.skip(f"no real text at {folder}")
+    return Path(folder)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Parallel corpora: from two files, folders and tables, and every message."""
 
-import os
 import re
 from pathlib import Path
 
@@ -11,16 +10,6 @@ from seqmodels.data.corpus import Pair, Parallel
 from seqmodels.data.presets import read_parallel
 from seqmodels.data.readers import read_lines, sha256
 from seqmodels.utils import files
-
-DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
-
-
-@pytest.fixture
-def data() -> Path:
-    """Return the folder of real text."""
-    if not DATA.is_dir():
-        pytest.skip(f"no real text at {DATA}")
-    return DATA
 
 
 @pytest.fixture

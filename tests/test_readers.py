@@ -10,16 +10,6 @@ import pytest
 from seqmodels.data import readers
 from seqmodels.data.readers import read_lines, read_text, sha256
 
-DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
-
-
-@pytest.fixture
-def data() -> Path:
-    """Return the folder of real text."""
-    if not DATA.is_dir():
-        pytest.skip(f"no real text at {DATA}")
-    return DATA
-
 
 @pytest.fixture
 def written(tmp_path: Path):

@@ -121,7 +121,7 @@ class Run(NamedTuple):
     device: str
     checkpoint_every_s: float
     entry: Entry
-    """Of the catalog: a process that is started anew knows the catalog's own alone."""
+    """The model's catalog entry: a spawned process starts with the built-in catalog."""
 
     @property
     def title(self) -> str:

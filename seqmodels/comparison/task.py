@@ -1,4 +1,4 @@
-"""What a task hands over: its data, its test sets, and how each model is trained for it."""
+"""Define a task: its data, its test sets, and a recipe for each model."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from seqmodels.data.tokenizers import Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class TestSet:
-    """Examples with one number each, along which their scores are drawn."""
+    """Examples, each with a number x against which scores are plotted."""
 
     name: str
     axis: str
-    """What the number is, with its unit."""
+    """Label of the x axis, with its unit."""
     headline: str
-    """The score that the figure shows."""
+    """The metric that the figure shows."""
     examples: Sequence[Example]
     x: Sequence[int]
     bins: Sequence[tuple[int, int]]
     trained_to: int | None = None
     """Longest x in training."""
     is_generated: bool = True
-    """Write targets freely, too; else they are scored teacher-forced only."""
+    """Also score free-running targets; otherwise scores are teacher-forced only."""
     beam: int | None = None
     """Width of the search; None: the task's."""
     texts: Sequence[tuple[str, str]] | None = None
-    """Source and target of each example as they are, where decoding does not give them back."""
+    """Original source and target texts, where decoding would not reproduce them."""
     groups: Sequence[int] | None = None
-    """The group of each example; those of one group share text. None: each is on its own."""
+    """Group of each example; examples of a group share text. None: each forms its own group."""
     grouped_by: str = ""
-    """What the groups are, in the plural."""
+    """Plural noun for the groups."""
     baseline: Sequence[float] | None = None
-    """How often each target is found, from 0 to 1, without what the test asks for."""
+    """Accuracy, from 0 to 1, on each example without the ability that is tested."""
     baseline_name: str = ""
-    """What knowledge that takes."""
+    """Description of that baseline."""
 
 
 class Recipe(NamedTuple):
-    """Sizes of one model, but for its width, and how it is trained."""
+    """Sizes of one model, except its width, and its learning rate."""
 
     sizes: Mapping[str, Any]
     rate: float

@@ -1,4 +1,4 @@
-"""A trained run, to be used: translate, align and score with it.
+"""Use a trained run: translate, align and score with it.
 
 run = seqmodels.load("runs/translation-laptop/bahdanau-seed1")
 run.translate(["The cat sleeps."], beam=5)
@@ -35,7 +35,7 @@ class Alignment(NamedTuple):
     src: list[str]
     tgt: list[str]
     weights: np.ndarray
-    """A row for each target token, a column for each source token; every row sums to one."""
+    """A row per target token, a column per source token; GPT's rows sum to less than one."""
 
 
 class TrainedRun:

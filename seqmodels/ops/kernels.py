@@ -1,4 +1,4 @@
-"""Faster ways to the same numbers: each function computes X, and a test holds it equal to X."""
+"""Faster ways to compute the same numbers: a test holds each equal to what it says it computes."""
 
 from __future__ import annotations
 

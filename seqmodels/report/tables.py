@@ -140,10 +140,10 @@ def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Re
     """Return all figures of a ledger with ours beside them, those that can be compared first."""
     parts = [
         "## Published figures",
-        f"From [{ledger.FILE}]({ledger.FILE}): values as they were printed, in parentheses the "
-        "parameters, where they are told. Ours [95 % interval] stand beside them where "
-        "data, test set and measure are the same but for what is said; – where there is no such "
-        "figure or no record of it.",
+        f"From [{ledger.FILE}]({ledger.FILE}): values as printed in their sources, with the number "
+        "of parameters in parentheses where it is reported. Ours, with a 95 % interval, are shown "
+        "where data, test set and metric are the same apart from the differences noted; – means "
+        "that there is no such figure or no record.",
     ]
     for entry in sorted(entries, key=lambda entry: not entry.comparable):
         title = f"{entry.source} {entry.year}" if entry.year else entry.source
