@@ -17,10 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import hostile
 import psutil
 import pytest
-import survival
 from test_cli import no_network
 from test_harness import flags, toy
 
@@ -35,6 +33,7 @@ from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
 from tasks import __main__ as tasks_main
 from tasks import next_token, recall, translation
+from tools import hostile, survival
 
 ROOT = Path(__file__).parents[1]
 
@@ -330,7 +329,7 @@ def test_no_flag_is_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SystemExit) as stopped:
             main.main()
         assert stopped.value.code == 2
-    for page in [*ROOT.glob("tests/**/*.py"), *ROOT.glob("*/*.py")]:
+    for page in [*ROOT.glob("tools/**/*.py"), *ROOT.glob("*/*.py")]:
         text = page.read_text(encoding="utf-8")
         assert "argparse.ArgumentParser(" not in text or ("allow_abbrev=False" in text), page
 

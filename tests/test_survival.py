@@ -22,7 +22,6 @@ import pytest
 import torch
 from conftest import Tiny, V
 from matplotlib.figure import Figure
-from survival import PHASES, command, survive
 from test_harness import flags, toy
 
 from seqmodels import Batch, SequenceModel, build
@@ -37,6 +36,7 @@ from seqmodels.training import checkpoint, loop, trainer
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import TrainConfig, Trainer
 from seqmodels.utils import files, lock
+from tools.survival import PHASES, command, survive
 
 ROOT = Path(__file__).parents[1]
 CFG = TrainConfig(tokens=600, rate=1e-2, batch_tokens=60, n_validations=3)
@@ -277,7 +277,7 @@ def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_kills_leave_no_trace(tmp_path: Path) -> None:
-    """Keeps out any trace of a kill -9, in each phase; `python -m tests.survival` does more."""
+    """Keeps out any trace of a kill -9, in each phase; `python -m tools.survival` does more."""
     n, kills = survive(len(PHASES), ["lstm_seq2seq", "gpt"], 3_000, 1, tmp_path)
     assert n >= 1
     assert kills == dict.fromkeys(PHASES, 1)

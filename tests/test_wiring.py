@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import golden
 import pytest
 import safetensors.torch
 import torch
@@ -29,6 +28,7 @@ from seqmodels.ops.kernels import attend
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.training import loop
+from tools import golden
 
 # ---------------------------------------------------------------------------- one run, by hand
 
@@ -327,7 +327,7 @@ def test_the_golden_run_stays(name: str) -> None:
     Two threads, float64 and weights off by one in their last bit move a loss by 2e-7 of it at most;
     a decay of 0.011 for 0.01 moves it by 1e-5, AdamW's ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4.
     They hold on torch 2.10.0 (a build for CUDA, run on a CPU) and 2.13.0 (for CPUs).
-    `python tests/golden.py` writes the losses anew.
+    `python -m tools.golden` writes the losses anew.
     """
     kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[name]
     assert golden.losses(golden.trainer_of(name)) == pytest.approx(kept, rel=2e-6)

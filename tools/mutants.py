@@ -522,6 +522,7 @@ def sha256(path: Path) -> str:
 def own_state(base: Path, name: str) -> str:
     """Return a checksum of a test file, of those that it imports from, and of what all share."""
     files = {path for path in base.glob("tests/*.py") if not path.name.startswith("test_")}
+    files |= {path for path in base.glob("tools/**/*.py") if path != base / "tools" / "mutants.py"}
     waiting = [base / name]
     while waiting:
         files.add(path := waiting.pop())

@@ -1,6 +1,6 @@
-"""The golden run: the losses of twenty fixed steps of every model, kept in golden.json.
+"""The golden run: the losses of twenty fixed steps of every model, kept in tests/golden.json.
 
-    python tests/golden.py      write them anew, after a change of numbers that is meant
+    python -m tools.golden      write them anew, after a change of numbers that is meant
 
 Made data, tiny sizes, float32 on one thread of a CPU, no dropout: whose masks are drawn otherwise
 where torch is built otherwise.
@@ -22,7 +22,7 @@ from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
 from seqmodels.training.trainer import TrainConfig, Trainer
 
-PATH = Path(__file__).with_suffix(".json")
+PATH = Path(__file__).parents[1] / "tests" / "golden.json"
 V = 24
 CFG = TrainConfig(tokens=3_000, rate=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
 SIZES: dict[str, dict[str, Any]] = {

@@ -1,6 +1,6 @@
 """A corpus that must not be held: 5 million made pairs, trained on for 200 steps, twice.
 
-python -m tests.large prints, for the first start and for the second, the seconds before the first
+python -m tools.large prints, for the first start and for the second, the seconds before the first
 step and the most memory that was held: the bounds are 2 GB, and 10 s at the second start.
 """
 
@@ -70,7 +70,7 @@ def start(paths: list[Path], out: Path) -> tuple[float, float, int]:
 
 def main() -> None:
     """Write the corpus, start twice, print what was measured."""
-    p = Parser(prog="python -m tests.large", description=__doc__)
+    p = Parser(prog="python -m tools.large", description=__doc__)
     p.add_argument("--pairs", type=positive, default=5_000_000, metavar="N")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as name:

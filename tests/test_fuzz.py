@@ -1,4 +1,4 @@
-"""Anything at all, given to all that reads: the short form of `python -m tests.fuzz`."""
+"""Anything at all, given to all that reads: the short form of `python -m tools.fuzz`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seqmodels.comparison import trained
 from seqmodels.data import readers, tokenizers
 from seqmodels.records import ledger, record
-from tests.fuzz.targets import TARGETS, Target, make_run, stubbed
+from tools.fuzz.targets import TARGETS, Target, make_run, stubbed
 
 EXAMPLES = {
     "text": 300,

@@ -1,6 +1,6 @@
 """Print the lower bounds of pyproject.toml as constraints for pip: CI with the oldest versions.
 
-python tests/lowest.py > lowest.txt && PIP_CONSTRAINT=lowest.txt .ci/run
+python -m tools.lowest > lowest.txt && PIP_CONSTRAINT=lowest.txt .ci/run
 """
 
 import re

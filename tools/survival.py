@@ -1,6 +1,6 @@
 """Kill a comparison again and again, and see that it ends as if nothing had happened.
 
-    python -m tests.survival --kills 50
+    python -m tools.survival --kills 50
 
 A smoke comparison is killed (SIGKILL) at moments drawn from a seed, in turn while it trains, writes
 a checkpoint, evaluates, records or draws, now with all its processes, now the first one alone; the

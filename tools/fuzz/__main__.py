@@ -1,7 +1,7 @@
 """Fuzz all that reads, guided by coverage, and print what was found.
 
     pip install -e '.[fuzz]'                    Linux, Python 3.11 to 3.13
-    python -m tests.fuzz --runs 100_000
+    python -m tools.fuzz --runs 100_000
 
 The runs are spread over the targets. A fault is an exception that is not allowed, more than 5
 seconds, more than 1 GB, or a file that is opened for writing outside of the target's folder. Each
@@ -82,7 +82,7 @@ def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["seqmodels", "tasks"]):
-        from tests.fuzz.targets import TARGETS, stubbed
+        from tools.fuzz.targets import TARGETS, stubbed
 
     stubbed(setattr)
     with tempfile.TemporaryDirectory() as made:
@@ -133,7 +133,7 @@ def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
 def main() -> None:
     """Fuzz every target in a process of its own, and print a table."""
     p = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description=__doc__, allow_abbrev=False,
+        prog="python -m tools.fuzz", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     names = ["text", "parallel", "table", "tokenizer", "record", "ledger", "run", "command"]
@@ -163,7 +163,7 @@ def main() -> None:
         own = ["--target", name, "--runs", str(-(-args.runs // len(names)))]
         own += ["--seed", str(args.seed), "--out", str(args.out)]
         with log.open("w") as said:
-            subprocess.run([sys.executable, "-m", "tests.fuzz", *own], stdout=said, stderr=said)
+            subprocess.run([sys.executable, "-m", "tools.fuzz", *own], stdout=said, stderr=said)
         if not result.exists():  # libFuzzer ends a process that hangs or is too large
             faults.append(f"{args.out / name}-killed-*: see {log}")
             print(f"{name:10} killed", flush=True)

@@ -1,0 +1,1 @@
+"""Anything at all, given to all that reads."""
