@@ -7,10 +7,12 @@ is not what the signature says stops the test. As for other type checkers, an in
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jaxtyping
@@ -22,8 +24,13 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
+from toy_task import flags, toy  # noqa: E402
+
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
+from seqmodels.comparison import compare  # noqa: E402
+from seqmodels.evaluation import metrics  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
+from tasks import next_token, recall, translation  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
@@ -42,8 +49,12 @@ TINY: dict[str, dict[str, Any]] = {
     "gpt": {"d_model": 16, "n_heads": 2, "n_layers": 2, "n_positions": 32, "dropout": 0.0},
 }
 
+ATTENDING = ["bahdanau", "transformer", "gpt"]
+ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
 Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
+Run = Callable[..., int]
+Call = Callable[..., tuple[int, str, str]]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -115,3 +126,92 @@ def pairs() -> Pairs:
     src = torch.randint(4, V, (4, 5)) * src_mask
     tgt_in = torch.cat([torch.ones(4, 1, dtype=torch.long), torch.randint(4, V, (4, 5))], 1)
     return src, src_mask, tgt_in
+
+
+# ---------------------------------------------------------------------------- what runs to its end
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the toy comparison of all five models."""
+    out = tmp_path_factory.mktemp("compared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(figures, "plot_folder", lambda folder: [])
+        compare.compare(toy(), flags(out))
+    return out
+
+
+@pytest.fixture
+def copied(compared: Path, tmp_path: Path) -> Path:
+    """Copy the comparison, times included, to be changed."""
+    return Path(shutil.copytree(compared, tmp_path / "copied"))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs a task's command at toy size and returns its exit code."""
+    toy = {"n_train": 60, "n_valid": 6}
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setitem(recall.SIZES, "smoke", toy | {
+        "per_length": 2, "trained_to": 8, "tested_to": 16,
+    })  # fmt: skip
+    monkeypatch.setitem(translation.SIZES, "smoke", toy | {"tested_to": 20, "per_bin": 3})
+    monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"tested_to": 32, "per_distance": 4})
+
+    def main(task: ModuleType, *flags: object) -> int:
+        given = ["--size", "smoke", "--tokens", "200", "--device", "cpu", *map(str, flags)]
+        monkeypatch.setattr(sys, "argv", [task.__name__, *given])
+        with pytest.raises(SystemExit) as stopped:
+            task.main()
+        return stopped.value.code
+
+    return main
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs a command and returns its exit code, stdout and stderr."""
+    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+
+    def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            program.main()
+        return stopped.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train three toy runs: two attend, one does not."""
+    out = tmp_path_factory.mktemp("trained")
+    given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
+    toy = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setitem(translation.SIZES, "smoke", toy)
+        patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
+        with pytest.raises(SystemExit) as stopped:
+            translation.main()
+    assert stopped.value.code == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train two toy runs that go on with a text, in blocks of 12 tokens."""
+    out = tmp_path_factory.mktemp("plain")
+    (out / "said.txt").write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
+    given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
+    given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(figures, "plot_folder", lambda folder: [])
+        patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
+        with pytest.raises(SystemExit) as stopped:
+            next_token.main()
+    assert stopped.value.code == 0
+    return out

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from test_harness import contents, flags, toy
+from toy_task import contents, flags, toy
 
 from seqmodels.comparison import compare, runs
 from seqmodels.comparison.task import Task

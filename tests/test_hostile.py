@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 import pytest
-from test_cli import no_network
-from test_harness import flags, toy
+from checks import no_network
+from toy_task import flags, toy
 
 from benchmarks import __main__ as benchmarks_main
 from seqmodels import build

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from checks import snapshot
 from conftest import Pairs, Tiny
-from test_contract import snapshot
 from torch import nn
 from torch.testing import assert_close
 

@@ -11,8 +11,8 @@ import pytest
 import sacrebleu
 import torch
 from conftest import Tiny
-from test_harness import scored_rows
 from test_windows import write
+from toy_task import scored_rows
 
 from seqmodels import EOS, Batch, search
 from seqmodels.data import batches

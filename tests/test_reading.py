@@ -25,6 +25,7 @@ MODEL_NAMES = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
 MODEL_FILES = [ROOT / "seqmodels" / "models" / f"{name}.py" for name in MODEL_NAMES]
 LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PROGRAMS = [*LIBRARY, *TASKS, *sorted((ROOT / "benchmarks").rglob("*.py"))]
 NETWORK = {
     "aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "telnetlib",
@@ -168,6 +169,12 @@ def test_a_file_fits_the_eye(path: Path) -> None:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
     lengths = {node.name: node.end_lineno - node.lineno + 1 for node in functions(path)}
     assert not {name: n for name, n in lengths.items() if n > 40}
+
+
+@pytest.mark.parametrize("path", TESTS, ids=at)
+def test_a_test_file_fits_the_eye(path: Path) -> None:
+    """Keeps out a drawer of tests: a file is about one module, or about one thing."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
 
 
 @each_program

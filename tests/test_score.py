@@ -14,9 +14,9 @@ from typing import Any
 from urllib.error import URLError
 
 import pytest
+from checks import check_one_line
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
-from test_cli import check_one_line
 
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines

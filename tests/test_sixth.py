@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from test_tasks import Run, check_folder, run
+from checks import check_folder
+from conftest import Run
 from torch import Tensor, nn
 
 from seqmodels import SequenceModel, catalog
 from seqmodels.commands import doctor, main
 from seqmodels.records import record
 from tasks import next_token, recall, translation
-
-__all__ = ["run"]  # a fixture
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ import pytest
 import safetensors.torch
 import torch
 from conftest import Pairs, Tiny
-from test_harness import flags, toy
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
+from toy_task import flags, toy
 
 from seqmodels import build
 from seqmodels.comparison import compare

@@ -1,0 +1,228 @@
+"""The Transformer equals torch's layers, and loops over heads; numbers by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from conftest import Pairs, Tiny, V
+from naive import n_params, on_paper
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from seqmodels import SequenceModel
+from seqmodels.models import gpt, transformer
+from seqmodels.ops.kv_cache import KVCache
+
+
+@pytest.mark.parametrize(("cfg", "millions"), [(transformer.BASE, 65), (transformer.BIG, 213)])
+def test_transformers_have_their_published_sizes(cfg: transformer.Config, millions: int) -> None:
+    """Keeps out three embedding tables instead of one, and a wrong width of the inner layer."""
+    assert n_params(on_paper("transformer", cfg)) == pytest.approx(millions * 1e6, rel=0.05)
+
+
+def test_the_transformer_starts_as_glorot_has_it(fresh: Tiny) -> None:
+    """Keeps out torch's N(0, 1) for embeddings, which are multiplied by √d, and GPT's start."""
+    for path, p in fresh("transformer", d_model=64, d_ff=96).named_parameters():
+        if path == "embedding.weight":
+            assert p.std().item() == pytest.approx(64**-0.5, rel=0.1)
+        elif p.dim() == 2:
+            assert p.abs().max().item() == pytest.approx(math.sqrt(6 / sum(p.shape)), rel=0.02)
+            assert p.std().item() == pytest.approx(math.sqrt(2 / sum(p.shape)), rel=0.1), path
+        elif path.endswith("bias"):
+            assert not p.any(), path
+
+
+def attention_of(**sizes: int) -> transformer.MultiHeadAttention:
+    """Draw an attention in float64."""
+    cfg = transformer.Config(vocab_size=V, dropout=0.0, **sizes)
+    return transformer.MultiHeadAttention(cfg).double()
+
+
+def masks() -> tuple[Tensor, Tensor]:
+    """Return a mask over pads (2,1,1,5) and a causal one (5,5)."""
+    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    return real[:, None, None], torch.ones(5, 5, dtype=torch.bool).tril()
+
+
+@pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
+@pytest.mark.parametrize("mask", masks(), ids=["pads", "causal"])
+def test_attention_equals_torchs(widths: dict[str, int], mask: Tensor) -> None:
+    """Keeps out a wrong scale (√d_model, not √d_k), a wrong mask, and mixed heads."""
+    attention = attention_of(d_model=16, n_heads=4, **widths)
+    x = torch.randn(2, 5, 16).double()
+    q, k, v = (
+        w(x).unflatten(-1, (4, -1)).transpose(1, 2)
+        for w in (attention.W_q, attention.W_k, attention.W_v)
+    )
+    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    expected = attention.W_o(heads.transpose(1, 2).flatten(2))
+    assert_close(attention(attention.queries(x), *attention.keys_values(x), mask), expected)
+
+
+@pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
+@pytest.mark.parametrize("mask", masks(), ids=["pads", "causal"])
+def test_attention_is_a_loop_over_heads(widths: dict[str, int], mask: Tensor) -> None:
+    """Keeps out heads that see each other: in 3.2.2 each has its own share of the weights."""
+    attention = attention_of(d_model=16, n_heads=4, **widths)
+    x = torch.randn(2, 5, 16).double()
+    q_k_v = attention.queries(x), *attention.keys_values(x)
+    out, alpha = attention(*q_k_v, mask), attention.weights(*q_k_v, mask)
+    total = torch.zeros_like(x)
+    d_k, d_v = widths.get("d_k", 4), widths.get("d_v", 4)
+    allowed = mask[:, 0] if mask.dim() == 4 else mask
+    for head in range(4):
+        ks, vs = slice(head * d_k, (head + 1) * d_k), slice(head * d_v, (head + 1) * d_v)
+        q, k = x @ attention.W_q.weight[ks].T, x @ attention.W_k.weight[ks].T
+        score = torch.einsum("bnk,bmk->bnm", q, k) / math.sqrt(d_k)
+        weights = torch.where(allowed, score.exp(), 0.0)
+        weights = weights / weights.sum(-1, keepdim=True)
+        total += weights @ (x @ attention.W_v.weight[vs].T) @ attention.W_o.weight[:, vs].T
+        assert_close(alpha[:, head], weights)
+    assert_close(out, total)
+
+
+def test_the_two_attentions_are_one() -> None:
+    """Keeps out copies that drift apart: given q, k and v, GPT attends as the Transformer does."""
+    first = attention_of(d_model=16, n_heads=4)
+    cfg = gpt.Config(vocab_size=V, d_model=16, n_heads=4, dropout=0.0)
+    later = gpt.MultiHeadAttention(cfg).double()
+    later.W_o.weight.data, later.W_o.bias.data = first.W_o.weight.data, torch.zeros(16).double()
+    q, k, v = torch.randn(3, 2, 4, 5, 4).double()
+    for mask in masks():
+        assert_close(later.weights(q, k, v, mask), first.weights(q, k, v, mask))
+        assert_close(later(q, k, v, mask), first(q, k, v, mask))
+
+
+def test_attention_by_hand() -> None:
+    """Keeps out a forgotten scale: one head of width 4, scores 2 log 3 / √4 and 0 give 3/4, 1/4."""
+    attention = attention_of(d_model=4, n_heads=1)
+    for w in (attention.W_q, attention.W_k, attention.W_v, attention.W_o):
+        nn.init.eye_(w.weight)
+    x = torch.tensor([[[1.0, 0.0, 0.0, 0.0]]]).double()
+    keys = torch.tensor([[[[2 * math.log(3), 0.0, 0.0, 0.0], [0.0] * 4]]]).double()
+    values = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 0.0]]]]).double()
+    seen = torch.ones(1, 2, dtype=torch.bool)
+    q_k_v = attention.queries(x), keys, values
+    out, alpha = attention(*q_k_v, seen), attention.weights(*q_k_v, seen)
+    assert_close(alpha.flatten(), torch.tensor([3 / 4, 1 / 4]).double())
+    assert_close(out.flatten(), torch.tensor([3.0, 2.0, 0.0, 0.0]).double())
+
+
+def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
+    """Copy weights; torch's attention has biases, the paper's has none."""
+    theirs.in_proj_weight.data = torch.cat([w.weight for w in (ours.W_q, ours.W_k, ours.W_v)])
+    theirs.out_proj.weight.data = ours.W_o.weight.data
+    nn.init.zeros_(theirs.in_proj_bias)
+    nn.init.zeros_(theirs.out_proj.bias)
+
+
+def torch_layer(ours: nn.Module, is_prenorm: bool) -> nn.Module:
+    """Copy a layer of ours into torch's own, in training mode: its fast path is not the oracle."""
+    is_decoder = hasattr(ours, "src_attention")
+    kind = nn.TransformerDecoderLayer if is_decoder else nn.TransformerEncoderLayer
+    theirs = kind(16, 2, 24, dropout=0.0, batch_first=True, norm_first=is_prenorm).double().train()
+    copy_attention(ours.self_attention, theirs.self_attn)
+    norms = [ours.self_residual.norm]
+    if is_decoder:
+        copy_attention(ours.src_attention, theirs.multihead_attn)
+        norms.append(ours.src_residual.norm)
+    norms.append(ours.ff_residual.norm)
+    for i, norm in enumerate(norms, start=1):
+        getattr(theirs, f"norm{i}").load_state_dict(norm.state_dict())
+    theirs.linear1.load_state_dict(ours.ff[0].state_dict())
+    theirs.linear2.load_state_dict(ours.ff[2].state_dict())
+    return theirs
+
+
+def embedded(model: SequenceModel, tokens: Tensor) -> Tensor:
+    """Return the embeddings of a text from its first position on."""
+    return model.embed(tokens, torch.arange(tokens.shape[1]))
+
+
+@pytest.mark.parametrize("is_prenorm", [False, True])
+def test_encoder_layer_equals_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
+    """Keeps out pre-norm where the paper has post-norm (most "annotated" code), and the reverse."""
+    layer = tiny("transformer", is_prenorm=is_prenorm).encoder[0]
+    x, src_mask = torch.randn(4, 5, 16).double(), pairs[1]
+    theirs = torch_layer(layer, is_prenorm)(x, src_key_padding_mask=~src_mask)
+    cache = KVCache(src_mask)
+    assert_close(layer(x, cache.mask, cache)[src_mask], theirs[src_mask])
+
+
+@pytest.mark.parametrize("is_prenorm", [False, True])
+def test_decoder_layer_equals_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
+    """Keeps out wrong norms, a missing causal mask, and a source read before what is written."""
+    model, (src, src_mask, tgt_in) = tiny("transformer", is_prenorm=is_prenorm, n_layers=1), pairs
+    cache = KVCache(src_mask)
+    memory = model.norm_src(model.encoder[0](embedded(model, src), cache.mask, cache))
+    theirs = torch_layer(model.decoder[0], is_prenorm)(
+        embedded(model, tgt_in),
+        memory,
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double),
+        tgt_is_causal=True,
+        memory_key_padding_mask=~src_mask,
+    )
+    logits = model.norm_tgt(theirs) @ model.embedding.weight.T
+    assert_close(model(src, src_mask, tgt_in), logits)
+
+
+@pytest.mark.parametrize("is_prenorm", [False, True])
+def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) -> None:
+    """Keeps out a decoder that reads the wrong layer, and a last norm where none is due."""
+    model, (src, src_mask, tgt_in) = tiny("transformer", is_prenorm=is_prenorm, n_layers=3), pairs
+    memory, x = embedded(model, src), embedded(model, tgt_in)
+    causal = nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.double)
+    for layer in model.encoder:
+        memory = torch_layer(layer, is_prenorm)(memory, src_key_padding_mask=~src_mask)
+    if is_prenorm:
+        memory = F.layer_norm(memory, (16,), model.norm_src.weight, model.norm_src.bias)
+    for layer in model.decoder:
+        theirs = torch_layer(layer, is_prenorm)
+        x = theirs(x, memory, tgt_mask=causal, memory_key_padding_mask=~src_mask)
+    if is_prenorm:
+        x = F.layer_norm(x, (16,), model.norm_tgt.weight, model.norm_tgt.bias)
+    assert_close(model(src, src_mask, tgt_in), x @ model.embedding.weight.T)
+    has_last_norm = any(k.startswith(("norm_src", "norm_tgt")) for k in model.state_dict())
+    assert has_last_norm is is_prenorm
+
+
+def test_sinusoids_by_hand() -> None:
+    """Keeps out sines and cosines in halves instead of in turn, and a wrong wavelength (3.5)."""
+    pe = transformer.sinusoids(torch.arange(3), 4)
+    expected = [
+        [0.0, 1.0, 0.0, 1.0],
+        [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)],
+        [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)],
+    ]
+    assert_close(pe, torch.tensor(expected))
+    assert_close(pe[1], torch.tensor([0.841471, 0.540302, 0.010000, 0.999950]), rtol=0, atol=1e-6)
+
+
+def test_sinusoids_are_those_of_their_positions() -> None:
+    """Keeps out a forgotten offset: positions 3 and 4 are the same alone and after 0, 1, 2."""
+    later, whole = transformer.sinusoids(torch.arange(3, 5), 8), torch.arange(5)
+    assert_close(later, transformer.sinusoids(whole, 8)[3:])
+    assert_close(transformer.sinusoids(whole.view(5, 1), 8)[3:, 0], later)
+
+
+def test_embeddings_are_scaled_and_shared(tiny: Tiny) -> None:
+    """Keeps out a missing √d (3.4), and a second table of size V."""
+    model, tokens = tiny("transformer"), torch.tensor([[4, 7, 9]])
+    pe = transformer.sinusoids(torch.arange(3), 16).double()
+    assert_close(embedded(model, tokens)[0], 4.0 * model.embedding.weight[tokens[0]] + pe)
+    assert [k for k, p in model.named_parameters() if V in p.shape] == ["embedding.weight"]
+
+
+def test_an_alignment_is_the_last_layers_mean_of_heads(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out the weights of another layer, of one head, or of the target's own attention."""
+    model, (src, src_mask, tgt_in) = tiny("transformer"), pairs
+    seen: list[Tensor] = []
+    attention = model.decoder[-1].src_attention
+    attention.register_forward_hook(lambda _, args, out: seen.append(attention.weights(*args)))
+    weights = model.attention_weights(src, src_mask, tgt_in)
+    assert_close(weights[:, -1], seen[0])
+    assert_close(model.align(src, src_mask, tgt_in), seen[0].mean(1))
+    assert not torch.allclose(weights[:, 0], weights[:, 1])

@@ -1,0 +1,50 @@
+"""A training that takes no time: its settings, its sentences, and how it ends."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+from conftest import V
+
+from seqmodels.data.batches import Example
+from seqmodels.interface import EOS
+from seqmodels.training import loop
+from seqmodels.training.trainer import TrainConfig, Trainer
+
+CFG = TrainConfig(tokens=600, rate=1e-2, batch_tokens=60, n_validations=3)
+
+
+def draw_examples(n: int, longest: int, seed: int = 1) -> list[Example]:
+    """Draw sources of skewed lengths, and targets about as long."""
+    rng = random.Random(seed)
+
+    def one() -> Example:
+        n_src = min(longest, max(1, round(rng.lognormvariate(2.7, 0.6))))
+        n_tgt = min(longest, max(1, round(n_src * rng.uniform(0.8, 1.3))))
+        src, tgt = ([rng.randrange(4, V) for _ in range(k)] for k in (n_src, n_tgt - 1))
+        return Example(src, [*tgt, EOS])
+
+    return [one() for _ in range(n)]
+
+
+def examples(n: int = 60) -> list[Example]:
+    """Draw sources of up to six letters, each to be copied."""
+    rng = random.Random(1)
+    texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 6))] for _ in range(n)]
+    return [Example(text, [*text, EOS], line=i) for i, text in enumerate(texts, 1)]
+
+
+def finish(one: Trainer, **how: Any) -> dict[str, Any]:
+    """Train to the end; return weights, and the curve without its seconds."""
+    curve = loop.train(one, examples()[10:], examples()[:10], **how)
+    points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
+    return {"weights": {k: v.clone() for k, v in one.model.state_dict().items()}, "curve": points}
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Compare bits."""
+    assert one["curve"] == other["curve"]
+    assert one["weights"].keys() == other["weights"].keys()
+    assert all(torch.equal(one["weights"][k], other["weights"][k]) for k in one["weights"])
