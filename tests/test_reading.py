@@ -278,7 +278,10 @@ def test_the_harness_knows_no_model(path: Path) -> None:
     assert not {n for n in below if n == "seqmodels" or n.startswith("seqmodels.models")}
 
 
-NO_TORCH = ["report.figures", "report.summary", "evaluation.metrics", "evaluation.external"]
+NO_TORCH = [
+    "report.figures", "report.summary", "evaluation.metrics", "evaluation.external",
+    "analysis.alignments",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NO_TORCH)

@@ -390,8 +390,8 @@ def test_a_mistake_gets_one_line(
 
 def test_what_must_be_given(run: Score, flags: list[object]) -> None:
     """Keeps out a score against nothing."""
-    check_one_line(run(*flags[2:]), "required: --ref")
-    check_one_line(run(*flags[:2], *flags[4:]), "required: --src")
+    check_one_line(run(*flags[2:]), "give --ref and --src to score translations")
+    check_one_line(run(*flags[:2], *flags[4:]), "give --ref and --src to score translations")
     check_one_line(run(*flags[:4]), "required: HYP")
 
 

@@ -38,6 +38,10 @@ TEXTS: dict[str, bytes] = {
     "esc.en": b"a \x1b[2Jsentence\ntwo other words\nand\n",
     "u2028.en": "a\u2028b\ntwo\u0085other words\nand\n".encode(),
     "blank.en": b"\n\n\n",
+    "sure.gold": b"0-0 1-1\n0-0\n0?0\n",
+    "some.links": b"0-0 1-0\n0-0\n0-0\n",
+    "far.links": b"0-0\n0-3\n\n",
+    "wide.links": b"9999999-0\n\n\n",
     "empty.en": b"",
     "short.en": b"a sentence\n",
     "long.en": b"a\n" * 4,
@@ -166,6 +170,7 @@ BAD_NUMBERS = {
 }
 LONG = "x" * 5_000
 SCORE = "score --src @/src.de --ref @/ref.en"
+GOLD = "score --gold @/sure.gold"
 
 CALLS = [
     # no command, no flag
@@ -173,7 +178,8 @@ CALLS = [
     call("seqmodels", "--nope", "--nope"),
     call("seqmodels", "models extra", "extra"),
     call("seqmodels", "doctor --loud", "--loud"),
-    call("seqmodels", "score", "--ref"),
+    call("seqmodels", "score", "HYP"),
+    call("seqmodels", "score @/hyp.en", "--ref and --src"),
     call("seqmodels", "translate", "required"),
     call("seqmodels", "generate @/x", "text"),
     call("seqmodels", "plot", "required"),
@@ -258,6 +264,24 @@ CALLS = [
     call("seqmodels", f"{SCORE} @/hyp.en --out @/{LONG}", "too long"),
     call("seqmodels", f"{SCORE} @/hyp.en --out /proc/nope", "cannot be made"),
     Call("seqmodels", [*SCORE.split(), "@/\udcff"], ("does not exist", "\\udcff")),
+    # alignments to score
+    call("seqmodels", f"{GOLD} @/some.links", code=0),
+    call("seqmodels", f"{GOLD} @/blank.en --src @/src.de --ref @/ref.en --bins 1,2", code=0),
+    *(
+        call("seqmodels", f"{GOLD} @/{name} --ref @/ref.en", word)
+        for name, word in {
+            "empty.en": "is empty", "short.en": "lines", "hyp.en": "not a link",
+            "utf16.en": "line 1", "wide.en": "bytes", "nope": "does not exist",
+            "empty-folder": "directory", "sure.gold": "one file", "far.links": "line 2",
+            "wide.links": "not a link",
+        }.items()
+    ),
+    call("seqmodels", "score --gold @/some.links @/sure.gold", "only --gold has those"),
+    call("seqmodels", "score --gold @/blank.en @/some.links", "no sure links"),
+    call("seqmodels", f"{GOLD} --gold-one-based @/some.links", "words begin at 1"),
+    call("seqmodels", f"{GOLD} @/some.links --lowercase", "--lowercase"),
+    call("seqmodels", f"{GOLD} @/some.links --bins 1,2", "--src"),
+    call("seqmodels", f"{GOLD} /dev/zero", "plain file"),
     # flags of the comparisons
     *(
         Call(task, [f"--tokens={n}"], ("--tokens", word))

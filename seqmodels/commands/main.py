@@ -23,6 +23,8 @@ from seqmodels.utils.terminal import (
     rising,
 )
 
+BINS = "10,20,30,40,50,60,80"
+"""Words of the longest source of each bin, unless other ends are given."""
 LONGEST_DRAWN = 100
 """Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
 MOST_WRITTEN = 10_000
@@ -63,16 +65,40 @@ def plot(args: argparse.Namespace) -> None:
 
 
 def score(args: argparse.Namespace) -> None:
-    """Print the scores of translations from elsewhere; with --out, write and draw them, too."""
-    from seqmodels.evaluation import external as scoring
+    """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
+    check_score(args)
+    ends = args.bins or rising(BINS)
+    scored: Any
+    if args.gold:
+        from seqmodels.analysis import alignments as scored
 
-    texts = scoring.read(args.src, args.ref, args.hyps)
-    out = out_folder(args.out) if args.out else None
-    result = scoring.score(texts, args.tokenize, args.lowercase, args.bins)
-    written = scoring.write(result, out) if out else []
-    print(scoring.table(result))
+        given = scored.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
+        out = out_folder(args.out) if args.out else None
+        result = scored.score(given, ends)
+    else:
+        from seqmodels.evaluation import external as scored
+
+        tokenize = "13a" if args.tokenize is None else args.tokenize
+        texts = scored.read(args.src, args.ref, args.hyps)
+        out = out_folder(args.out) if args.out else None
+        result = scored.score(texts, tokenize, args.lowercase, ends)
+    written = scored.write(result, out) if out else []
+    print(scored.table(result))
     if out:
         print("", *written, sep="\n")
+
+
+def check_score(args: argparse.Namespace) -> None:
+    """Raise ValueError for flags of `score` that do not go together."""
+    if args.gold:
+        if args.tokenize is not None or args.lowercase:
+            raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
+        if args.bins and not args.src:
+            raise ValueError("--bins needs --src, whose words it counts")
+    elif not args.ref or not args.src:
+        raise ValueError("give --ref and --src to score translations, or --gold for alignments")
+    elif args.gold_one_based:
+        raise ValueError("--gold-one-based needs --gold")
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -176,6 +202,27 @@ class Version(argparse.Action):
         parser.exit()
 
 
+def add_score(commands: Any) -> None:
+    """Add the command `score`."""
+    c = commands.add_parser("score", help="score translations or alignments from elsewhere")
+    c.add_argument("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
+    c.add_argument("--src", type=Path, metavar="FILE", help="source; with --gold optional")
+    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
+                   help="a system's output: translations or, with --gold, alignments; others "
+                        "are compared with the first; all: UTF-8, a sentence per line")  # fmt: skip
+    c.add_argument("--gold", type=Path, metavar="FILE",
+                   help="score word alignments against this one: i-j are sure links, i?j or ipj "
+                        "possible ones, words counted from 0")  # fmt: skip
+    c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
+    c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
+    c.add_argument("--lowercase", action="store_true", help="score without regard to case")
+    c.add_argument("--bins", type=rising, metavar="N,N,…",
+                   help=f"longest source of each bin, in words; default: {BINS}")  # fmt: skip
+    c.add_argument("--out", type=Path, metavar="DIR",
+                   help="write the scores as JSON and, for translations, a figure")  # fmt: skip
+    c.set_defaults(run_command=score)
+
+
 def build_parser() -> Parser:
     """Return the command line."""
     p = Parser(prog="seqmodels", description=__doc__)
@@ -189,18 +236,7 @@ def build_parser() -> Parser:
     c = commands.add_parser("plot", help="draw figures and tables from records alone")
     c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
     c.set_defaults(run_command=plot)
-    c = commands.add_parser("score", help="score translations from elsewhere, by source length")
-    c.add_argument("--ref", type=Path, required=True, metavar="FILE", help="reference")
-    c.add_argument("--src", type=Path, required=True, metavar="FILE", help="source")
-    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
-                   help="a system's output; others are compared with the first; all files: UTF-8, "
-                        "a sentence per line")  # fmt: skip
-    c.add_argument("--tokenize", default="13a", metavar="NAME", help="sacreBLEU's; default: 13a")
-    c.add_argument("--lowercase", action="store_true", help="score without regard to case")
-    c.add_argument("--bins", type=rising, default="10,20,30,40,50,60,80", metavar="N,N,…",
-                   help="longest source of each bin, in words; default: %(default)s")  # fmt: skip
-    c.add_argument("--out", type=Path, metavar="DIR", help="write score.json and the figure, too")
-    c.set_defaults(run_command=score)
+    add_score(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     c.add_argument("text")

@@ -58,29 +58,42 @@ class Text(NamedTuple):
 def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
     """Return the source, the reference and each system's text.
 
-    A pipe is read once. Raises ValueError for what is no text, for a file given twice and for lines
-    that do not pair.
+    Raises ValueError for a file that cannot be read or is given twice, and for lines that do not
+    pair.
     """
-    for one, other in combinations((src, ref, *hyps), 2):
-        with suppress(OSError):  # what cannot be read is named below
-            if one.samefile(other):
-                raise ValueError(f"{one} and {other} are one file; give each file once")
-    texts = [Text(path, readers.read_lines(path, takes_pipe=True)) for path in (src, ref, *hyps)]
-    n = len(texts[1].lines)
-    for text in texts:
-        if len(text.lines) != n:
-            raise ValueError(
-                f"{ref} has {n:,} lines and {text.path} has {len(text.lines):,}; "
-                "line n of one must translate line n of the other"
-            )
-    if not any(line.strip() for line in texts[0].lines):
+    src_text, ref_text, *systems = read_files((src, ref, *hyps))
+    n = len(ref_text.lines)
+    for text in (src_text, *systems):
+        check_lines(ref_text, text, "must translate")
+    if not any(line.strip() for line in src_text.lines):
         raise ValueError(f"{src} has no words; scores are by their number")
     if len(hyps) > 1 and n > MOST_LINES:
         raise ValueError(
             f"{ref} has {n:,} lines; systems are compared on at most {MOST_LINES:,}: "
             "score one at a time"
         )
-    return texts
+    return [src_text, ref_text, *systems]
+
+
+def read_files(paths: Sequence[Path]) -> list[Text]:
+    """Return the text of each file. A pipe is read once.
+
+    Raises ValueError for what is not text, and for a file given twice.
+    """
+    for one, other in combinations(paths, 2):
+        with suppress(OSError):  # what cannot be read is named below
+            if one.samefile(other):
+                raise ValueError(f"{one} and {other} are one file; give each file once")
+    return [Text(path, readers.read_lines(path, takes_pipe=True)) for path in paths]
+
+
+def check_lines(one: Text, other: Text, verb: str) -> None:
+    """Raise ValueError unless two texts have equally many lines."""
+    if len(other.lines) != len(one.lines):
+        raise ValueError(
+            f"{one.path} has {len(one.lines):,} lines and {other.path} has {len(other.lines):,}; "
+            f"line n of one {verb} line n of the other"
+        )
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:

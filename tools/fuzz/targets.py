@@ -298,6 +298,7 @@ WORDS = [
     "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor", "--block", "--stride",
     "score", "--ref", "--src", "spoken/test.xx", "spoken/test.yy", "spoken/train.xx",
     "spoken/train.yy", "--tokenize", "13a", "none", "--lowercase", "--bins", "1,2,4", "scored",
+    "--gold", "--gold-one-based", "gold.txt", "links.txt",
     "--column", "--limit", "--tokenizer", "--vocab", "300", "--parameters",
 ]  # fmt: skip
 """What a byte stands for where it is an argument of its own."""
@@ -361,6 +362,8 @@ def command_line(folder: Path) -> Target:
                 "".join(f"{code} {s}\n" for s in LINES)
             )
     (folder / "text.txt").write_text("".join(f"{i} {line}\n" for i in range(300) for line in LINES))
+    (folder / "gold.txt").write_text("1-1 2-2\n1-1 1?2\n")
+    (folder / "links.txt").write_text("0-0\n0-1 1-1\n")
     (folder / "cache").mkdir()
     os.environ["SEQMODELS_CACHE"] = str(folder / "cache")
     datasets.config.HF_DATASETS_CACHE = folder / "cache"
@@ -395,6 +398,7 @@ def command_line(folder: Path) -> Target:
         "seqmodels score --ref spoken/test.xx --src spoken/test.yy spoken/train.xx spoken/train.yy",
         "seqmodels score --bins 1,2,4 spoken/train.xx --src spoken/test.xx --ref spoken/test.yy "
         "--tokenize none --lowercase --out scored",
+        "seqmodels score --gold gold.txt links.txt --gold-one-based --out scored",
         "recall --models gpt --size smoke --out made --device cpu",
         "translation --data spoken --source yy --tokens 1 --rate 0.1 --precision float32",
         "next_token --data text.txt --context 8 --seeds 1 2", "next_token --context 8 --fresh",
