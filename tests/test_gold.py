@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_cli import check_one_line
+from checks import check_one_line
 
 import seqmodels
 from seqmodels.analysis import alignments
