@@ -27,10 +27,12 @@ jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 from toy_task import flags, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
+from seqmodels.catalog import attending  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.evaluation import metrics  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
 from tasks import next_token, recall, translation  # noqa: E402
+from tools.sizes import sizes_of  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for what is behind &
@@ -41,16 +43,14 @@ torch.set_num_threads(1)  # tiny tensors wait longer for a second thread than th
 V = 11
 """Tokens in the vocabulary of all tiny models."""
 
-TINY: dict[str, dict[str, Any]] = {
-    "rnn_encdec": {"d_model": 16, "d_embed": 12, "d_maxout": 10},
-    "bahdanau": {"d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14},
-    "lstm_seq2seq": {"d_model": 16, "d_embed": 12, "n_layers": 2},
-    "transformer": {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_layers": 2, "dropout": 0.0},
-    "gpt": {"d_model": 16, "n_heads": 2, "n_layers": 2, "n_positions": 32, "dropout": 0.0},
-}
-
-ATTENDING = ["bahdanau", "transformer", "gpt"]
-ONE_VECTOR = ["rnn_encdec", "lstm_seq2seq"]
+SMALL = {
+    "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
+    "n_layers": 2, "n_positions": 32, "dropout": 0.0,
+}  # fmt: skip
+TINY = {name: sizes_of(name, **SMALL) for name in MODELS}
+"""The sizes of each model, of those that it has."""
+ATTENDING = attending()
+ONE_VECTOR = [name for name in MODELS if name not in ATTENDING]
 Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 Run = Callable[..., int]
@@ -133,7 +133,7 @@ def pairs() -> Pairs:
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the toy comparison of all five models."""
+    """Run the toy comparison of all models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metrics, "N_BOOTSTRAP", 20)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from seqmodels.catalog import CATALOG, attending
 from seqmodels.report import scores
 
-MODELS = ("rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt")
-ATTENDING = ("bahdanau", "transformer", "gpt")
+MODELS = tuple(CATALOG)
+ATTENDING = attending()
 
 
 def metric(value: float, half: float, top: float = 1e9) -> dict[str, float]:

@@ -15,6 +15,7 @@ from seqmodels.comparison import task
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate
+from tools.sizes import sizes_of
 
 TOKENIZER = tokenizers.Words([*"abcdefg"])
 
@@ -29,14 +30,10 @@ def toy(**changes: Any) -> task.Task:
 
     examples = [draw(2 + i % 7) for i in range(60)]
     test = examples[:12]
-    recurrent = {"d_embed": 8, "d_maxout": 8}
-    sizes: dict[str, dict[str, Any]] = {
-        "rnn_encdec": recurrent,
-        "bahdanau": recurrent | {"d_align": 8},
-        "lstm_seq2seq": {"d_embed": 8, "n_layers": 1},
-        "transformer": {"d_ff": 32, "n_heads": 2, "n_layers": 1},
-        "gpt": {"n_heads": 2, "n_layers": 2, "n_positions": 64},
-    }
+    sizes = {
+        "d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 32, "n_heads": 2, "n_layers": 1,
+        "n_positions": 64,
+    }  # fmt: skip
     scored = task.TestSet(
         name="length", axis="source length (letters)", headline="accuracy", examples=test,
         x=[len(e.src) for e in test], bins=[(1, 4), (5, 9)], trained_to=8,
@@ -48,7 +45,7 @@ def toy(**changes: Any) -> task.Task:
         "train": examples[12:],
         "valid": test,
         "tests": [scored],
-        "recipes": {name: task.Recipe(sizes[name], 1e-2) for name in MODELS},
+        "recipes": {name: task.Recipe(sizes_of(name, **sizes), 1e-2) for name in MODELS},
         "training": {"tokens": 200, "batch_tokens": 100, "n_validations": 2},
         "n_parameters": 400_000,
         "shown": task.Shown(test[3], [(0, 0)]),

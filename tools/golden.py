@@ -12,32 +12,29 @@ import json
 import random
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from seqmodels import build
+from seqmodels import MODELS, build
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
 from seqmodels.training.trainer import TrainConfig, Trainer
+from tools.sizes import sizes_of
 
 PATH = Path(__file__).parents[1] / "tests" / "golden.json"
 V = 24
 CFG = TrainConfig(tokens=3_000, rate=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
-SIZES: dict[str, dict[str, Any]] = {
-    "rnn_encdec": {"d_model": 24, "d_embed": 16, "d_maxout": 12},
-    "bahdanau": {"d_model": 24, "d_embed": 16, "d_maxout": 12, "d_align": 16},
-    "lstm_seq2seq": {"d_model": 24, "d_embed": 16, "n_layers": 2, "forget_bias": 1.0},
-    "transformer": {"d_model": 24, "d_ff": 48, "n_heads": 2, "n_layers": 2, "dropout": 0.0},
-    "gpt": {"d_model": 24, "n_heads": 2, "n_layers": 2, "n_positions": 32, "dropout": 0.0},
-}
+SIZES = {
+    "d_model": 24, "d_embed": 16, "d_maxout": 12, "d_align": 16, "d_ff": 48, "n_heads": 2,
+    "n_layers": 2, "n_positions": 32, "forget_bias": 1.0, "dropout": 0.0,
+}  # fmt: skip
 
 
 def trainer_of(name: str) -> Trainer:
     """Return a model at its start, to be trained."""
     torch.manual_seed(CFG.seed)
-    return Trainer(build(name, V, **SIZES[name]).train(), CFG)
+    return Trainer(build(name, V, **sizes_of(name, **SIZES)).train(), CFG)
 
 
 def losses(trainer: Trainer) -> list[float]:
@@ -52,5 +49,5 @@ def losses(trainer: Trainer) -> list[float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    found = {"torch": torch.__version__, **{name: losses(trainer_of(name)) for name in SIZES}}
+    found = {"torch": torch.__version__, **{name: losses(trainer_of(name)) for name in MODELS}}
     PATH.write_text(json.dumps(found, indent=1) + "\n")

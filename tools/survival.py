@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from seqmodels.catalog import CATALOG
 from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
@@ -152,11 +153,7 @@ def main() -> None:
     """Kill, and print how it went."""
     p = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--kills", type=positive, default=50)
-    p.add_argument(
-        "--models",
-        nargs="+",
-        default=["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"],
-    )
+    p.add_argument("--models", nargs="+", default=list(CATALOG))
     p.add_argument("--tokens", type=positive, default=15_000)
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()

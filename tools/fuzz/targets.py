@@ -24,7 +24,7 @@ import tiktoken
 import torch
 from matplotlib.figure import Figure
 
-from seqmodels import search
+from seqmodels import MODELS, search
 from seqmodels.commands import main
 from seqmodels.comparison import compare, trained
 from seqmodels.data import corpus, presets, readers, tokenizers
@@ -36,16 +36,14 @@ from seqmodels.report import alignment, figures, reading, scores, tables
 from seqmodels.training import checkpoint
 from seqmodels.utils import terminal
 from tasks import next_token, recall, translation
+from tools.sizes import sizes_of
 
 RESULT = Path(__file__).parents[2] / "results" / "recall" / "gpt-seed1.json"
 """A record that is valid."""
-SIZES: dict[str, dict[str, Any]] = {
-    "rnn_encdec": {"d_model": 8, "d_embed": 6, "d_maxout": 4},
-    "bahdanau": {"d_model": 8, "d_embed": 6, "d_maxout": 4, "d_align": 4},
-    "lstm_seq2seq": {"d_model": 8, "d_embed": 6, "n_layers": 2},
-    "transformer": {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 1, "dropout": 0.1},
-    "gpt": {"d_model": 8, "n_heads": 2, "n_layers": 1, "n_positions": 40, "dropout": 0.0},
-}
+SIZES = {
+    "d_model": 8, "d_embed": 6, "d_maxout": 4, "d_align": 4, "d_ff": 8, "n_heads": 2, "n_layers": 2,
+    "n_positions": 40, "dropout": 0.1,
+}  # fmt: skip
 LINES = ["ka lo mi so. ka lo!", "mi so ka", "Où est-ce ?", "12 345"] * 2
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2, 7, 20_000, 2**24, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf,
@@ -230,7 +228,7 @@ def ledger_file(folder: Path) -> Target:
 def make_run(folder: Path, name: str) -> list[Path]:
     """Make a run of a tiny model; return its short record, its weights and its tokenizer."""
     tokenizer = tokenizers.BPE.train(LINES, 270)
-    sizes = {"vocab_size": tokenizer.vocab_size, **SIZES[name]}
+    sizes = {"vocab_size": tokenizer.vocab_size, **sizes_of(name, **SIZES)}
     made = json.loads(RESULT.read_text("utf-8"))
     made |= {"model": name, "model_config": sizes, "alignment": None, "weights_sha256": None}
     made |= {"tests": made["tests"][:1], "curve": made["curve"][:1]}
@@ -252,12 +250,12 @@ def edited_weights(valid: bytes, edits: bytes) -> bytes:
 
 def run_folder(folder: Path) -> Target:
     """Open a run of which one file is another; one that opens can be used."""
-    paths = {name: make_run(folder, name) for name in SIZES}
+    paths = {name: make_run(folder, name) for name in MODELS}
     valid = {name: [path.read_bytes() for path in own] for name, own in paths.items()}
 
     def run(data: bytes) -> bool:
-        model_of, which = divmod(data[0] % 15 if data else 0, 3)
-        name, rest = [*SIZES][model_of], data[1:]
+        model_of, which = divmod(data[0] % (3 * len(MODELS)) if data else 0, 3)
+        name, rest = [*MODELS][model_of], data[1:]
         for path, content in zip(paths[name], valid[name], strict=True):
             path.write_bytes(content)
         content = valid[name][which]
@@ -279,9 +277,10 @@ def run_folder(folder: Path) -> Target:
         search.sample(run.model, src, src != PAD, 2, torch.Generator())
         return True
 
-    seeds = [bytes([i, 0]) for i in range(15)]
-    seeds += [bytes([12 + which]) + RAW + valid["gpt"][which] for which in range(3)]
-    return Target([*seeds, b"\x0d\xa0" + valid["gpt"][1][-50:]], run)
+    seeds = [bytes([i, 0]) for i in range(3 * len(MODELS))]
+    gpt = 3 * [*MODELS].index("gpt")
+    seeds += [bytes([gpt + which]) + RAW + valid["gpt"][which] for which in range(3)]
+    return Target([*seeds, bytes([gpt + 1]) + b"\xa0" + valid["gpt"][1][-50:]], run)
 
 
 # ------------------------------------------------------------------------------- Command lines
