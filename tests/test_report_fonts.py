@@ -12,7 +12,8 @@ from seqmodels.report import fonts
 def test_a_font_that_has_the_script_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out boxes on a machine that has a font for them, installed a minute ago, too."""
     manager = fonts.font_manager
-    entry = next(f for f in manager.fontManager.ttflist if f.name == "DejaVu Sans")
+    regular = ("DejaVu Sans", "normal")
+    entry = next(f for f in manager.fontManager.ttflist if (f.name, f.style) == regular)
     noto = dataclasses.replace(entry, name="Noto Sans Tested", fname="/tested.ttf")
     monkeypatch.setattr(manager.fontManager, "ttflist", [entry])
     monkeypatch.setattr(manager, "findSystemFonts", lambda: ["/tested.ttf"])
