@@ -1,8 +1,6 @@
-"""Speed, measured: these models against their peers, against the machine, and against length."""
+"""Measure speed: these models against their peers, the machine's peak, and length."""
 
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # peers are built from sizes, never downloaded
-os.environ.setdefault(
-    "KINETO_LOG_LEVEL", "99"
-)  # the profiler tells much; read as torch is imported
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # quiets the profiler; read when torch is imported

@@ -1,12 +1,12 @@
-"""Measure this library's speed: against its peers, against the machine, and against length.
+"""Measure this library's speed: against its peers, the machine's peak, and length.
 
     python -m benchmarks                       everything, about 22 minutes on two cores
-    python -m benchmarks --only beam growth    what begins with these names
-    python -m benchmarks --size smoke          everything once at toy size: does it run?
-    python -m benchmarks --draw FILE.json      tables and figures again, without measuring
-    python -m benchmarks --against COMMIT      ours alone, this state against that commit's
+    python -m benchmarks --only beam growth    the parts whose names start with these
+    python -m benchmarks --size smoke          everything once at toy size, to check that it runs
+    python -m benchmarks --draw FILE.json      redraw tables and figures without measuring
+    python -m benchmarks --against COMMIT      compare this working tree with a commit
 
-Results are written after every part to OUT/DATE-cpu.json, tables and figures beside it.
+Results are written to OUT/DATE-cpu.json after every part, with tables and figures beside it.
 """
 
 from __future__ import annotations
@@ -51,35 +51,36 @@ def build_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--only", nargs="+", metavar="NAME",
-                   help=f"parts, by name or its beginning: {', '.join(PARTS)}")  # fmt: skip
+                   help=f"parts, by full name or prefix: {', '.join(PARTS)}")  # fmt: skip
     p.add_argument("--rounds", type=positive, metavar="N",
-                   help="turns of every contestant (default: 5, with --against 20)")  # fmt: skip
+                   help="rounds, in each of which every side gets one turn (default: 5; 20 "
+                        "with --against)")  # fmt: skip
     p.add_argument("--size", choices=list(SIZES), default="full", help="default: full")
     p.add_argument("--out", type=Path, default=Path(__file__).parent / "results", metavar="DIR",
                    help="default: benchmarks/results")  # fmt: skip
-    p.add_argument("--draw", type=Path, metavar="FILE.json", help="draw these results again")
+    p.add_argument("--draw", type=Path, metavar="FILE.json", help="redraw these results")
     p.add_argument("--against", metavar="COMMIT",
-                   help="set training, search and sampling against this commit's, on one thread; "
-                   "exit code 1 where more than 3 %% are lost")  # fmt: skip
+                   help="compare training, search and sampling with this commit, on one thread; "
+                   "exit with 1 if any is more than 3 %% slower")  # fmt: skip
     return p
 
 
 def chosen(names: Sequence[str] | None) -> list[str]:
-    """Return the parts whose names begin with any of these; all without names.
+    """Return the parts whose names start with any of these; without names, all parts.
 
-    Raises ValueError for a name with which no part begins.
+    Raises ValueError for a prefix that no part has.
     """
     for name in names or ():
         if not any(part.startswith(name) for part in PARTS):
-            raise ValueError(f"--only {name}: no such part; there are {', '.join(PARTS)}")
+            raise ValueError(f"--only {name}: no such part; choose from {', '.join(PARTS)}")
     return [part for part in PARTS if part.startswith(tuple(names or [""]))]
 
 
 def begin(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
-    """Return the file to write and what is in it.
+    """Return the file to write to and its contents so far.
 
-    A file of today is gone on with if commit, versions and settings are the same, and no file
-    differs from the commit; else a number is added to the name: two states never mix.
+    A file from today is continued if commit, versions and settings are the same and the working
+    tree is clean. Otherwise, a number is added to the name, so that two states never mix.
     """
     where = provenance("cpu")
     for name in PEERS:
@@ -95,11 +96,11 @@ def begin(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
         is_same = results == {key: value for key, value in there.items() if key != "parts"}
         if is_same and not (where["commit"] or "+").endswith("+"):
             return path, there
-    raise ValueError(f"{out} holds a thousand results of today")
+    raise ValueError(f"{out} holds a thousand results from today")
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Print and write how fast this state is against a commit; return 1 where it is slower."""
+    """Print and write the speed relative to a commit; return 1 if anything is slower."""
     parts = [part for part in chosen(args.only) if part in against.PARTS]
     effort = Effort(args.rounds or 20, SIZES[args.size].seconds / 2)
     rows, n_slower = {}, 0
@@ -121,14 +122,14 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and draw, or only draw; return the exit code."""
+    """Measure and draw, or only redraw; return the exit code."""
     if args.draw:
         print(*draw.draw(args.draw), sep="\n")
         return 0
     if args.against:
         return compare(args)
     names = chosen(args.only)
-    logging.disable(logging.WARNING)  # peers tell much
+    logging.disable(logging.WARNING)  # peers log a lot
     args.rounds = args.rounds or 5
     path, results = begin(args.size, args.rounds, args.out)
     size, parts = SIZES[args.size], results["parts"]
@@ -150,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def main() -> None:
-    """Run the command line; what a person can mend is one line and exit code 2."""
+    """Run the command line; a mistake that the user can correct is one line and exit code 2."""
     args = build_parser().parse_args()
     prog = "python -m benchmarks"
     try:
@@ -158,7 +159,7 @@ def main() -> None:
     except (ValueError, OSError) as error:
         sys.exit(fail(prog, " ".join(str(error).split()), 2))
     except KeyboardInterrupt:
-        sys.exit(fail(prog, "stopped; what was measured is kept", 130))
+        sys.exit(fail(prog, "stopped; the results so far are kept", 130))
     if code:
         sys.exit(code)
 

@@ -1,4 +1,4 @@
-"""Set this commit's speed against another one's: two long-lived processes take turns."""
+"""Compare the working tree's speed with a commit's: two long-lived processes take turns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ratio(NamedTuple):
 
 
 def ratio_of(new: Sequence[float], old: Sequence[float]) -> Ratio:
-    """Return how many times as fast the new one is; the interval is a bootstrap over the rounds."""
+    """Return the speedup of new over old, with a bootstrap interval over the rounds."""
     ratios = [a / b for a, b in zip(new, old, strict=True)]
     rng = random.Random(1)
     draws = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(N_DRAWS))
@@ -40,13 +40,13 @@ def ratio_of(new: Sequence[float], old: Sequence[float]) -> Ratio:
 
 
 def is_as_fast(ratio: Ratio, least: float = 0.97) -> bool:
-    """Return whether nothing, or next to nothing, was lost."""
+    """Return whether the new one is as fast, within the tolerance or the noise."""
     return ratio.median >= least or ratio.low <= 1 <= ratio.high
 
 
 @contextmanager
 def worktree(commit: str) -> Iterator[Path]:
-    """Check a commit out into a folder of its own; raises ValueError for an unknown one."""
+    """Check out a commit into a temporary folder; raises ValueError if it is unknown."""
     with tempfile.TemporaryDirectory(prefix="against-") as scratch:
         tree, git = Path(scratch) / "tree", ["git", "-C", str(ROOT), "worktree"]
         done = subprocess.run([*git, "add", "--detach", str(tree), commit], capture_output=True)
@@ -60,7 +60,7 @@ def worktree(commit: str) -> Iterator[Path]:
 
 @contextmanager
 def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, str]], float]]:
-    """Start the process of one commit; yield what asks it for a turn."""
+    """Start one commit's process; yield a function that requests a turn from it."""
     command = [sys.executable, str(ROOT / "benchmarks" / "turns.py"), size, str(seconds)]
     env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
     with subprocess.Popen(
@@ -70,7 +70,7 @@ def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # Ctrl-C is ours to answer
+        start_new_session=True,  # this process handles Ctrl-C
     ) as process:
         assert process.stdin
         assert process.stdout
@@ -90,7 +90,7 @@ def side(tree: Path, size: str, seconds: float) -> Iterator[Callable[[dict[str, 
 def against(
     commit: str, parts: Sequence[str], size: str, effort: Effort
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield for each contest and precision the rates of both commits, round by round."""
+    """Yield the rates of both commits, round by round, for each contest and precision."""
     with ExitStack() as stack:
         tree = stack.enter_context(worktree(commit))
         asks = {

@@ -1,4 +1,4 @@
-"""The contests: who competes with whom, on what, and how far ahead we mean to be."""
+"""The contests: who competes with whom, on which task, and how far ahead we aim to be."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tasks.made import grammar, trees
 
 Make = Callable[[], SequenceModel]
 Sides = dict[str, Callable[[], Work]]
-"""What builds each side; names that begin with "ours" are compared with all others."""
+"""Builders of the sides; those whose names begin with "ours" are compared with all others."""
 
 # ---- Data
 
@@ -41,7 +41,7 @@ def sentences(n: int) -> list[trees.Sentence]:
 
 @cache
 def translation(size: Size) -> Setting:
-    """Return batches of sentence pairs, and sentences sorted by length to translate."""
+    """Return batches of sentence pairs, and sentences to translate, sorted by length."""
     pairs = sentences(size.n_pairs)
     words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in pairs]
@@ -60,8 +60,8 @@ def translation(size: Size) -> Setting:
 def tested(size: Size) -> Setting:
     """Return some of the batches in which the translation task translates its test sentences.
 
-    They are of like lengths, from 4 to 80 words; every row is written as long as the longest
-    reference of its batch.
+    The sentences in a batch have similar lengths, overall from 4 to 80 words. Every row is decoded
+    to the length of the longest reference in its batch.
     """
     test = grammar.corpus(seed=1, n_train=1, n_valid=1).test
     words = Words.train(text for pair in test for text in (pair.en_text, pair.de_text))
@@ -92,7 +92,7 @@ def prose(size: Size, n_prompts: int = 1) -> Setting:
 
 
 def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict[str, Any]:
-    """Return a model's sizes at one width, without dropout; `n_layers` of a Transformer's side."""
+    """Return a model's sizes at a width, without dropout; a Transformer has `n_layers` per side."""
     recurrent = {"d_model": width, "d_embed": width, "dropout": 0.0}
     attending = {"d_model": width, "n_heads": 4, "n_layers": n_layers, "dropout": 0.0}
     return {
@@ -114,7 +114,7 @@ def model(name: str, with_: Setting) -> SequenceModel:
 
 
 def endless(model: SequenceModel) -> SequenceModel:
-    """Rule out EOS, so that everyone writes exactly as many tokens as allowed."""
+    """Rule out EOS, so that every side generates exactly as many tokens as allowed."""
 
     class Endless(type(model)):  # type: ignore[misc]
         def step(self, y: Tensor, state: Any) -> tuple[Tensor, Any]:
@@ -134,13 +134,13 @@ def learn(model: SequenceModel, batches: list[Batch], precision: Precision = "fl
 
 @cache
 def precisions() -> list[Precision]:
-    """Return float32 and, if it is another, what this machine multiplies faster."""
+    """Return float32 and, where this machine multiplies bfloat16 faster, bfloat16."""
     fastest = fastest_precision("cpu")
     return ["float32"] if fastest == "float32" else ["float32", fastest]
 
 
 def our_training(name: str, with_: Setting) -> Sides:
-    """Return our sides, one for each precision."""
+    """Return our sides, one per precision."""
     return {
         f"ours, {p}": partial(lambda p: learn(model(name, with_), with_.batches, p), p)
         for p in precisions()
@@ -148,7 +148,7 @@ def our_training(name: str, with_: Setting) -> Sides:
 
 
 def our_beam(name: str, with_: Setting, precision: Precision) -> Work:
-    """Return the work of our beam search of width 5, by weights of this precision."""
+    """Return the work of our beam search of width 5, with weights in this precision."""
     writer = endless(model(name, with_)).to(getattr(torch, precision))
 
     def work() -> float:
@@ -161,7 +161,7 @@ def our_beam(name: str, with_: Setting, precision: Precision) -> Work:
 
 
 def our_sampling(with_: Setting, precision: Precision) -> Work:
-    """Return the work of our sampling from the whole distribution."""
+    """Return the work of our sampling from the full distribution."""
     writer, [(batch, n)] = endless(model("gpt", with_)), with_.shown
     writer.to(getattr(torch, precision))
     read = batch.src, batch.src_mask
@@ -174,8 +174,8 @@ def our_sampling(with_: Setting, precision: Precision) -> Work:
 def flops(model: SequenceModel, batch: Batch) -> int:
     """Count the floating-point operations of one forward and backward pass.
 
-    All matrix products are counted as they run, attention as if nothing were masked; elementwise
-    work and the optimiser are not counted.
+    Matrix products are counted as they run, and attention as if nothing were masked. Elementwise
+    operations and the optimiser are not counted.
     """
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         loss_of(model.train(), batch).backward()
@@ -200,11 +200,11 @@ def product(n: int, dtype: torch.dtype) -> Work:
     return work
 
 
-# ---- Who competes
+# ---- Contests
 
 
 def bahdanau_training(size: Size) -> Sides:
-    """Joey NMT: one bidirectional GRU reads, one GRU with input feeding writes."""
+    """Against Joey NMT: a bidirectional GRU encoder, and a GRU decoder with input feeding."""
     with_ = translation(size)
     return our_training("bahdanau", with_) | {
         "Joey NMT": lambda: peers.joey_training("recurrent", with_, with_.mixed),
@@ -213,7 +213,7 @@ def bahdanau_training(size: Size) -> Sides:
 
 
 def transformer_training(size: Size) -> Sides:
-    """Post-norm everywhere but in x-transformers, which has none."""
+    """All are post-norm, except x-transformers, which does not offer it."""
     with_ = translation(size)
     return our_training("transformer", with_) | {
         "Joey NMT": lambda: peers.joey_training("transformer", with_, with_.mixed),
@@ -224,7 +224,7 @@ def transformer_training(size: Size) -> Sides:
 
 
 def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Sides:
-    """Our own network, on our readable loop and on one of torch's recurrent layers."""
+    """Our own network, with our readable loop and with one of torch's recurrent layers."""
     with_ = translation(size)
     config = MODELS[name].config_type(
         vocab_size=with_.vocab_size, **sizes(name, with_.width, with_.n_layers)
@@ -233,7 +233,7 @@ def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Si
 
 
 def gpt_training(size: Size) -> Sides:
-    """All fused attention and tied embeddings."""
+    """All sides use fused attention and tied embeddings."""
     with_ = prose(size)
     return our_training("gpt", with_) | {
         "transformers GPT-2": lambda: peers.gpt2_training(with_),
@@ -242,7 +242,7 @@ def gpt_training(size: Size) -> Sides:
 
 
 def beams(name: str, kind: str, size: Size) -> Sides:
-    """Untrained models, the same batches, equally many tokens for every sentence of a batch."""
+    """Untrained models, the same batches, and equally many tokens for all sentences of a batch."""
     with_ = tested(size)
     sides: Sides = {f"ours, {p}": partial(our_beam, name, with_, p) for p in precisions()}
     sides["Joey NMT"] = lambda: peers.joey_beam(kind, with_)
@@ -252,14 +252,14 @@ def beams(name: str, kind: str, size: Size) -> Sides:
 
 
 def sampling(n_rows: int, size: Size) -> Sides:
-    """Prompts of 32 bytes; every token is drawn from the whole distribution."""
+    """Prompts of 32 bytes; every token is sampled from the full distribution."""
     with_ = prose(size, n_rows)
     sides: Sides = {f"ours, {p}": partial(our_sampling, with_, p) for p in precisions()}
     return sides | {"transformers GPT-2": lambda: peers.gpt2_sampling(with_)}
 
 
 def share_of_peak(size: Size) -> Sides:
-    """Model FLOP/s of training against the machine's own product of two large matrices."""
+    """Model FLOP/s in training, against the machine's product of two large matrices."""
     sides: Sides = {}
     for name, with_ in (("transformer", translation(size)), ("gpt", prose(size))):
         for precision in precisions():
@@ -272,7 +272,7 @@ def share_of_peak(size: Size) -> Sides:
 
 @dataclass(frozen=True)
 class Contest:
-    """One contest; `bars` is how many times as fast as a peer we mean to be."""
+    """One contest; `bars` holds the speedup over each peer that we aim for."""
 
     title: str
     unit: str
@@ -280,7 +280,7 @@ class Contest:
     bars: dict[str, float]
 
     def __call__(self, size: Size, effort: Effort) -> dict[str, Any]:
-        """Hold it."""
+        """Run the contest."""
         named = {"kind": "contest", "title": self.title, "unit": self.unit, "bars": self.bars}
         return named | contest(self.sides(size), effort)
 

@@ -1,4 +1,4 @@
-"""Results -> one Markdown file and three figures. The same results give the same bytes."""
+"""Turn results into one Markdown file and three figures, deterministically to the byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Part = dict[str, Any]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read results; raise ValueError if the file holds none."""
+    """Read results; raise ValueError if the file does not hold any."""
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -39,18 +39,18 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def number(x: float) -> str:
-    """Write three digits, and no more than are known."""
+    """Format a number with three significant digits, or as an integer from 100 on."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
 def span(values: Sequence[float], write: Callable[[float], str] = number) -> str:
-    """Write the median, and in brackets the lowest and the highest."""
+    """Format the median, with the lowest and the highest in brackets."""
     middle, low, high = map(write, spread(values))
     return middle if len(values) == 1 else f"{middle} [{low}–{high}]"
 
 
 def contest_rows(parts: Sequence[Part]) -> list[list[str]]:
-    """Return a row for each of ours against each peer, and for each peer that is not there."""
+    """Return a row for each of our sides against each peer, and for each skipped peer."""
     rows = [["contest", "unit", "ours", "", "against", "", "ratio [range]", "bar", ""]]
     for part in parts:
         rates = part["rates"]
@@ -73,7 +73,7 @@ def contest_rows(parts: Sequence[Part]) -> list[list[str]]:
 
 
 def growth_rows(points: Sequence[Part], axis: str) -> list[list[str]]:
-    """Return models × places along an axis."""
+    """Return a table of models × points along an axis."""
     key = {"length": "n", "writing": "n", "batch": "rows", "width": "width"}[axis]
     places = sorted({point[key] for point in points})
     rows = [[{"n": "S", "rows": "rows"}.get(key, key), *map(str, places)]]
@@ -85,7 +85,7 @@ def growth_rows(points: Sequence[Part], axis: str) -> list[list[str]]:
 
 
 def cell(point: Part, axis: str) -> str:
-    """Write what a point found along its axis."""
+    """Format a point's result."""
     if "skipped" in point:
         return "–"
     if axis == "length":
@@ -96,34 +96,34 @@ def cell(point: Part, axis: str) -> str:
 
 
 def size_of(n_bytes: float, _: object = None) -> str:
-    """Write bytes in a readable unit."""
+    """Format bytes in a readable unit."""
     return short(n_bytes, unit="B")
 
 
 GROWTH = {
-    "length": "Training on one sequence of S = T tokens: time, and the step's peak memory",
-    "writing": "Writing one token after a source of S tokens, greedily: time per row",
-    "batch": "Training, target tokens/s against rows in the batch",
+    "length": "Training on one sequence of S = T tokens: time and peak memory of a step",
+    "writing": "Greedy decoding of one token after a source of S tokens: time per row",
+    "batch": "Training, target tokens/s against batch size",
     "width": "Training, target tokens/s against width",
 }
 
 
 def growth_text(part: Part) -> str:
-    """Return the table of one axis, and below it why cells are empty."""
+    """Return the table of one axis, followed by the reasons for empty cells."""
     reasons = dict.fromkeys(
         f"{LOOKS[p['model']].label} at {p['n']}: {p['skipped']}"
         for p in part["points"]
         if "skipped" in p
     )
     table = markdown(growth_rows(part["points"], part["axis"]))
-    note = f"\n\nWithout a result: {'; '.join(reasons)}." if reasons else ""
+    note = f"\n\nNo result: {'; '.join(reasons)}." if reasons else ""
     return f"### {GROWTH[part['axis']]}\n\n{table}{note}"
 
 
 def profile_rows(part: Part) -> list[list[str]]:
-    """Return a row per step: its time, the share of each group, and what takes most."""
+    """Return a row per step: its time, each group's share, and the most expensive operations."""
     groups = list(part["rows"][0]["shares"])
-    rows = [["model", "step", "ms", *(f"{group} (%)" for group in groups), "most"]]
+    rows = [["model", "step", "ms", *(f"{group} (%)" for group in groups), "most expensive"]]
     for row in part["rows"]:
         shares = [f"{row['shares'][group]:.0f}" for group in groups]
         most = ", ".join(f"{op} {share:.0f}" for op, share in list(row["most"].items())[:4])
@@ -159,7 +159,7 @@ def tables(results: dict[str, Any]) -> str:
 
 
 def panel(ax: Axes, points: Sequence[Part], x: str, y: Callable[[Part], float]) -> dict[int, float]:
-    """Draw one line a model, log-log, with ticks where the points are; return the lowest points."""
+    """Draw one line per model, log-log, with ticks at the points; return the lowest points."""
     points = [p for p in points if "skipped" not in p]
     for name, look in LOOKS.items():
         line = [p for p in points if p["model"] == name]
@@ -177,7 +177,7 @@ def panel(ax: Axes, points: Sequence[Part], x: str, y: Callable[[Part], float]) 
 
 
 def guides(ax: Axes, drawn: Mapping[int, float], slopes: Mapping[int, str]) -> None:
-    """Draw dotted lines of these slopes from below what is drawn on: what grows how fast."""
+    """Draw dotted guide lines with these slopes, starting below the data."""
     x, end = sorted(drawn)[len(drawn) // 3], max(drawn)
     y = drawn[x] / 1.6
     top = max(ax.get_ylim()[1], y * end / x)
@@ -189,7 +189,7 @@ def guides(ax: Axes, drawn: Mapping[int, float], slopes: Mapping[int, str]) -> N
 
 
 def page(results: dict[str, Any], title: str, n: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure of `n` panels with its title, the machine and the legend of the models."""
+    """Return a figure of `n` panels with a title, the machine and a legend of the models."""
     figure = Figure((WIDTH, 4.4))
     axes = list(figure.subplots(1, n, squeeze=False)[0])
     figure.subplots_adjust(left=0.085, right=0.985, top=0.8, bottom=0.12, wspace=0.22)
@@ -207,7 +207,7 @@ def page(results: dict[str, Any], title: str, n: int) -> tuple[Figure, list[Axes
 
 
 def figures(results: dict[str, Any]) -> dict[str, Figure]:
-    """Draw what was measured: cost against length, memory against length, batch and width."""
+    """Draw cost and memory against length, and speed against batch size and width."""
     found = {
         part["axis"]: part["points"]
         for part in results["parts"].values()
@@ -217,23 +217,23 @@ def figures(results: dict[str, Any]) -> dict[str, Figure]:
     if {"length", "writing"} <= set(found):
         drawn["length"], (left, right) = page(results, "Cost against length", 2)
         drawn_left = panel(left, found["length"], "n", lambda p: 1e3 * p["step_s"] / p["rows"])
-        left.set(xlabel="tokens of source and of target", ylabel="training on one sequence (ms)")
+        left.set(xlabel="source and target tokens", ylabel="training on one sequence (ms)")
         drawn_right = panel(right, found["writing"], "n", lambda p: 1e3 * p["token_s"] / p["rows"])
-        right.set(xlabel="tokens of source", ylabel="writing one token of one row (ms)")
+        right.set(xlabel="source tokens", ylabel="decoding one token of one row (ms)")
         guides(left, drawn_left, {1: "∝ S", 2: "∝ S²"})
         guides(right, drawn_right, {1: "∝ S"})
     if "length" in found:
         drawn["memory"], (ax,) = page(results, "Memory of a training step against length", 1)
         panel(ax, found["length"], "n", lambda p: p["peak_bytes"])
-        ax.set(xlabel="tokens of source and of target, one sequence", ylabel="peak memory")
+        ax.set(xlabel="source and target tokens, one sequence", ylabel="peak memory")
         ax.yaxis.set_major_formatter(FuncFormatter(size_of))
     if {"batch", "width"} <= set(found):
-        drawn["batch"], axes = page(results, "Training speed against batch and width", 2)
+        drawn["batch"], axes = page(results, "Training speed against batch size and width", 2)
         for ax, axis in zip(axes, ("batch", "width"), strict=True):
             key = {"batch": "rows"}.get(axis, axis)
             panel(ax, found[axis], key, lambda p: p["n"] * p["rows"] / p["step_s"])
         n = found["batch"][0]["n"]
-        axes[0].set(xlabel=f"rows of {n} tokens in a batch", ylabel="target tokens/s")
+        axes[0].set(xlabel=f"batch size (rows of {n} tokens)", ylabel="target tokens/s")
         axes[1].set(xlabel="width", ylabel="target tokens/s")
     return drawn
 

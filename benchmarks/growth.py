@@ -1,6 +1,6 @@
-"""Cost of our own models against length, batch and width; each point in a process of its own.
+"""Measure our own models' cost against length, batch size and width, one process per point.
 
-So a point's peak memory is its own, and one that needs too much ends alone, with its reason kept.
+This isolates each point's peak memory; a point that exceeds a limit fails alone, with its reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
-import torch._dynamo  # what the first optimiser would import, once for all points
+import torch._dynamo  # the first optimiser would import it; this imports it once for all points
 
 from benchmarks.contests import sizes
 from benchmarks.measure import RATE, Effort, Size
@@ -31,23 +31,23 @@ VOCAB = 1_000
 LIMIT_BYTES, LIMIT_S = 4 * 10**9, 20
 BATCH_TOKENS = 2048
 LENGTH = 32
-"""Tokens of source and of target where length does not vary."""
+"""Source and target tokens, unless length is what varies."""
 WRITTEN, WRITTEN_ROWS = 32, 8
 
 Point = dict[str, Any]
 
 
-# ---- In the point's own process
+# ---- In the child process
 
 
 def drawn(rows: int, n: int, vocab_size: int = VOCAB) -> Batch:
-    """Draw full rows: nothing is padded."""
+    """Draw a random batch without padding."""
     src, tgt_in, tgt_out = torch.randint(4, vocab_size, (3, rows, n))
     return Batch(src, torch.ones_like(src, dtype=torch.bool), tgt_in, tgt_out)
 
 
 def median_time(run: Callable[[], object], seconds: float) -> float:
-    """Return the median time of at least two runs."""
+    """Return the median time over at least two runs."""
     times: list[float] = []
     while len(times) < 2 or sum(times) < seconds:
         since = time.perf_counter()
@@ -57,17 +57,17 @@ def median_time(run: Callable[[], object], seconds: float) -> float:
 
 
 def model_of(name: str, n: int, width: int) -> SequenceModel:
-    """Build a model with room for a source and a target of `n` tokens."""
+    """Build a model that fits a source and a target of `n` tokens each."""
     return build(name, VOCAB, **sizes(name, width, 3, n_positions=2 * n + 2))
 
 
 def trainer_of(model: SequenceModel) -> Trainer:
-    """Return the training loop in float32."""
+    """Return a float32 trainer."""
     return Trainer(model.train(), TrainConfig(tokens=1, rate=RATE, precision="float32"))
 
 
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
-    """Time one training step and measure its peak memory, weights and optimiser included."""
+    """Time one training step; measure its peak memory, including weights and optimiser state."""
     base = rebase()
     trainer, batch = trainer_of(model_of(name, n, width)), drawn(rows, n)
     trainer.optimizer_step(batch, RATE)
@@ -76,7 +76,7 @@ def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
 
 
 def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
-    """Time reading a source of `n` tokens, and the steps that write a few after it."""
+    """Time encoding a source of `n` tokens, and the decoding steps after it."""
     model, batch = model_of(name, max(n, WRITTEN), width).eval(), drawn(rows, n)
     with torch.inference_mode():
         first = model.encode(batch.src, batch.src_mask)
@@ -92,7 +92,7 @@ def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
 
 
 def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
-    """Measure the peak memory of training as the translation task does it by default."""
+    """Measure the peak memory of training with the translation task's defaults."""
     more = {"n_positions": 256} if name == "gpt" else {}
     fitted = fit_width(name, vocab_size, 1_000_000, **RECIPES[name].sizes, dropout=0.0, **more)
     base = rebase()
@@ -103,15 +103,15 @@ def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
 
 
 def rebase() -> int:
-    """Load what all training needs, begin to measure memory anew, return what is held already."""
+    """Load everything that training needs, reset the peak, and return the memory held already."""
     trainer_of(model_of("rnn_encdec", 8, 8)).optimizer_step(drawn(1, 8), RATE)
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 
 
 def child(pipe: Connection, point: Callable[..., Point], args: tuple[Any, ...]) -> None:
-    """Measure one point within the memory limit; send it, or why there is none."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C, and ends this
+    """Measure one point within the memory limit; send it, or the reason for its absence."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     with suppress(ImportError):  # Windows has no such limit
         import resource
 
@@ -119,20 +119,20 @@ def child(pipe: Connection, point: Callable[..., Point], args: tuple[Any, ...]) 
     torch.manual_seed(1)
     try:
         pipe.send(point(*args))
-    except Exception as error:  # whatever it is, it is told
+    except Exception as error:  # any failure is reported
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             error = MemoryError(f"needs more than {LIMIT_BYTES / 1e9:.0f} GB")
         pipe.send({"skipped": " ".join(str(error).split())})
 
 
-# ---- In the measuring process
+# ---- In the parent process
 
 
 @cache
 def context() -> Any:
-    """Return the context that forks each point from a server which has imported torch, no more.
+    """Return a context that forks each point from a server that has only imported torch.
 
-    Windows cannot fork.
+    On Windows, which cannot fork, points are spawned.
     """
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
@@ -142,7 +142,7 @@ def context() -> Any:
 
 
 def alone(point: Callable[..., Point], *args: Any) -> Point:
-    """Measure one point in a process of its own, within the limits of memory and time."""
+    """Measure one point in its own process, within the memory and time limits."""
     here, there = context().Pipe()
     process = context().Process(target=child, args=(there, point, args), daemon=True)
     process.start()
@@ -152,14 +152,14 @@ def alone(point: Callable[..., Point], *args: Any) -> Point:
             return {"skipped": f"takes more than {LIMIT_S} s"}
         with suppress(EOFError):
             return here.recv()
-        return {"skipped": "the process ended without a word; is memory short?"}
+        return {"skipped": "the process died without a message; it may have run out of memory"}
     finally:
         process.kill()
         process.join()
 
 
 def along(size: Size, axis: str) -> tuple[Callable[..., Point], list[tuple[int, int, int]]]:
-    """Return how the points of an axis are measured, and each one's length, rows and width."""
+    """Return the function that measures an axis, and each point's length, rows and width."""
     match axis:
         case "length":
             return train_point, [(n, 1, size.width) for n in size.lengths]
@@ -171,9 +171,9 @@ def along(size: Size, axis: str) -> tuple[Callable[..., Point], list[tuple[int, 
 
 
 def growth(axis: str, size: Size, effort: Effort) -> dict[str, Any]:
-    """Measure all models along one axis; behind a point without a result there is none either.
+    """Measure all models along one axis; after a point without a result, the rest are skipped.
 
-    A point takes half of a turn's seconds, and is not repeated by rounds.
+    A point takes half a turn's seconds and is not repeated in rounds.
     """
     points = []
     for name in MODELS:

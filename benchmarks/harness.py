@@ -1,4 +1,4 @@
-"""What surrounds the models: text, start-up, memory; and where the time of a step goes."""
+"""Measure what surrounds the models (text, start-up, memory), and profile their steps."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ COMMANDS = {
     "import seqmodels": ("import seqmodels",),
     "import torch": ("import torch",),
 }
-"""For comparison the last one: what no command that uses a model can go below."""
+"""The last one is a baseline: no command that uses a model can be faster."""
 
 
 def row(what: str, unit: str, values: Iterable[float]) -> Row:
-    """Return one line of a table."""
+    """Return one row of a table."""
     return {"what": what, "unit": unit, "values": list(values)}
 
 
 def text(size: Size, effort: Effort) -> Row:
-    """Measure tokenising and batching, and how much of the batches is padding."""
+    """Measure tokenization and batching, and the share of padding."""
     pairs = sentences(size.n_pairs)
     lines = [line for pair in pairs for line in (pair.en_text, pair.de_text)]
     n_bytes = sum(len(line.encode()) for line in lines)
@@ -48,7 +48,7 @@ def text(size: Size, effort: Effort) -> Row:
         return lambda: len([tokenizer.encode(line) for line in lines]) and n_bytes / 1e6
 
     def draw() -> float:
-        """Draw an epoch and a bit."""
+        """Draw slightly more than an epoch."""
         n_rows, batches = 0, stream(examples, size.batch_tokens, seed=1)
         while n_rows < len(examples):
             n_rows += len(next(batches).src)
@@ -67,7 +67,7 @@ def text(size: Size, effort: Effort) -> Row:
 
 
 def padding(examples: list[Example], batch_tokens: int) -> float:
-    """Return the share of PAD among all source and target positions of an epoch, in percent."""
+    """Return the percentage of PAD among all source and target positions of an epoch."""
     n_rows = n_real = n_all = 0
     for batch in stream(examples, batch_tokens, seed=1):
         n_rows += len(batch.src)
@@ -75,28 +75,28 @@ def padding(examples: list[Example], batch_tokens: int) -> float:
         n_all += batch.src.numel() + batch.tgt_out.numel()
         if n_rows >= len(examples):
             return 100 * (1 - n_real / n_all)
-    raise AssertionError("the stream has no end")
+    raise AssertionError("the stream is infinite")
 
 
 def startup(size: Size, effort: Effort) -> Row:
-    """Measure how long commands take to answer, each in a new process."""
+    """Measure how long commands take, each in a new process."""
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(effort.rounds + 1):
         for name, code in COMMANDS.items():
             since = time.perf_counter()
             subprocess.run([sys.executable, "-c", *code], capture_output=True, check=True)
             times[name].append(time.perf_counter() - since)
-    rows = [row(name, "s", values[1:]) for name, values in times.items()]  # the first one is cold
+    rows = [row(name, "s", values[1:]) for name, values in times.items()]  # the first run is cold
     return {"kind": "rows", "title": "Start-up", "rows": rows}
 
 
 def memory(size: Size, effort: Effort) -> Row:
-    """Measure the peak memory of the translation task's training, above torch's own."""
+    """Measure the peak memory of training on the translation task, beyond what torch holds."""
     vocab_size, n_updates, rows = translation(size).vocab_size, size.n_pairs // 100, []
     for name in MODELS:
         found = alone(default_point, name, vocab_size, n_updates)
         rows.append(row(name, "MB", [found["peak_bytes"] / 1e6] if "peak_bytes" in found else []))
-    return {"kind": "rows", "title": "Peak memory of a training of 1 M parameters", "rows": rows}
+    return {"kind": "rows", "title": "Peak memory when training 1 M parameters", "rows": rows}
 
 
 # ---- Where the time goes
@@ -115,13 +115,13 @@ GROUPS = {
         *("matmul", "linear"),  # they call mm
     ),
 }
-"""What the names of torch's operations contain; all others are elementwise or reduce."""
+"""Substrings of torch's operation names; all others are elementwise or reductions."""
 
 ORDER = ("matrix products", "attention", "elementwise", "copies", "optimiser")
 
 
 def group_of(name: str) -> str:
-    """Return the group of one operation by its name."""
+    """Return the group of an operation."""
     plain = name.removeprefix("aten::").lower()
     for group, parts in GROUPS.items():
         if any(part in plain for part in parts):
@@ -130,10 +130,10 @@ def group_of(name: str) -> str:
 
 
 def where_time_goes(run: Callable[[], object]) -> Row:
-    """Profile one run: shares of its time in percent, and the operations that take most of it.
+    """Profile one run: percentages of time per group, and the most expensive operations.
 
-    What no operation accounts for is Python, autograd and the dispatch between them. Recording
-    itself makes this part larger, so the time without it is given beside.
+    Time outside any operation is Python, autograd and dispatch. Recording inflates this part, so
+    the time without recording is reported beside it.
     """
     run()
     step_s = 1 / pace(lambda: (run(), 1.0)[1], 0.0)
@@ -154,7 +154,7 @@ def where_time_goes(run: Callable[[], object]) -> Row:
 
 
 def profiles(size: Size, effort: Effort) -> Row:
-    """Profile a training step and a decoding step of every model at the contests' sizes."""
+    """Profile a training step and a decoding step of every model, at the contests' sizes."""
     rows = []
     for name in MODELS:
         with_ = prose(size) if name == "gpt" else translation(size)
@@ -164,5 +164,5 @@ def profiles(size: Size, effort: Effort) -> Row:
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)
         found["step_s"] /= n
-        rows.append({"model": name, "step": "writing a token", **found})
+        rows.append({"model": name, "step": "decoding a token", **found})
     return {"kind": "profile", "title": "Where the time goes", "rows": rows}

@@ -1,4 +1,4 @@
-"""Take turns: time the contestants round by round, so that the machine's moods hit all alike."""
+"""Time all sides in turns, round by round, so that noise on the machine affects them equally."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ import torch
 from seqmodels.interface import PAD, Batch
 
 Work = Callable[[], float]
-"""Do a fixed piece of work; return how many units it was."""
+"""Do a fixed amount of work; return how many units it was."""
 
 RATE = 1e-4
-"""Learning rate of everyone: speed does not depend on it, and no weight runs away."""
+"""Learning rate for all sides: speed does not depend on it, and at this one nothing diverges."""
 
 
 class Effort(NamedTuple):
-    """How long is measured: turns of everyone, and how many seconds one takes at least."""
+    """How long to measure: the number of rounds, and the minimum seconds per turn."""
 
     rounds: int
     seconds: float
 
 
 class Size(NamedTuple):
-    """How much is measured."""
+    """The sizes of the workloads."""
 
     seconds: float
     n_pairs: int
-    """Sentence pairs of the English–German grammar, of 4 to 40 words."""
+    """Sentence pairs from the English–German grammar, 4 to 40 words long."""
     width: int
-    """Width of all but the GPT, which is half as wide again."""
+    """Width of all models except GPT, which is 1.5 times as wide."""
     n_layers: int
-    """Layers and heads of the GPT; the Transformer has half as many layers on each side."""
+    """Layers and heads of GPT; the Transformer has half as many layers on each side."""
     block: int
-    """Bytes in a row of the GPT's training text."""
+    """Bytes per row of GPT's training text."""
     batch_tokens: int
     n_batches: int
-    """Training batches; a turn goes through all of them, as often as it takes."""
+    """Training batches; a turn cycles through all of them until its time is up."""
     n_sentences: int
     n_written: int
-    """Tokens that are written for each sentence where a step is profiled."""
+    """Tokens generated per sentence when profiling a decoding step."""
     test_step: int
-    """Of the 34 batches of the translation task's test sentences, every so-manyth is translated."""
+    """Stride over the 34 batches of the translation task's test sentences."""
     n_sampled: int
     lengths: tuple[int, ...]
-    """Tokens of source and of target, for the growth with length."""
+    """Source and target tokens, for growth with length."""
     rows: tuple[int, ...]
     widths: tuple[int, ...]
     n_peak: int
-    """Side of the square matrices whose product measures the machine."""
+    """Side of the square matrices whose product measures the machine's peak."""
 
 
 SIZES = {
@@ -81,12 +81,12 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(ours: Sequence[float], peer: Sequence[float]) -> Spread:
-    """Return the spread of the ratios, each of two turns of the same round."""
+    """Return the spread of the per-round ratios."""
     return spread([a / b for a, b in zip(ours, peer, strict=True)])
 
 
 def pace(work: Work, seconds: float) -> float:
-    """Repeat the work for at least so many seconds; return units per second."""
+    """Repeat the work for at least `seconds`; return units per second."""
     done, since = 0.0, time.perf_counter()
     while True:
         done += work()
@@ -95,7 +95,7 @@ def pace(work: Work, seconds: float) -> float:
 
 
 def alternate(works: Mapping[str, Work], effort: Effort) -> dict[str, list[float]]:
-    """Warm everyone up, then give each a turn, round after round; return the rates of all turns."""
+    """Warm up all sides, then give each a turn per round; return the rates of all turns."""
     for work in works.values():
         pace(work, effort.seconds / 4)
     gc.collect()
@@ -107,7 +107,7 @@ def alternate(works: Mapping[str, Work], effort: Effort) -> dict[str, list[float
 
 
 def contest(sides: Mapping[str, Callable[[], Work]], effort: Effort) -> dict[str, Any]:
-    """Build all sides and let them take turns; return all rates, and who was not there and why."""
+    """Build all sides and time them in turns; return all rates, and why sides were skipped."""
     works: dict[str, Work] = {}
     skipped: dict[str, str] = {}
     for name, build in sides.items():
@@ -120,7 +120,7 @@ def contest(sides: Mapping[str, Callable[[], Work]], effort: Effort) -> dict[str
 
 
 def training(update: Callable[[Batch], object], batches: Sequence[Batch]) -> Work:
-    """Return the work of one update for each batch, counted in real target tokens."""
+    """Return work that makes one update per batch, counted in real target tokens."""
     n_tokens = sum(int((batch.tgt_out != PAD).sum()) for batch in batches)
 
     def work() -> float:

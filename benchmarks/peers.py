@@ -1,8 +1,8 @@
-"""Adapters: the same work done by other libraries, each in the way that it is usually used.
+"""Adapters: the same work done by other libraries, each used in its usual way.
 
-Each peer is built from sizes alone: nothing is downloaded. Dropout is off everywhere. Where a peer
-has a switch that makes it faster at the same result, it is on: fused optimiser, fused attention, a
-cache of keys and values, tied embeddings.
+Peers are built from sizes alone: nothing is downloaded. Dropout is off everywhere. Where a peer has
+an option that makes it faster with the same result, it is on: fused optimiser, fused attention, KV
+cache, tied embeddings.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ INSTALL = {
 
 
 class Setting(NamedTuple):
-    """What all sides of a contest share."""
+    """The sizes and data that all sides of a contest share."""
 
     vocab_size: int
     width: int
     n_layers: int
-    """Of each side, where there are two."""
+    """Layers of the encoder and of the decoder, where there are two."""
     n_heads: int
     batches: list[Batch]
-    """To train on: of like lengths each."""
+    """Training batches, each of similar lengths."""
     mixed: list[Batch]
-    """The same of sentences in random order, as Joey NMT batches them."""
+    """Training batches of sentences in random order, as Joey NMT makes them."""
     shown: list[tuple[Batch, int]]
-    """To translate or to continue, with the tokens that everyone writes for every row."""
+    """Batches to translate or continue, each with the number of tokens to generate per row."""
 
 
 def library(name: str) -> Any:
-    """Import a peer; raise ImportError with the line that installs it."""
+    """Import a peer; raise ImportError with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -54,7 +54,7 @@ def library(name: str) -> Any:
 
 
 def usual(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch]) -> Work:
-    """Return the work of the loop that everyone writes."""
+    """Return the work of a standard training loop."""
     optimiser = torch.optim.AdamW(model.train().parameters(), RATE, fused=True)
 
     def update(batch: Batch) -> Tensor:
@@ -69,7 +69,7 @@ def usual(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch
 
 
 def text(batch: Batch) -> Tensor:
-    """Return BOS and the target in one."""
+    """Return BOS followed by the target."""
     return torch.cat([batch.tgt_in[:, :1], batch.tgt_out], 1)
 
 
@@ -77,7 +77,7 @@ def text(batch: Batch) -> Tensor:
 
 
 def joey_model(kind: str, with_: Setting) -> Any:
-    """Build the model that a configuration of these sizes gives; kind: recurrent, transformer."""
+    """Build the model for a configuration of these sizes; `kind` is recurrent or transformer."""
     special = SimpleNamespace(sep_token=None, lang_tags=[])
     for i, name in enumerate(("unk", "pad", "bos", "eos")):
         vars(special).update({f"{name}_token": f"<{name}>", f"{name}_id": i})
@@ -100,7 +100,7 @@ def joey_model(kind: str, with_: Setting) -> Any:
 
 
 def joey_batch(batch: Batch) -> Any:
-    """Return the batch as Joey NMT holds it: its specials stand in another order."""
+    """Convert a batch to Joey NMT's, whose special tokens have other ids."""
     src, trg = (
         sum((ids == old) * (new - old) for new, old in enumerate((UNK, PAD, BOS, EOS))) + ids
         for ids in (batch.src, text(batch))
@@ -114,7 +114,7 @@ def joey_batch(batch: Batch) -> Any:
 
 
 def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
-    """Return the work of its training loop: `TrainManager._train_step` and the update after it."""
+    """Return the work of its training loop: `TrainManager._train_step` and the update."""
     model = joey_model(kind, with_)
     joey = {id(batch): joey_batch(batch) for batch in batches}
 
@@ -123,7 +123,7 @@ def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
         ours.sort_by_src_length()
         total, _, _, n_right = model(return_type="loss", **vars(ours))
         mean = ours.normalize(total, normalization="tokens")
-        mean.item(), n_right.item()  # as its loop does at every step
+        mean.item(), n_right.item()  # its loop does this at every step
         return mean
 
     return usual(model, loss, batches)
@@ -150,7 +150,7 @@ SPECIALS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 
 
 def generate(model: Any, batch: Batch, n: int, **how: Any) -> Tensor:
-    """Let `generate` write n tokens for every row, with its cache."""
+    """Generate n tokens per row with `generate` and its KV cache."""
     how |= {"attention_mask": batch.src_mask, "use_cache": True}
     how |= dict.fromkeys(("min_new_tokens", "max_new_tokens"), n)
     return model.eval().generate(batch.src, **how)
@@ -192,13 +192,13 @@ def gpt2(with_: Setting, n_positions: int) -> Any:
 
 
 def gpt2_training(with_: Setting) -> Work:
-    """Return the work of training on the loss that the model computes itself."""
+    """Return the work of training with the model's own loss."""
     model = gpt2(with_, text(with_.batches[0]).shape[1])
     return usual(model, lambda b: model(text(b), labels=text(b)).loss, with_.batches)
 
 
 def gpt2_sampling(with_: Setting) -> Work:
-    """Return the work of sampling from the whole distribution."""
+    """Return the work of sampling from the full distribution."""
     [(batch, n)] = with_.shown
     n_rows, n_read = batch.src.shape
     model = gpt2(with_, n_read + n)
@@ -228,7 +228,7 @@ def x_training(with_: Setting) -> Work:
 
 
 def x_decoder_training(with_: Setting) -> Work:
-    """Return the work of training its decoder alone with flash attention."""
+    """Return the work of training its decoder-only model with flash attention."""
     x = library("x_transformers")
     sizes = {"dim": with_.width, "depth": with_.n_layers, "heads": with_.n_heads}
     layers = x.Decoder(**sizes, attn_dim_head=with_.width // with_.n_heads, attn_flash=True)
@@ -244,7 +244,7 @@ def x_decoder_training(with_: Setting) -> Work:
 
 
 class TorchTransformer(nn.Module):
-    """`torch.nn.Transformer` with embeddings, sinusoids and a tied output around it."""
+    """`torch.nn.Transformer` plus embeddings, sinusoidal positions and a tied output."""
 
     def __init__(self, with_: Setting):
         super().__init__()
@@ -274,12 +274,12 @@ def torch_training(with_: Setting) -> Work:
 
 
 def packed(e: Tensor, mask: Tensor) -> Any:
-    """Return the sources without their pads, so that none is read."""
+    """Pack the sources, so that padding is not read."""
     return pack_padded_sequence(e, mask.sum(1), batch_first=True, enforce_sorted=False)
 
 
 class TorchLSTM(LSTMSeq2Seq):
-    """Our LSTM on `torch.nn.LSTM`."""
+    """Our LSTM model with `torch.nn.LSTM` layers."""
 
     def __init__(self, cfg: Any):
         super().__init__(cfg)
@@ -294,10 +294,11 @@ class TorchLSTM(LSTMSeq2Seq):
 
 
 class TorchGRU(RNNEncDec):
-    """Our RNN encoder–decoder on `torch.nn.GRU`.
+    """Our RNN encoder–decoder with `torch.nn.GRU` layers.
 
-    Not the same function: torch's reset gate acts after the recurrent matrix, r (U h + b), not
-    before it, U (r h); so torch needs one matrix product per step where the paper needs two.
+    It does not compute the same function: torch's reset gate acts after the recurrent matrix,
+    r (U h + b), the paper's before it, U (r h). So torch needs one matrix product per step where
+    the paper needs two.
     """
 
     def __init__(self, cfg: Any):

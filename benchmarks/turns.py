@@ -2,8 +2,8 @@
 
     python turns.py SIZE SECONDS      in the root of a clone, whose own `benchmarks` it imports
 
-It reads one line of JSON at a time, {"contest": …, "side": …} to build a side and {} for a turn of
-it, and answers each with a line: the units per second, 0 for what was built.
+It reads JSON line by line: {"contest": …, "side": …} builds a side, {} takes a turn. It answers
+each line with a rate in units per second, which is 0 after building.
 """
 
 import json
@@ -19,7 +19,7 @@ from benchmarks.measure import SIZES, pace  # noqa: E402
 
 
 def main() -> None:
-    """Answer until there is nothing to read."""
+    """Answer until the input ends."""
     size, seconds = SIZES[sys.argv[1]], float(sys.argv[2])
     torch.set_num_threads(1)
     for line in sys.stdin:

@@ -184,7 +184,7 @@ def test_ctrl_c_keeps_what_is_measured(
         run("--size", "smoke", "--rounds", 1, "--out", tmp_path, "--only", "text", "profile")
     assert ended.value.code == 130
     assert capsys.readouterr().err.endswith(
-        "python -m benchmarks: stopped; what was measured is kept\n"
+        "python -m benchmarks: stopped; the results so far are kept\n"
     )
     [path] = tmp_path.glob("*.json")
     assert list(draw.load(path)["parts"]) == ["text"]
