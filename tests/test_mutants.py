@@ -27,9 +27,9 @@ def test_every_listed_mutant_still_applies() -> None:
 
 
 def test_a_mutant_names_its_text_once() -> None:
-    """Keeps out a bug planted in another place than is told, or in none, or that is no Python."""
+    """Keeps out a bug planted in the wrong place, in none, or that is not valid Python."""
     assert Mutant("", "C.f", "2", "3", "").applied(SOURCE) == SOURCE.replace("2", "3")
     assert Mutant("", "C.y", "1", "3", "").applied(SOURCE) == SOURCE.replace("1", "3")
     for function, old, new in (("f", "x", "y"), ("f", "2", "3"), ("g", "x", "y"), ("f", "+", ")")):
-        with pytest.raises(ValueError, match=r"times|no Python"):
+        with pytest.raises(ValueError, match=r"times|not valid Python"):
             Mutant("", function, old, new, "").applied(SOURCE)

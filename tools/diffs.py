@@ -1,9 +1,9 @@
-"""Diff two chapters' code, and say of each changed line which equation or section it is.
+"""Diff the code of two chapters, and tag each changed line with its equation or section.
 
-    python -m tools.diffs      write docs/diffs again; lines without a tag get a question mark
+    python -m tools.diffs      update docs/diffs; lines without a tag get a question mark
 
-Docstrings, comments, blank lines and indentation do not count. A line that is not part of what the
-later paper changed is tagged `plumbing`.
+Docstrings, comments, blank lines and indentation are ignored. A line that has nothing to do with
+what the later paper changed is tagged `plumbing`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PAIRS = [("rnn_encdec", "bahdanau"), ("transformer", "gpt")]
 
 
 def code(source: str) -> list[str]:
-    """Return the lines of a program without docstrings, comments and blank lines."""
+    """Return a program's lines without docstrings, comments and blank lines."""
     dropped: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         body = getattr(node, "body", [])
-        for part in body if isinstance(body, list) else []:  # a lambda's is an expression
+        for part in body if isinstance(body, list) else []:  # a lambda's body is an expression
             if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
                 dropped |= set(range(part.lineno, (part.end_lineno or 0) + 1))
     lines = source.splitlines()
@@ -39,7 +39,7 @@ def code(source: str) -> list[str]:
 
 
 def changed(old: str, new: str) -> list[str]:
-    """Return the lines that git calls removed (-) and added (+) between two programs."""
+    """Return the removed (-) and added (+) lines between two programs, according to git."""
     with tempfile.TemporaryDirectory() as folder:
         for name, source in (("old", old), ("new", new)):
             (Path(folder) / name).write_text("\n".join([*code(source), ""]), encoding="utf-8")
@@ -50,12 +50,12 @@ def changed(old: str, new: str) -> list[str]:
 
 
 def path_of(old: str, new: str) -> Path:
-    """Return where the tags of a pair are kept."""
+    """Return the path of a pair's tags."""
     return ROOT / "docs" / "diffs" / f"{old}-{new}.txt"
 
 
 def tagged(old: str, new: str) -> list[tuple[str, str]]:
-    """Return the tag and the line of each change that is kept."""
+    """Return the stored tag and line of each change."""
     rows = []
     for row in path_of(old, new).read_text(encoding="utf-8").splitlines():
         tag, is_row, line = row.partition(" | ")
@@ -71,7 +71,7 @@ def diff(old: str, new: str) -> list[str]:
 
 
 def main() -> int:
-    """Write the diffs with the tags known; return 1 where one is missing."""
+    """Write the diffs with the known tags; return 1 if any is missing."""
     n_missing = 0
     for pair in PAIRS:
         known = defaultdict(list)

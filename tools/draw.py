@@ -3,8 +3,8 @@
     pip install -e '.[mutants]'
     python -m tools.draw
 
-Of each module some places are drawn at which cosmic-ray has operators, and one of its mutants at
-each. Annotations, which never run, and functions that draw on a canvas are left out.
+In each module, places where a cosmic-ray operator applies are drawn at random, with one mutant at
+each. Annotations, which never run, and functions that plot are left out.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MODULES |= {"models/transformer": 6, "training/trainer": 14, "data/batches": 12}
 MODULES |= {"evaluation/evaluate": 12, "evaluation/metrics": 12, "search": 12, "data/windows": 12}
 MODULES |= {"report/reading": 2, "report/scores": 1, "report/layout": 6, "report/tables": 3}
 MODULES |= {"report/alignment": 2, "ops/kernels": 6, "ops/kv_cache": 6}
-"""Module -> how many."""
+"""Module -> number of mutants."""
 
 Place = tuple[int, int]
 
 
 def places(source: str) -> dict[Place, list[tuple[str, int]]]:
-    """Return where there are mutants: line and column -> their operators and numbers."""
+    """Return where mutants exist: line and column -> operators, each with its occurrence."""
     found: dict[Place, list[tuple[str, int]]] = defaultdict(list)
     nodes = list(ast_nodes(get_ast(source)))
     for name in sorted(operator_names()):
@@ -50,7 +50,7 @@ def places(source: str) -> dict[Place, list[tuple[str, int]]]:
 
 
 def bare(source: str) -> str:
-    """Return what of a source runs."""
+    """Return the part of a source that runs, without annotations."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign):
@@ -63,9 +63,9 @@ def bare(source: str) -> str:
 
 
 def shortened(file: str, source: str, mutated: str, operator: str) -> Mutant:
-    """Return the mutant by the innermost function and the fewest whole lines that tell it.
+    """Return the mutant as an innermost function and the fewest whole lines that identify it.
 
-    Raises ValueError where it is in no function, or in one that draws.
+    Raises ValueError if it is not in a function, or in one that plots.
     """
     old, new = source.splitlines(keepends=True), mutated.splitlines(keepends=True)
     first = next(i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
@@ -78,9 +78,9 @@ def shortened(file: str, source: str, mutated: str, operator: str) -> Mutant:
                  if isinstance(node, ast.FunctionDef)}  # fmt: skip
     name = next((name for _, name in sorted(around) if name in functions), None)
     if name is None or re.search(r"\b(Axes|Figure)\b", ast.unparse(functions[name].args)):
-        raise ValueError("in no function, or in one that draws")
+        raise ValueError("not in a function, or in one that plots")
     if re.search(r"\bFigure\b", ast.unparse(functions[name].returns or ast.Constant(None))):
-        raise ValueError("in a function that draws")
+        raise ValueError("in a function that plots")
     for more in range(3):
         before, after = "".join(old[first - more : last]), "".join(new[first - more : last + shift])
         indent = len(before) - len(before.lstrip())
@@ -93,11 +93,11 @@ def shortened(file: str, source: str, mutated: str, operator: str) -> Mutant:
                 return mutant
         except ValueError:
             continue
-    raise ValueError("its text is not found once")
+    raise ValueError("its text is not unique")
 
 
 def drawn(module: str, n: int) -> Iterator[Mutant]:
-    """Draw n mutants of a module."""
+    """Draw n mutants in a module."""
     file, rng = f"seqmodels/{module}.py", random.Random(f"{SEED}/{module}")
     source = (ROOT / file).read_text(encoding="utf-8")
     found = places(source)
@@ -116,7 +116,7 @@ def drawn(module: str, n: int) -> Iterator[Mutant]:
 
 
 def quoted(text: str) -> str:
-    """Return a string of TOML."""
+    """Return a TOML string literal."""
     if "'" not in text and "\n" not in text:
         return f"'{text}'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -124,7 +124,7 @@ def quoted(text: str) -> str:
 
 
 def main() -> None:
-    """Draw, and write; what was found to be equivalent stays so."""
+    """Draw and write mutants; those marked as equivalent stay marked."""
     parts, known = [], {mutant.key: mutant.equivalent for mutant in read()}
     for module, n in MODULES.items():
         for mutant in drawn(module, n):

@@ -1,9 +1,9 @@
 """The golden run: the losses of twenty fixed steps of every model, kept in tests/golden.json.
 
-    python -m tools.golden      write them anew, after a change of numbers that is meant
+    python -m tools.golden      write them again, after an intended change of numbers
 
-Made data, tiny sizes, float32 on one thread of a CPU, no dropout: whose masks are drawn otherwise
-where torch is built otherwise.
+Synthetic data, tiny sizes, float32 on one CPU thread. No dropout, because its masks differ between
+builds of torch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = {
 
 
 def trainer_of(name: str) -> Trainer:
-    """Return a model at its start, to be trained."""
+    """Return a trainer for an untrained model."""
     torch.manual_seed(CFG.seed)
     return Trainer(build(name, V, **sizes_of(name, **SIZES)).train(), CFG)
 

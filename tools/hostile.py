@@ -1,7 +1,7 @@
-"""A list of hostile calls: what is called, with which words, and how that has to end.
+"""A list of hostile calls: programs, their arguments, and how they must end.
 
-A call is a program, its words, and what its one line on stderr has to hold; the exit code is 2
-unless another one is named. `@` stands for a folder with the files below.
+Each call names the words that its one line on stderr must contain. The exit code is 2 unless given.
+`@` stands for a folder with the files below.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Call(NamedTuple):
     program: str
     argv: list[str]
     words: tuple[str, ...]
-    """All are in the message."""
+    """Words that the message must contain."""
     code: int = 2
 
 
 def call(program: str, argv: str, *words: str, code: int = 2) -> Call:
-    """Return a call whose words are separated by spaces."""
+    """Return a call from space-separated arguments."""
     return Call(program, argv.split(), words, code)
 
 
@@ -93,7 +93,7 @@ RECORDS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "nested": (("data", "name"), [[[[[[["a"]]]]]]]),
     "hypotheses": (("hypotheses",), "/etc/passwd"),
 }
-"""Faults of a record: a place, and what stands there."""
+"""Faults of a record: a place, and its faulty value."""
 
 RUNS = (
     "no-record", "no-weights", "no-tokenizer", "empty-record", "list-record", "nan-record",
@@ -103,11 +103,11 @@ RUNS = (
     "deep-tokenizer", "fifo-tokenizer", "many-layers", "no-layers", "huge-width", "odd-heads",
     "unknown-model", "unknown-size",
 )  # fmt: skip
-"""Faults of a run that is to be used; see `break_run`."""
+"""Faults of a run; see `break_run`."""
 
 
 def edited(record: dict[str, Any], place: tuple[Any, ...], value: Any) -> bytes:
-    """Return a record with another value in one place."""
+    """Return a record with one value replaced."""
     record = json.loads(json.dumps(record))
     holder: Any = record
     for key in place[:-1]:
@@ -117,7 +117,7 @@ def edited(record: dict[str, Any], place: tuple[Any, ...], value: Any) -> bytes:
 
 
 def break_run(run: Path, fault: str, record: dict[str, Any]) -> None:
-    """Do what a fault's name says to a run that works: gpt-seed1 in a folder of its own."""
+    """Apply a fault to a working run, gpt-seed1 in its own folder."""
     what, _, part = fault.partition("-")
     path = run / {
         "record": "gpt-seed1.json", "weights": "gpt-seed1.safetensors",

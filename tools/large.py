@@ -1,7 +1,7 @@
-"""A corpus that must not be held: 5 million made pairs, trained on for 200 steps, twice.
+"""Train on a corpus that should not be held in memory: 5 million pairs, 200 steps, twice.
 
-python -m tools.large prints, for the first start and for the second, the seconds before the first
-step and the most memory that was held: the bounds are 2 GB, and 10 s at the second start.
+python -m tools.large prints the seconds before the first step and the peak memory, for a first
+start and for a second one. The limits are 2 GB, and 10 s at the second start.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ translation.main(sys.argv[1:])
 
 
 def write_pairs(folder: Path, n: int) -> list[Path]:
-    """Write n pairs of 3 to 19 words out of 50,000, which are as frequent as words are."""
+    """Write n pairs of 3 to 19 words from a vocabulary of 50,000 with Zipfian frequencies."""
     rng = np.random.default_rng(1)
     letters = rng.integers(97, 123, (50_000, 9), np.uint8)
     words = np.array([bytes(row[: 2 + i % 8]).decode() for i, row in enumerate(letters)])
@@ -53,7 +53,7 @@ def write_pairs(folder: Path, n: int) -> list[Path]:
 
 
 def start(paths: list[Path], out: Path) -> tuple[float, float, int]:
-    """Train; return the seconds before the first step, those in all, and the most bytes held."""
+    """Train; return the seconds before the first step, the total, and the peak memory in bytes."""
     since = time.time()
     flags = ["--models", "gpt", "--size", "smoke", "--tokens", str(STEPS * 900), "--out", str(out)]
     command = [sys.executable, "-c", PROGRAM, "--data", *map(str, paths), *flags]
@@ -63,13 +63,13 @@ def start(paths: list[Path], out: Path) -> tuple[float, float, int]:
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"it ended with {process.returncode}:\n{told}")
+        raise SystemExit(f"exit code {process.returncode}:\n{told}")
     first = next(line for line in told.split("\n") if line.startswith("first step at"))
     return float(first.split()[-1]) - since, time.time() - since, usage.ru_maxrss * 1024
 
 
 def main() -> None:
-    """Write the corpus, start twice, print what was measured."""
+    """Write the corpus, train twice, print the measurements."""
     p = Parser(prog="python -m tools.large", description=__doc__)
     p.add_argument("--pairs", type=positive, default=5_000_000, metavar="N")
     args = p.parse_args()
@@ -82,8 +82,8 @@ def main() -> None:
         for which in ("first", "second"):
             before, whole, most = start(paths, folder / which)
             print(
-                f"{which} start: {before:.1f} s before the first step, {whole:.0f} s in all, "
-                f"{most / 1e9:.2f} GB at most",
+                f"{which} start: {before:.1f} s before the first step, {whole:.0f} s in total, "
+                f"{most / 1e9:.2f} GB peak memory",
                 flush=True,
             )
 

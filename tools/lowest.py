@@ -1,4 +1,4 @@
-"""Print the lower bounds of pyproject.toml as constraints for pip: CI with the oldest versions.
+"""Print the lower bounds in pyproject.toml as pip constraints, to test with the oldest versions.
 
 python -m tools.lowest > lowest.txt && PIP_CONSTRAINT=lowest.txt .ci/run
 """

@@ -1,19 +1,19 @@
-"""Plant known bugs in a copy of the clone, one at a time, and see whether the tests notice.
+"""Plant known bugs in a copy of the clone, one at a time, and check that the tests catch them.
 
     pip install -e '.[mutants]'
-    python -m tools.mutants                 replay all of them; interrupted, it goes on
-    python -m tools.mutants --alive         those that lived through the last replay
-    python -m tools.mutants --only trainer  those with this text in file, function or bug
+    python -m tools.mutants                 replay all mutants; continue after an interruption
+    python -m tools.mutants --alive         only those that survived the last replay
+    python -m tools.mutants --only trainer  only those with this text in file, function or bug
 
-`mutants.toml` was written by hand, before the tests were read; `drawn.toml` was drawn by `draw.py`.
-A mutant is a text in a function, and what stands there instead, so that it survives a move. One
-whose text is not found exactly once in its function is an error.
+`mutants.toml` was written by hand, without looking at the tests; `drawn.toml` by `draw.py`. A
+mutant is a text in a function and its replacement, so that it survives a move. It is an error if
+the text does not occur exactly once in the function.
 
-Each mutant meets the fast tests that ran through its statement, by coverage measured once per test
-file, the likeliest first, and is dead at the first one that fails or hangs. All tests are imported
-once; each mutant gets a fork in which its function has other code, two at a time. A test that
-fails there kills if it does so by itself, too, and passes without the bug. What runs on import
-alone is planted in a copy that is imported anew.
+Each mutant runs the fast tests that cover its statement, the likeliest first, and is killed by the
+first one that fails or hangs; coverage is measured once per test file. All tests are imported once,
+and each mutant gets a fork in which its function's code is replaced, two at a time. A test that
+fails there kills the mutant if it also fails alone, and passes without the bug. Code that only runs
+on import is mutated in a copy that is imported anew.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ ROOT = Path(__file__).parent.parent
 LISTS = ("mutants.toml", "drawn.toml")
 CODE = ("seqmodels", "tasks")
 MOST_ALIVE = 0.05
-"""Share of the mutants that may live."""
+"""Largest share of the mutants that may survive."""
 N_AT_ONCE = 2
 PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 BROKEN = 99
-"""Exit code of a run of the tests that failed by itself."""
+"""Exit code of a test run that failed internally."""
 QUIET = ["-n", "0", "-s", "--tb=short", "-p", "no:cacheprovider"]
-QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is imported
+QUIET += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # about what is imported already
 PATIENCE_S = 30.0
-"""How much longer than ten times its usual time a test may take before it counts as hanging."""
+"""Seconds beyond ten times its usual duration after which a test counts as hanging."""
 LIBRARIES = (
     "beartype", "hypothesis", "jaxtyping", "matplotlib.figure", "matplotlib.style", "numpy",
     "pydantic", "sacrebleu", "safetensors.torch", "tiktoken", "tokenizers", "torch", "tqdm",
@@ -69,33 +69,33 @@ LIBRARIES = (
 
 
 class Mutant(NamedTuple):
-    """A bug that is known."""
+    """A known bug."""
 
     file: str
     function: str
-    """Qualified name of the function, class or assignment that has the text."""
+    """Qualified name of the function, class or assignment that contains the text."""
     old: str
     new: str
     bug: str
-    """What goes wrong."""
+    """Description of what goes wrong."""
     origin: str = "hand"
     equivalent: str = ""
-    """Why no test can tell it from the code, where that is so."""
+    """Why no test can distinguish it from the original, if so."""
 
     @property
     def key(self) -> str:
-        """Return what it is known by in the replays' results."""
+        """Return its key in the results of replays."""
         return digest(self[:4])
 
     def where(self, source: str) -> int:
-        """Return the place of the old text in the source; raises ValueError."""
+        """Return the offset of the old text in the source; raises ValueError."""
         start, end = span(source, self.function)
         if (n := source.count(self.old, start, end)) != 1:
-            raise ValueError(f"{self.old!r} stands there {n} times")
+            raise ValueError(f"{self.old!r} occurs {n} times")
         return source.index(self.old, start, end)
 
     def applied(self, source: str) -> str:
-        """Return the source with the bug; raises ValueError where it does not apply."""
+        """Return the source with the bug; raises ValueError if it does not apply."""
         start, end = span(source, self.function)
         at = self.where(source)
         after = at + len(self.old)
@@ -103,12 +103,12 @@ class Mutant(NamedTuple):
         try:
             ast.parse(f"if True:\n{part}" if part[0].isspace() else part)
         except SyntaxError as fault:
-            raise ValueError(f"{self.new!r} makes no Python: {fault}") from fault
+            raise ValueError(f"{self.new!r} is not valid Python: {fault}") from fault
         return source[:start] + part + source[end:]
 
 
 def digest(value: Any) -> str:
-    """Return a short checksum of what JSON can hold."""
+    """Return a short checksum of a JSON value."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
@@ -123,7 +123,7 @@ def read(folder: Path = Path(__file__).parent) -> list[Mutant]:
 
 
 def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
-    """Return a line for each mutant that does not apply, or is there twice."""
+    """Return a line for each mutant that does not apply or is listed twice."""
     found, seen = [], set()
     for mutant in mutants:
         try:
@@ -137,7 +137,7 @@ def faults(mutants: Iterable[Mutant], root: Path = ROOT) -> list[str]:
 
 
 def named(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Yield the functions, classes and assignments of a module by their qualified names."""
+    """Yield a module's functions, classes and assignments with their qualified names."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield prefix + node.name, node
@@ -148,16 +148,16 @@ def named(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
 
 
 def span(source: str, name: str) -> tuple[int, int]:
-    """Return where a function begins, with its decorators, and ends; raises ValueError."""
+    """Return the start, including decorators, and the end of a function; raises ValueError."""
     places = spans(source).get(name, [])
     if len(places) != 1:
-        raise ValueError(f"{name} stands there {len(places)} times")
+        raise ValueError(f"{name} occurs {len(places)} times")
     return places[0]
 
 
 @cache
 def spans(source: str) -> dict[str, list[tuple[int, int]]]:
-    """Return where each of a module's names begins and ends."""
+    """Return the start and the end of each named part of a module."""
     ends = [0, *accumulate(len(line) + 1 for line in source.split("\n"))]
     found: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for name, node in named(ast.parse(source)):
@@ -169,8 +169,8 @@ def spans(source: str) -> dict[str, list[tuple[int, int]]]:
 def lines_of(source: str, mutant: Mutant) -> set[int]:
     """Return the lines of the statements that the mutant changes, if they are in a function.
 
-    A compound statement's header stands for itself, a function's (defaults, decorators, which run
-    on import) for all of its body.
+    A compound statement's header counts as itself; a function's header (defaults and decorators,
+    which run on import) counts as its whole body.
     """
     at = mutant.where(source)
     first = source.count("\n", 0, at + len(mutant.old) - len(mutant.old.lstrip())) + 1
@@ -188,7 +188,7 @@ def lines_of(source: str, mutant: Mutant) -> set[int]:
 
 
 def outermost(source: str, mutant: Mutant) -> str:
-    """Return the function in whose body the old text stands, not one inside of it; else ""."""
+    """Return the outermost function whose body contains the old text, or ""."""
     at = mutant.where(source)
     first = source.count("\n", 0, at + len(mutant.old) - len(mutant.old.lstrip())) + 1
     for name, node in named(ast.parse(source)):
@@ -200,7 +200,7 @@ def outermost(source: str, mutant: Mutant) -> str:
 
 
 def statements(function: ast.FunctionDef, first: int, last: int) -> set[int]:
-    """Return the lines of the function's statements that have one of the lines first … last."""
+    """Return the lines of the function's statements that overlap the lines first … last."""
     lines: set[int] = set()
     for node in ast.walk(function):
         if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
@@ -215,29 +215,29 @@ def statements(function: ast.FunctionDef, first: int, last: int) -> set[int]:
 
 
 class Watch:
-    """A plugin of pytest's: the chosen tests alone, in their order; a file says which one runs."""
+    """A pytest plugin that runs only chosen tests, in order; a file names the current one."""
 
     def __init__(self, at: Path, tree: Path, chosen: Sequence[str] | None = None):
         self.at, self.tree, self.chosen = at, tree, chosen
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Choose the tests, and order them."""
+        """Select and order the tests."""
         if self.chosen is not None:
             place = {nodeid: i for i, nodeid in enumerate(self.chosen)}
             known = [item for item in items if item.nodeid in place]
             items[:] = sorted(known, key=lambda item: place[item.nodeid])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Say which test runs."""
+        """Write down which test runs."""
         self.at.write_text(nodeid, encoding="utf-8")
 
 
 class Measure(Watch):
-    """Note which lines each test, and each fixture that several share, runs through."""
+    """Record the lines that each test and each shared fixture covers."""
 
     def __init__(self, at: Path, tree: Path, out: Path, own: str):
-        from coverage import Coverage  # needed here alone; `read` and `faults` do without
+        from coverage import Coverage  # only needed here, not by `read` and `faults`
 
         super().__init__(at, tree)
         self.out, self.own, self.now = out, own, [""]
@@ -248,7 +248,7 @@ class Measure(Watch):
         self.cov.start()
 
     def context(self, name: str) -> Iterator[Any]:
-        """Have what runs inside noted under a name."""
+        """Record coverage under a name."""
         self.now.append(name)
         self.cov.switch_context(name)
         try:
@@ -259,7 +259,7 @@ class Measure(Watch):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[Any]:
-        """Note a test under its own name."""
+        """Record a test under its own name."""
         definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
         shared = [shared_name(d) for ds in definitions for d in ds if d.scope != "function"]
         self.tests[item.nodeid] = {"seconds": 0.0, "passed": True, "shared": shared}
@@ -267,19 +267,19 @@ class Measure(Watch):
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[Any]:
-        """Note a shared fixture under its name: the first test to ask makes it for all."""
+        """Record a shared fixture under its name: the first test that requests it creates it."""
         if fixturedef.scope == "function":
             return (yield)
         return (yield from self.context(shared_name(fixturedef)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how long a test took, and whether it passed."""
+        """Record a test's duration and whether it passed."""
         test = self.tests[report.nodeid]
         test["seconds"] += report.duration
         test["passed"] &= report.outcome == "passed"
 
     def pytest_sessionfinish(self) -> None:
-        """Write it all."""
+        """Write the measurements."""
         self.cov.stop()
         data = self.cov.get_data()
         lines: dict[str, dict[str, list[int]]] = {}
@@ -287,7 +287,7 @@ class Measure(Watch):
             file = str(Path(path).relative_to(self.tree))
             contexts: dict[str, list[int]] = defaultdict(list)
             for line, names in data.contexts_by_lineno(path).items():
-                for name in filter(None, names):  # what ran on import has no name
+                for name in filter(None, names):  # code that ran on import has no name
                     contexts[name].append(line)
             if contexts:
                 lines[file] = contexts
@@ -297,12 +297,12 @@ class Measure(Watch):
 
 
 def shared_name(definition: Any) -> str:
-    """Return the name of a fixture that several tests share."""
+    """Return the name of a shared fixture."""
     return f"fixture {definition.baseid}::{definition.argname}"
 
 
 class Slot:
-    """A place where one job after the other runs."""
+    """A slot in which jobs run one after the other."""
 
     def __init__(self, folder: Path):
         self.folder, self.tree, self.temp = folder, folder / "tree", folder / "temp"
@@ -312,7 +312,7 @@ class Slot:
         folder.mkdir()
 
     def start(self, job: Job) -> None:
-        """Fork, and run the job there."""
+        """Run the job in a fork."""
         self.job, self.since = job, time.monotonic()
         shutil.rmtree(self.temp, ignore_errors=True)
         self.temp.mkdir()
@@ -323,7 +323,7 @@ class Slot:
             self.run()
 
     def run(self) -> None:
-        """Run the job in this process, and end it."""
+        """Run the job in this process, then exit."""
         code = BROKEN
         try:
             os.setpgid(0, 0)
@@ -340,13 +340,13 @@ class Slot:
             os._exit(code)
 
     def has_ended(self) -> bool:
-        """Return whether the job is done; end it where a test hangs."""
+        """Return whether the job is done; kill it if a test hangs."""
         done, status = os.waitpid(self.pid, os.WNOHANG)
         running = self.at.read_text("utf-8")
         patience = PATIENCE_S + 10 * self.job.seconds.get(running, 30.0)
         if not done and time.time() - self.at.stat().st_mtime < patience:
             return False
-        with suppress(ProcessLookupError):  # and what the tests have started
+        with suppress(ProcessLookupError):  # including processes that the tests started
             os.killpg(self.pid, signal.SIGKILL)
         if not done:
             _, status = os.waitpid(self.pid, 0)
@@ -355,14 +355,14 @@ class Slot:
 
 
 class Job(NamedTuple):
-    """Tests to be run."""
+    """Tests to run."""
 
     mutant: Mutant | None
     what: str
     work: Callable[[Slot], int]
-    """Run them in a fork, return the exit code."""
+    """Called in a fork; returns the exit code."""
     seconds: Mapping[str, float] = {}
-    """How long each test usually takes."""
+    """Usual duration of each test."""
 
 
 def run_cold(
@@ -372,7 +372,7 @@ def run_cold(
     args: Sequence[str],
     watch: Callable[[Path, Path], Watch],
 ) -> int:
-    """Import all from a copy of the tree that has the bug, and run the tests there."""
+    """Import everything from a copy of the tree with the bug, and run the tests there."""
     shutil.rmtree(slot.tree, ignore_errors=True)
     shutil.copytree(base, slot.tree)
     if mutant:
@@ -385,21 +385,21 @@ def run_cold(
 
 
 class Warm:
-    """A plugin of pytest's: with all tests collected, replay in forks that have the bug's code."""
+    """A pytest plugin that collects all tests, then replays mutants in forks."""
 
     def __init__(self, base: Path, replay: Callable[[Warm], None]):
         self.base, self.replay = base, replay
         self.functions: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
         self.sound: set[str] = set()
-        """Tests that have been seen to pass here without a bug."""
+        """Tests that have passed here without a bug."""
         self.broken: set[str] = set()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Replay in place of the tests."""
+        """Replay instead of running the tests."""
         self.session = session
         self.items = {item.nodeid: item for item in session.items}
         for found in gc.get_objects():
-            if type(found) is FunctionType:  # some claim to be what they are not
+            if type(found) is FunctionType:  # isinstance is fooled by proxies
                 code = found.__code__
                 self.functions[code.co_filename, code.co_qualname].append(found)
         self.replay(self)
@@ -408,7 +408,7 @@ class Warm:
     def run(self, slot: Slot, mutant: Mutant, tests: Sequence[str]) -> int:
         """Run the tests against a mutant.
 
-        A test kills that fails by itself with the bug, and passes by itself without.
+        A test kills the mutant if it fails alone with the bug and passes alone without it.
         """
         tests = [test for test in tests if test in self.items and test not in self.broken]
         while (code := self.forked(slot, mutant, tests)) not in PASSED:
@@ -422,14 +422,14 @@ class Warm:
         return code
 
     def heard(self, slot: Slot) -> None:
-        """Keep what a run has found out about the tests."""
+        """Keep what a run has shown about the tests."""
         with suppress(FileNotFoundError):
             self.broken |= {*(slot.folder / "broken").read_text("utf-8").splitlines()}
         if slot.code not in PASSED:
             self.sound.add(slot.at.read_text("utf-8"))
 
     def forked(self, slot: Slot, mutant: Mutant | None, tests: Sequence[str]) -> int:
-        """Give a function other code in a fork, and run the tests there up to one that fails."""
+        """Swap the function's code in a fork, and run the tests there up to the first failure."""
         if pid := os.fork():
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         code = BROKEN
@@ -445,7 +445,7 @@ class Warm:
             os._exit(code)
 
     def passed(self, slot: Slot, items: Sequence[pytest.Item]) -> int:
-        """Run tests up to the first that fails."""
+        """Run tests up to the first failure."""
         for item, after in zip(items, [*items[1:], None], strict=True):
             slot.at.write_text(item.nodeid, encoding="utf-8")
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
@@ -457,7 +457,7 @@ class Warm:
         return int(pytest.ExitCode.OK)
 
     def swap(self, mutant: Mutant) -> None:
-        """Put a mutant's code into the function, wherever decorators hold it."""
+        """Replace the function's code with the mutant's, also where decorators hold it."""
         path = self.base / mutant.file
         source = path.read_text("utf-8")
         name = outermost(source, mutant)
@@ -504,14 +504,14 @@ def run_all(jobs: Iterable[Job], done: Callable[[Job, Slot], None]) -> None:
 
 
 class Cover(NamedTuple):
-    """What the fast tests run through."""
+    """What the fast tests cover."""
 
     tests: dict[str, dict[str, Any]]
-    """By name, those that pass: seconds, and how many lines."""
+    """Passing test -> its seconds and its number of lines."""
     lines: dict[str, dict[int, set[str]]]
     """File -> line -> tests."""
     states: dict[str, str]
-    """Test file -> checksum of it and of all that its tests run through."""
+    """Test file -> checksum of it and of all code that its tests cover."""
 
 
 def sha256(path: Path) -> str:
@@ -520,7 +520,7 @@ def sha256(path: Path) -> str:
 
 
 def own_state(base: Path, name: str) -> str:
-    """Return a checksum of a test file, of those that it imports from, and of what all share."""
+    """Return a checksum of a test file, those it imports from, and what all of them share."""
     files = {path for path in base.glob("tests/*.py") if not path.name.startswith("test_")}
     files |= {path for path in base.glob("tools/**/*.py") if path != base / "tools" / "mutants.py"}
     waiting = [base / name]
@@ -533,7 +533,7 @@ def own_state(base: Path, name: str) -> str:
 
 
 def state(base: Path, name: str, path: Path) -> str | None:
-    """Return the state of a test file that was measured; None where it must be measured anew."""
+    """Return the state of a measured test file; None if it must be measured again."""
     if not path.exists():
         return None
     found = json.loads(path.read_text())
@@ -543,7 +543,7 @@ def state(base: Path, name: str, path: Path) -> str | None:
 
 
 def measure(base: Path, out: Path) -> Cover:
-    """Return what the tests cover; only test files are run that may cover something else by now."""
+    """Return what the tests cover; only test files whose coverage may have changed are run."""
     folder, jobs = out / "cover", []
     folder.mkdir(parents=True, exist_ok=True)
     names = sorted(str(path.relative_to(base)) for path in base.glob("tests/**/test_*.py"))
@@ -572,7 +572,7 @@ def measure(base: Path, out: Path) -> Cover:
 
 
 def add(cover: Cover, path: Path) -> None:
-    """Add what the tests of one file run through."""
+    """Add the coverage of one test file."""
     found = json.loads(path.read_text())
     tests = {name: test for name, test in found["tests"].items() if test["passed"]}
     users = defaultdict(set)
@@ -591,9 +591,9 @@ def add(cover: Cover, path: Path) -> None:
 
 
 def covering(mutant: Mutant, cover: Cover, base: Path) -> list[str]:
-    """Return the tests that run through a mutant, those first that may kill it soonest.
+    """Return the tests that cover a mutant, those first that are likely to kill it soonest.
 
-    What is assigned on import is covered where its name stands.
+    A value assigned on import counts as covered wherever its name occurs.
     """
     source = (base / mutant.file).read_text("utf-8")
     found: set[str] = set()
@@ -609,7 +609,7 @@ def covering(mutant: Mutant, cover: Cover, base: Path) -> list[str]:
 
 
 def mentions(source: str, name: re.Pattern[str]) -> set[int]:
-    """Return the lines that have a name, and the bodies of functions whose signatures have it."""
+    """Return the lines with a name, and the bodies of functions with it in their signature."""
     found = {i for i, line in enumerate(source.split("\n"), start=1) if name.search(line)}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
@@ -620,7 +620,7 @@ def mentions(source: str, name: re.Pattern[str]) -> set[int]:
 
 
 def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
-    """Return tests by their time, a few classes of it, then file by file, the specific first."""
+    """Return tests by classes of duration, then file by file, the most specific first."""
     classes: dict[str, tuple[int, str]] = {}
     fewest: dict[tuple[int, str], int] = {}
     for test in tests:
@@ -637,25 +637,25 @@ def in_order(tests: Iterable[str], cover: Cover) -> list[str]:
 
 
 class Verdict(NamedTuple):
-    """What became of a mutant."""
+    """The outcome of a mutant."""
 
     key: str
     tree: str
-    """Checksum of the tests on which it rests, and of what they run through."""
+    """Checksum of the tests that the verdict rests on, and of the code that they cover."""
     verdict: str
     """killed, alive, or uncovered."""
     by: str
-    """The test that failed; on import, where none had begun."""
+    """The test that failed; "on import" if none had started."""
     seconds: float
     n_tests: int
     mutant: dict[str, str]
 
 
 def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdict]:
-    """Run the tests against each mutant without a verdict that still holds; return all verdicts.
+    """Run the tests against each mutant without a valid verdict; return all verdicts.
 
-    One holds while the test that killed, for one alive all tests that it met, and all that they run
-    through are the same.
+    A verdict is valid as long as the killing test (for a survivor, every test that ran) and the
+    code that it covers are unchanged.
     """
     cover, path = measure(base, out), out / "verdicts.jsonl"
     old = earlier(path)
@@ -681,7 +681,9 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
             source = (base / mutant.file).read_text("utf-8")
             if bool(outermost(source, mutant)) != bool(warm):
                 continue
-            kills: Counter[str] = Counter()  # what killed this one before, then its neighbours
+            kills: Counter[str] = (
+                Counter()
+            )  # tests that killed this one before, then its neighbours
             for verdict in (*old, *known.values()):
                 same = [verdict.mutant[key] == getattr(mutant, key) for key in ("file", "function")]
                 kills[verdict.by] += all(same) + 1_000 * (verdict.key == mutant.key)
@@ -723,7 +725,7 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
 
         def go(warm: Warm) -> None:
             run_all(jobs(warm), lambda job, slot: (warm.heard(slot), done(job, slot)))  # type: ignore
-            print("\n".join(["", *(f"fails here without a bug: {test}" for test in warm.broken)]))
+            print("\n".join(["", *(f"fails even without a bug: {test}" for test in warm.broken)]))
 
         warm = Warm(base, go)
         pytest.main([*QUIET, "tests"], [warm])
@@ -731,14 +733,14 @@ def replay(mutants: Sequence[Mutant], base: Path, out: Path) -> dict[str, Verdic
 
 
 def earlier(path: Path) -> list[Verdict]:
-    """Return all verdicts of earlier replays, the oldest first."""
+    """Return the verdicts of earlier replays, oldest first."""
     if not path.exists():
         return []
     return [Verdict(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
 def table(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> str:
-    """Return a row per module: how many mutants died, lived, or are the same as the code."""
+    """Return a row per module: how many mutants were killed, survived or are equivalent."""
     heads = ("module", "mutants", "killed", "equivalent", "alive", "killed of real")
     rows: dict[str, Counter[str]] = defaultdict(Counter)
     for mutant in mutants:
@@ -757,7 +759,7 @@ def table(mutants: Sequence[Mutant], verdicts: Mapping[str, Verdict]) -> str:
 
 
 def copy(root: Path, base: Path) -> None:
-    """Copy what git knows of a clone, and what it does not ignore."""
+    """Copy the files of a clone that git tracks or does not ignore."""
     listed = ["git", "-C", str(root), "ls-files", "-coz", "--exclude-standard"]
     for name in subprocess.run(listed, capture_output=True, check=True).stdout.decode().split("\0"):
         if name and (root / name).is_file():
@@ -766,7 +768,7 @@ def copy(root: Path, base: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Replay the mutants; return 1 where too many live, 2 where one does not apply."""
+    """Replay the mutants; return 1 if too many survive, 2 if one does not apply."""
     p = argparse.ArgumentParser("python -m tools.mutants", description=__doc__, allow_abbrev=False,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     p.add_argument("--only", metavar="TEXT", default="")
@@ -781,7 +783,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     mutants = [m for m in mutants if args.only in f"{m.file} {m.function} {m.bug} {m.origin}"]
     if args.alive:
         mutants = [m for m in mutants if last.get(m.key) in ("alive", "uncovered")]
-    os.environ["HF_HUB_OFFLINE"] = "1"  # as the tests have it, which cannot set it any more
+    os.environ["HF_HUB_OFFLINE"] = (
+        "1"  # the tests' setting, which comes too late once libraries are imported
+    )
     for library in LIBRARIES:
         importlib.import_module(library)
     with tempfile.TemporaryDirectory(prefix="mutants-base-") as scratch:
@@ -790,7 +794,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         verdicts = replay(real, Path(scratch), args.out)
     print(table(mutants, verdicts))
     alive = [m for m in real if verdicts[m.key].verdict != "killed"]
-    print(f"\n{len(alive)} of {len(real)} live")
+    print(f"\n{len(alive)} of {len(real)} survive")
     print("\n".join(f"{m.file}, {m.function}: {m.bug}" for m in alive))
     return int(len(alive) > MOST_ALIVE * len(real))
 

@@ -1,11 +1,11 @@
-"""Kill a comparison again and again, and see that it ends as if nothing had happened.
+"""Kill a comparison repeatedly, and check that it still ends with the same results.
 
     python -m tools.survival --kills 50
 
-A smoke comparison is killed (SIGKILL) at moments drawn from a seed, in turn while it trains, writes
-a checkpoint, evaluates, records or draws, now with all its processes, now the first one alone; the
-same command then goes on. When one comparison is done it is held against an uninterrupted one, byte
-by byte, and the next one begins.
+A smoke comparison is killed (SIGKILL) at random moments, in turn while it trains, writes a
+checkpoint, evaluates, records and draws: either all its processes or only the main one. The same
+command then resumes it. A finished comparison is compared byte by byte with an uninterrupted one,
+and the next one begins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 PHASES = ("training", "checkpointing", "evaluation", "recording", "drawing")
 MOST_PER_COMPARISON = 10
 TIMES = {"seconds", "speed", "train_s", "evaluate_s", "peak_memory_bytes"}
-"""What a record says of time and memory."""
+"""Fields of a record that hold times and memory."""
 
 
 def command(out: Path, models: Sequence[str], tokens: int) -> list[str]:
@@ -54,7 +54,7 @@ def begin(argv: list[str]) -> Any:
 
 
 def is_in(phase: str, out: Path, before: frozenset[str]) -> bool:
-    """Return whether the files of a folder show that this phase has begun."""
+    """Return whether the files in a folder show that this phase has begun."""
     try:
         names = {entry.name for entry in os.scandir(out)} - before
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def is_in(phase: str, out: Path, before: frozenset[str]) -> bool:
 
 
 def kill_in(phase: str, program: Any, out: Path, rng: random.Random) -> bool:
-    """Wait for a phase and kill the program in it; return False if it ended before."""
+    """Wait for a phase and kill the program in it; return False if it ended first."""
     delay = rng.uniform(0, 1.0 if phase in ("training", "evaluation") else 0.004)
     before = frozenset(entry.name for entry in os.scandir(out)) if out.is_dir() else frozenset()
     while program.poll() is None:
@@ -80,14 +80,14 @@ def kill_in(phase: str, program: Any, out: Path, rng: random.Random) -> bool:
                 is_all = rng.random() < 0.5
                 (os.killpg if is_all else os.kill)(program.pid, signal.SIGKILL)
                 program.wait()
-                program.stdout.close()  # orphans may still hold the other end: no wait for them
+                program.stdout.close()  # orphans may still hold the other end; do not wait for them
                 return True
         time.sleep(0.0005)
     return False
 
 
 def results(out: Path) -> dict[str, Any]:
-    """Return what must be the same: weights, hypotheses, and records without times."""
+    """Return what must be identical: weights, hypotheses, and records without times."""
 
     def timeless(value: Any) -> Any:
         if isinstance(value, dict):
@@ -108,9 +108,9 @@ def results(out: Path) -> dict[str, Any]:
 def survive(
     n_kills: int, models: Sequence[str], tokens: int, seed: int, folder: Path
 ) -> tuple[int, Counter[str]]:
-    """Kill n times; return how many comparisons ended, all as they should, and kills per phase.
+    """Kill n times; return the number of finished comparisons, and the kills per phase.
 
-    Raises AssertionError that says what differs.
+    Raises AssertionError with what differs.
     """
     rng, kills = random.Random(seed), Counter[str]()
     done = subprocess.run(
@@ -139,18 +139,18 @@ def survive(
         found = results(out)
         differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
         assert not differ, (
-            f"comparison {n} differs from the uninterrupted one in {sorted(differ)}, see {folder}"
+            f"comparison {n} differs from the uninterrupted one in {sorted(differ)}: see {folder}"
         )
         left = [path.name for path in out.iterdir() if ".part" in path.name]
         assert not left, f"comparison {n} left {left}"
-        print(f"comparison {n}: {len(found)} files as in the uninterrupted one", flush=True)
+        print(f"comparison {n}: {len(found)} files identical to the uninterrupted one", flush=True)
         if kills.total() == n_kills:
             return n, kills
     raise AssertionError("endless")
 
 
 def main() -> None:
-    """Kill, and print how it went."""
+    """Run the test, and print a summary."""
     p = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--kills", type=positive, default=50)
     p.add_argument("--models", nargs="+", default=list(CATALOG))
@@ -158,13 +158,13 @@ def main() -> None:
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
     since = time.perf_counter()
-    folder = Path(tempfile.mkdtemp())  # stays where something differs
+    folder = Path(tempfile.mkdtemp())  # kept if something differs
     n, kills = survive(args.kills, args.models, args.tokens, args.seed, folder)
     shutil.rmtree(folder)
     told = ", ".join(f"{kills[phase]} in {phase}" for phase in PHASES)
     print(
         f"{kills.total()} of {kills.total()} kills left no trace ({told}): {n} comparisons ended "
-        f"with the bytes of an uninterrupted one, in {time.perf_counter() - since:.0f} s"
+        f"byte-identical to an uninterrupted one, in {time.perf_counter() - since:.0f} s"
     )
 
 

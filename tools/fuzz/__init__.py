@@ -1,1 +1,1 @@
-"""Anything at all, given to all that reads."""
+"""Fuzz every reader with arbitrary bytes."""

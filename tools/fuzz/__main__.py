@@ -1,11 +1,11 @@
-"""Fuzz all that reads, guided by coverage, and print what was found.
+"""Fuzz every reader, guided by coverage, and print the faults.
 
     pip install -e '.[fuzz]'                    Linux, Python 3.11 to 3.13
     python -m tools.fuzz --runs 100_000
 
-The runs are spread over the targets. A fault is an exception that is not allowed, more than 5
-seconds, more than 1 GB, or a file that is opened for writing outside of the target's folder. Each
-kind is saved once, as an input that `--target NAME --input FILE` runs again.
+The runs are divided among the targets. A fault is an unexpected exception, more than 5 seconds,
+more than 1 GB, or a file opened for writing outside the target's folder. One input of each kind is
+saved; `--target NAME --input FILE` runs it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WRITES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.li
 
 
 class Watch:
-    """Notes each file that is written outside of a folder, and what an input costs."""
+    """Watch for writes outside a folder, and for the time and memory that an input takes."""
 
     def __init__(self, folder: Path):
         self.folder, self.outside = str(folder), set[str]()
@@ -37,7 +37,7 @@ class Watch:
         sys.addaudithook(self.hear)
 
     def hear(self, event: str, given: tuple[Any, ...]) -> None:
-        """Look at what Python is about to open, make, move or remove."""
+        """Check what Python is about to open, create, move or remove: an audit hook."""
         if event == "open":
             path, _, flags = given
             if isinstance(path, int) or not flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
@@ -52,7 +52,7 @@ class Watch:
                 self.outside.add(where)
 
     def fault_of(self, run: Any, data: bytes) -> str | None:
-        """Run an input; return what kind of fault it is, None if it is none."""
+        """Run an input; return its fault, or None."""
         from seqmodels.records import record
 
         self.outside.clear()
@@ -61,7 +61,7 @@ class Watch:
         fault = None
         try:
             run(data)
-        except BaseException as error:  # whatever it is, it is to be reported
+        except BaseException as error:  # any exception is reported
             *_, last = traceback.extract_tb(error.__traceback__)
             said = str(error).replace(self.folder, "FOLDER")[:200]
             fault = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {said}"
@@ -78,7 +78,7 @@ class Watch:
 
 
 def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
-    """Fuzz one target in this process, which ends with it; or run one input again."""
+    """Fuzz one target, or run one input again; either way, this ends the process."""
     import atheris
 
     with atheris.instrument_imports(include=["seqmodels", "tasks"]):
@@ -92,7 +92,7 @@ def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
         target = TARGETS[name](folder)
         for i, content in enumerate(target.seeds):
             (inputs / str(i)).write_bytes(content)
-        for content in target.seeds:  # what is loaded and cached once is no input's fault
+        for content in target.seeds:  # one-time loading must not count against an input
             target.run(content)
         if one:
             target.run(one.read_bytes())
@@ -131,20 +131,24 @@ def fuzz(name: str, runs: int, out: Path, seed: int, one: Path | None) -> None:
 
 
 def main() -> None:
-    """Fuzz every target in a process of its own, and print a table."""
+    """Fuzz every target in its own process, and print a table."""
     p = argparse.ArgumentParser(
         prog="python -m tools.fuzz", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     names = ["text", "parallel", "table", "tokenizer", "record", "ledger", "run", "command"]
     p.add_argument(
-        "--runs", type=int, default=100_000, metavar="N", help="inputs, over all targets"
+        "--runs",
+        type=int,
+        default=100_000,
+        metavar="N",
+        help="inputs over all targets (default: 100,000)",
     )
-    p.add_argument("--seed", type=int, default=1, metavar="N", help="of libFuzzer (default: 1)")
+    p.add_argument("--seed", type=int, default=1, metavar="N", help="libFuzzer's seed (default: 1)")
     p.add_argument("--out", type=Path, default=Path("runs/fuzz"), metavar="DIR",
                    help="where failing inputs are saved (default: runs/fuzz)")  # fmt: skip
-    p.add_argument("--target", choices=names, help="this one alone, in this process")
-    p.add_argument("--input", type=Path, metavar="FILE", help="with --target: run it again")
+    p.add_argument("--target", choices=names, help="fuzz only this target, in this process")
+    p.add_argument("--input", type=Path, metavar="FILE", help="with --target: run this input again")
     args = p.parse_args()
     try:
         import atheris  # noqa: F401
@@ -164,7 +168,7 @@ def main() -> None:
         own += ["--seed", str(args.seed), "--out", str(args.out)]
         with log.open("w") as said:
             subprocess.run([sys.executable, "-m", "tools.fuzz", *own], stdout=said, stderr=said)
-        if not result.exists():  # libFuzzer ends a process that hangs or is too large
+        if not result.exists():  # libFuzzer kills a process that hangs or grows too large
             faults.append(f"{args.out / name}-killed-*: see {log}")
             print(f"{name:10} killed", flush=True)
             continue

@@ -1,7 +1,7 @@
-"""What is fuzzed. A target takes bytes, and ends in a value or in one line that names the file.
+"""The targets of fuzzing. Each takes bytes and ends in a value, or in one line naming the file.
 
-Bytes alone are hardly ever JSON. So the first of them says how the rest is read: as the content of
-a file itself, or as a list of edits of a valid one.
+Random bytes are hardly ever JSON. So the first byte decides how the rest is read: as a file's
+content, or as a list of edits to a valid file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tasks import next_token, recall, translation
 from tools.sizes import sizes_of
 
 RESULT = Path(__file__).parents[2] / "results" / "recall" / "gpt-seed1.json"
-"""A record that is valid."""
+"""A valid record."""
 SIZES = {
     "d_model": 8, "d_embed": 6, "d_maxout": 4, "d_align": 4, "d_ff": 8, "n_heads": 2, "n_layers": 2,
     "n_positions": 40, "dropout": 0.1,
@@ -50,34 +50,34 @@ ODD: list[Any] = [
     "", "a", "../up", "/etc/passwd", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {},
     {"a": 1}, *tokenizers.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
 ]  # fmt: skip
-"""What stands in an edited place."""
+"""Values that an edit inserts."""
 MOST_EDITS = 3
-"""More of them are refused, sooner or later, for one."""
+"""With more edits, nearly every file would be refused."""
 EDIT, RAW = b"\0", b"\xff"
 
 
 class Target(NamedTuple):
-    """One thing that takes bytes."""
+    """Something that takes bytes."""
 
     seeds: list[bytes]
-    """Inputs that are taken."""
+    """Inputs that are accepted."""
     run: Callable[[bytes], bool]
-    """Give it an input; return whether it was taken, not refused. Raises what is a fault."""
+    """Run an input; return whether it was accepted instead of refused. Raises a fault."""
 
 
 def is_taken(call: Callable[[], Any], folder: Path) -> bool:
-    """Return whether a call ends in a value; a refusal is one ValueError that names the file."""
+    """Return whether a call returns; a refusal is a ValueError that names the file."""
     try:
         call()
     except ValueError as error:
         if str(folder) not in str(error):
-            raise AssertionError(f"names no file: {error!r}") from error
+            raise AssertionError(f"does not name the file: {error!r}") from error
         return False
     return True
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield every place in a JSON value: what holds it, and under which key."""
+    """Yield every place in a JSON value as its container and its key."""
     for key in range(len(value)) if isinstance(value, list) else list(value):
         yield value, key
         if isinstance(value[key], list | dict):
@@ -85,7 +85,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def edited(valid: Any, edits: bytes) -> Any:
-    """Return the JSON value after the edits: two bytes choose a place, one what stands there."""
+    """Return the edited JSON value: two bytes choose a place, one byte its new value."""
     for i in range(0, min(len(edits), MOST_EDITS * 3) - 2, 3):
         if not (found := list(places(valid))):
             break
@@ -98,7 +98,7 @@ def edited(valid: Any, edits: bytes) -> Any:
 
 
 def written(valid: bytes, data: bytes) -> bytes:
-    """Return a file's content: the bytes, or a valid JSON file after edits."""
+    """Return a file's content: the bytes, or an edited JSON file."""
     if data and data[0] < 192:
         return json.dumps(edited(json.loads(valid), data[1:])).encode(errors="surrogatepass")
     return data[1:]
@@ -108,7 +108,7 @@ def written(valid: bytes, data: bytes) -> bytes:
 
 
 def text_file(folder: Path) -> Target:
-    """Read lines, and a text."""
+    """Read a file as lines and as text."""
     path = folder / "file.txt"
 
     def run(data: bytes) -> bool:
@@ -126,7 +126,7 @@ def text_file(folder: Path) -> Target:
 
 
 def parallel_files(folder: Path) -> Target:
-    """Read six files, which a rule of = separates."""
+    """Read six files, whose contents are separated by `===`."""
 
     def run(data: bytes) -> bool:
         parts = [*data.split(b"==="), *[b"a"] * 6][:6]
@@ -145,7 +145,7 @@ def parallel_files(folder: Path) -> Target:
 
 
 def table_file(folder: Path) -> Target:
-    """Read a table of pairs, whose kind the first byte says."""
+    """Read a table of pairs; the first byte chooses its format."""
 
     def run(data: bytes) -> bool:
         path = folder / f"x{readers.ROWS[data[0] % len(readers.ROWS) if data else 0]}"
@@ -167,7 +167,7 @@ def table_file(folder: Path) -> Target:
 
 
 def tokenizer_file(folder: Path) -> Target:
-    """Load a tokenizer; whatever it is, it can encode, and what is known comes back."""
+    """Load a tokenizer; if it loads, it encodes, and decodes what has no UNK."""
     path = folder / "tokenizer.json"
     valid = []
     for kind in tokenizers.KINDS:
@@ -197,7 +197,7 @@ def tokenizer_file(folder: Path) -> Target:
 
 
 def record_file(folder: Path) -> Target:
-    """Load a record, and a folder of records; what is taken can be tabulated."""
+    """Load a record, and a folder of records; if they load, they can be tabulated."""
     path, valid = folder / "gpt-seed1.json", RESULT.read_bytes()
 
     def run(data: bytes) -> bool:
@@ -212,7 +212,7 @@ def record_file(folder: Path) -> Target:
 
 
 def ledger_file(folder: Path) -> Target:
-    """Load a ledger of published figures; what is taken can be tabulated."""
+    """Load a ledger of published figures; if it loads, it can be tabulated."""
     path, valid = folder / ledger.FILE, (RESULT.parents[1] / ledger.FILE).read_bytes()
 
     def run(data: bytes) -> bool:
@@ -226,7 +226,7 @@ def ledger_file(folder: Path) -> Target:
 
 
 def make_run(folder: Path, name: str) -> list[Path]:
-    """Make a run of a tiny model; return its short record, its weights and its tokenizer."""
+    """Make a run of a tiny model; return its record (shortened), weights and tokenizer."""
     tokenizer = tokenizers.BPE.train(LINES, 270)
     sizes = {"vocab_size": tokenizer.vocab_size, **sizes_of(name, **SIZES)}
     made = json.loads(RESULT.read_text("utf-8"))
@@ -242,14 +242,14 @@ def make_run(folder: Path, name: str) -> list[Path]:
 
 
 def edited_weights(valid: bytes, edits: bytes) -> bytes:
-    """Return a safetensors file after edits of its header, the numbers of the weights as before."""
+    """Return a safetensors file with an edited header; the weights' bytes stay the same."""
     n = int.from_bytes(valid[:8], "little")
     header = json.dumps(edited(json.loads(valid[8 : 8 + n]), edits)).encode()
     return len(header).to_bytes(8, "little") + header + valid[8 + n :]
 
 
 def run_folder(folder: Path) -> Target:
-    """Open a run of which one file is another; one that opens can be used."""
+    """Open a run in which one file was replaced; if it opens, it works."""
     paths = {name: make_run(folder, name) for name in MODELS}
     valid = {name: [path.read_bytes() for path in own] for name, own in paths.items()}
 
@@ -259,13 +259,13 @@ def run_folder(folder: Path) -> Target:
         for path, content in zip(paths[name], valid[name], strict=True):
             path.write_bytes(content)
         content = valid[name][which]
-        if which == 0 and rest[:1] < b"\x60":  # the sizes alone, which a model is built from
+        if which == 0 and rest[:1] < b"\x60":  # only the sizes that the model is built from
             made = json.loads(content)
             edited(made["model_config"], rest[1:])
             content = json.dumps(made).encode(errors="surrogatepass")
         elif which == 1 and rest[:1] < b"\x60":
             content = edited_weights(content, rest[1:])
-        elif which == 1 and rest[:1] < b"\xc0":  # other numbers, the last ones of the file
+        elif which == 1 and rest[:1] < b"\xc0":  # other weights, at the end of the file
             content = content[: len(content) - len(rest)] + rest
         else:
             content = written(content, rest)
@@ -300,7 +300,7 @@ WORDS = [
     "--gold", "--gold-one-based", "gold.txt", "links.txt",
     "--column", "--limit", "--tokenizer", "--vocab", "300", "--parameters",
 ]  # fmt: skip
-"""What a byte stands for where it is an argument of its own."""
+"""The argument that a single byte on a line stands for."""
 TOY: dict[Any, dict[str, int]] = {
     recall: {"n_train": 9, "n_valid": 3, "per_length": 1, "trained_to": 8, "tested_to": 8},
     translation: {
@@ -311,13 +311,13 @@ TOY: dict[Any, dict[str, int]] = {
 
 
 def unpublished(name: str) -> tiktoken.Encoding:
-    """Return an encoding of bytes alone, whatever its name."""
+    """Return an encoding of single bytes under any name."""
     ranks = {bytes([value]): value for value in range(256)}
     return tiktoken.Encoding(name, pat_str=".|\n", mergeable_ranks=ranks, special_tokens={})
 
 
 def stubbed(patch: Callable[..., Any]) -> None:
-    """Leave out the network, and what takes long, below the handling of arguments and of files."""
+    """Stub out the network and slow work, but not the handling of arguments and files."""
     patch(tiktoken, "get_encoding", unpublished)
     for task, toy in TOY.items():
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
@@ -335,9 +335,9 @@ def stubbed(patch: Callable[..., Any]) -> None:
 
 
 def arguments(data: bytes) -> list[str]:
-    """Return a command line, the program first; a line of one byte stands for a word.
+    """Return a command line, program first; a line of one byte stands for one of WORDS.
 
-    Paths stay inside the folder that the program runs in.
+    Paths cannot leave the folder that the program runs in.
     """
     argv = []
     for line in data.split(b"\n"):
@@ -348,12 +348,12 @@ def arguments(data: bytes) -> list[str]:
 
 
 def command_line(folder: Path) -> Target:
-    """Run every program with any arguments: exit code 0, 1 or 2, and a single line on stderr."""
+    """Run any program with any arguments: exit code 0, 1 or 2, and at most one line on stderr."""
     (folder / "runs").mkdir()
     path, weights, _ = make_run(folder / "runs", "gpt")
     checksum = {"weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest()}
     made = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps(made | checksum))  # without one, a line says so
+    path.write_text(json.dumps(made | checksum))  # without a checksum, a warning is printed
     (folder / "spoken").mkdir()
     for split in corpus.SPLITS:
         for code in ("xx", "yy"):
@@ -385,7 +385,7 @@ def command_line(folder: Path) -> Target:
         said = err.read()
         assert code in (0, 1, 2), code
         assert said.count("\n") == len(said.splitlines()) <= 1, said
-        assert bool(said) or not code, "fails without a word"
+        assert bool(said) or not code, "fails without a message"
         assert terminal.printable(said[:-1]) == said[:-1], said
         return not code
 
@@ -407,7 +407,7 @@ def command_line(folder: Path) -> Target:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it."""
+    """Remove a file, or a folder and its contents."""
     if path.is_dir() and not path.is_symlink():
         for inside in path.iterdir():
             remove(inside)
