@@ -118,7 +118,7 @@ def shell(line: str, **variables: str) -> tuple[int, str, str]:
     [
         ("> >(exec true)", 1, ""),
         ("> /dev/full", 1, "could not be written: No space left on device\n"),
-        (">&-", 2, "is closed; /dev/null takes what is not wanted\n"),
+        (">&-", 2, "is closed; redirect it to /dev/null instead\n"),
     ],
     ids=["reader gone", "full", "closed"],
 )
@@ -233,7 +233,7 @@ def test_memory_that_is_short_from_the_start(call: str, n_kib: int, tmp_path: Pa
 
 
 def test_pipes_are_scored(tmp_path: Path) -> None:
-    """Keeps out `is no plain file` for subwords that are joined on the way, and a second read."""
+    """Keeps out `is not a regular file` for subwords joined on the way, and a second read."""
     for name, said in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
         (tmp_path / name).write_text(said)
     pipe = tmp_path / "fifo"
@@ -245,14 +245,14 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
     for again in (pipe, tmp_path / "." / "fifo"):  # no one waits for a writer
         with pytest.raises(ValueError, match="are one file; give each file once"):
             external.read(tmp_path / "src", pipe, [again])
-    with pytest.raises(ValueError, match="is no plain file"):
+    with pytest.raises(ValueError, match="is not a regular file"):
         files.read(pipe)
 
 
 def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a full memory, for a pipe that never ends or a pickle in one."""
     monkeypatch.setattr(files, "MOST_PIPED", 1_000)
-    for content, words in ((b"y\n" * 501, "more than the 1,000 bytes"), (b"\x80\x04x", "a pickle")):
+    for content, words in ((b"y\n" * 501, "more than 1,000 bytes"), (b"\x80\x04x", "a pickle")):
         pipe = tmp_path / words[:6]
         os.mkfifo(pipe)
         with ThreadPoolExecutor(1) as pool:

@@ -144,7 +144,7 @@ PLAIN = ["--context", "0"]
         *((next_token, [flag, "0"], [flag, "above zero"]) for flag in ("--block", "--stride")),
         (next_token, ["--context", "-1"], ["--context: -1 is below zero"]),
         (next_token, ["--context", "nan"], ["--context", "nan"]),
-        (next_token, ["--data", "/dev/zero"], ["/dev/zero is no plain file"]),
+        (next_token, ["--data", "/dev/zero"], ["/dev/zero is not a regular file"]),
         (next_token, ["--data", "x\ny\x1b\udcff"], [r"x y\x1b\udcff does not exist"]),
         *((recall, ["--tokens", n], ["--tokens", n]) for n in ("0", "-3", "nan", "1.5", "many")),
         *((recall, [flag, "9" * 20], [flag, "above 4,611"]) for flag in ("--tokens", "--seeds")),

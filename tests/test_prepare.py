@@ -334,11 +334,11 @@ def no_home(path: Path) -> Path:
 
 
 def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep out a traceback where the folder cannot be made or written to."""
+    """Keep out a traceback where the folder cannot be created or written to."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(
-        files.WriteError, match=r"cannot be made: Not a directory; SEQMODELS_CACHE names another"
+        files.WriteError, match=r"cannot be created: Not a directory; SEQMODELS_CACHE names another"
     ):
         prepared(corpus_of())
 

@@ -94,7 +94,7 @@ def test_no_plain_file(read, tmp_path: Path) -> None:
     """Keep out a pipe that makes a command wait for ever, and a file that fills the memory."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(ValueError, match=r"is no plain file; it is not read$"):
+        with pytest.raises(ValueError, match=r"is not a regular file; it is not read$"):
             read(path)
     with open(tmp_path / "large", "wb") as large:
         large.truncate(2**40)

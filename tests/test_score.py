@@ -370,13 +370,13 @@ def test_a_file_that_cannot_be_scored(
         (["--bins", "10,x"], ["--bins: 'x' is not a whole number"]),
         (["--bins", ""], ["--bins"]),
         (["--bins", "0,5"], ["--bins", "0 is not above zero"]),
-        (["--bins", "10,5"], ["--bins: 10,5 does not rise"]),
-        (["--bins", "5,5"], ["--bins: 5,5 does not rise"]),
+        (["--bins", "10,5"], ["--bins: 10,5 does not increase"]),
+        (["--bins", "5,5"], ["--bins: 5,5 does not increase"]),
         (["--out", __file__], [f"--out {__file__} is a file"]),
-        (["--out", f"{__file__}/below"], ["cannot be made: Not a directory"]),
+        (["--out", f"{__file__}/below"], ["cannot be created: Not a directory"]),
         (["--rounds", "3"], ["unrecognized arguments: --rounds"]),
         (["/"], ["/ cannot be read: Is a directory"]),
-        (["/dev/zero"], ["/dev/zero is no plain file"]),
+        (["/dev/zero"], ["/dev/zero is not a regular file"]),
     ],
 )
 def test_a_mistake_gets_one_line(

@@ -239,7 +239,7 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     ("written", "fault"),
     [
         ("{", "Expecting property name"),
-        ("[" * 100_000, "nested too deep"),
+        ("[" * 100_000, "nested too deeply"),
         ("[]", "no kind that is known"),
         ('{"kind": ["bpe"]}', "no kind that is known"),
         ('{"kind": "sentencepiece"}', "no kind that is known"),
@@ -270,7 +270,7 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
         (bpe_file(*BYTES, ""), "1 to 400 bytes"),
         (bpe_file(*BYTES, "QUFB" * 134), "1 to 400 bytes"),
         (bpe_file(*BYTES, split=r"(\w+)*x"), "not the pattern that is known"),
-        (" " * (2**24 + 1), "16,777,217 bytes, more than the 16,777,216"),
+        (" " * (2**24 + 1), "16,777,217 bytes; at most 16,777,216 are read"),
     ],
     ids=lambda value: value[:40],
 )

@@ -126,12 +126,12 @@ def cache() -> Path:
 
 
 def made(folder: Path) -> Path:
-    """Return a folder, which is there then; raises WriteError where it cannot be made."""
+    """Return a folder, created if it does not exist; raises WriteError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise files.WriteError(
-            f"{folder} cannot be made: {fault.strerror}; SEQMODELS_CACHE names another place"
+            f"{folder} cannot be created: {fault.strerror}; SEQMODELS_CACHE names another place"
         ) from fault
     return folder
 

@@ -1,4 +1,4 @@
-"""One process for one folder: a lock that ends with its owner, however the owner ends."""
+"""One process per folder: a lock that is released when its owner ends, however it ends."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Lock:
-    """A locked folder. The kernel lets go when the last process that holds this has ended.
+    """A locked folder. The kernel releases the lock when the last process that holds it has ended.
 
-    A worker process that is given it holds it as well, so that no one else writes while an orphan
-    does; on Windows, where a lock cannot be shared, an orphan has a moment to end.
-    Raises ValueError where another process has the folder, and names it, and where the folder
-    cannot be written to.
+    A worker process that receives it holds it as well, so that no one else writes while an orphan
+    does; on Windows, where a lock cannot be shared, an orphan gets a moment to end.
+    Raises ValueError if another process holds the lock, naming it, or if the folder cannot be
+    written to.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] = print):
@@ -51,22 +51,22 @@ class Lock:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
-            say(f"{folder} is on a disk without locks: use it from one process only")
+            say(f"{folder} is on a file system without locks: use it from one process only")
         owner = f"process {os.getpid()} on {platform.node()} since {datetime.now():%Y-%m-%d %H:%M}"
         os.ftruncate(self.handle, 0)
         os.write(self.handle, f"\n{owner}\n".encode())
 
     def release(self) -> None:
-        """Let go, as far as this process is concerned."""
+        """Release the lock in this process."""
         os.close(self.handle)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to a process that is being started."""
+        """Pass the lock to a process that is being started."""
         if sys.platform == "win32":
             return int, ()
         return _held, (reduction.DupFd(self.handle),)
 
 
 def _held(handle: Any) -> int:
-    """Keep the lock until this process ends."""
+    """Hold the lock until this process ends."""
     return handle.detach()

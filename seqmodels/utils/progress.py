@@ -1,8 +1,8 @@
-"""How far the runs of a comparison are: every process tells, and one draws. No torch.
+"""Progress of the runs of a comparison: every process reports, and one displays. No torch.
 
-A run may be in a process of its own. What it does goes, as `Told`, to the `Board` of the process
-that was started by the person: a bar for each run that is under way and one for all of them; or,
-where no one watches a terminal, a line every few minutes.
+A run can have a process of its own. It sends its progress, as `Told`, to the `Board` of the process
+that the user started, which draws a bar for each active run and one for all of them; without a
+terminal, it writes a line every few minutes.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tqdm import tqdm
 from seqmodels.utils import terminal
 
 TELL_EVERY_S = 0.2
-"""How often a run tells how far it is, at most."""
+"""Minimum time between two reports of a run."""
 LINE_EVERY_S = 180.0
-"""How often a line is written where there is no terminal."""
+"""Time between two lines where there is no terminal."""
 SURE_S = 2.0
-"""Until then the speed is no guide to the time left."""
+"""Before this, the speed is too uncertain for an estimate of the time left."""
 TRAINING, VALIDATION = "training", "validation"
 EVALUATION = 0.25
-"""Time of a run's evaluation as a share of its training's, until one has ended."""
+"""Assumed ratio of evaluation time to training time, until a run has ended."""
 
 
-# ----------------------------------------------------------------------------------- Who tells
+# ----------------------------------------------------------------------------------- Reporting
 
 
 class Told(NamedTuple):
-    """What a run does and how far it is."""
+    """What a run is doing, and how much of it is done."""
 
     run: str
     doing: str
@@ -46,24 +46,24 @@ class Told(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Return how much of it is done, of 1."""
+        """Return the fraction that is done."""
         return self.done / max(self.total, 1)
 
 
 class Here:
-    """Who tells in this process, and to whom."""
+    """Who reports in this process, and to whom."""
 
     run = ""
-    """The title of the run under way."""
+    """The title of the current run."""
     about = ""
     """What is being evaluated."""
     send: Callable[[Told | str], None] | None = None
-    """Where it is told; None: nowhere."""
+    """Receives the reports; None: nobody does."""
     last_s = 0.0
 
 
 def tell(doing: str, done: int, total: int, note: str = "") -> None:
-    """Tell how far a run is: at its beginning and its end for sure, now and then in between."""
+    """Report a run's progress: always at its beginning and end, now and then in between."""
     if Here.send is None:
         return
     if 0 < done < total and time.monotonic() < Here.last_s + TELL_EVERY_S:
@@ -73,7 +73,7 @@ def tell(doing: str, done: int, total: int, note: str = "") -> None:
 
 
 def counted(doing: str, batches: Sequence[list[int]]) -> Iterator[list[int]]:
-    """Yield the batches and tell how many of their examples are done."""
+    """Yield the batches, and report how many of their examples are done."""
     done, total = 0, sum(map(len, batches))
     for batch in batches:
         tell(doing, done, total)
@@ -83,20 +83,20 @@ def counted(doing: str, batches: Sequence[list[int]]) -> Iterator[list[int]]:
 
 
 def say(line: str) -> None:
-    """Print one line, between the bars where there are any."""
+    """Print one line, above the progress bars if there are any."""
     (Here.send or terminal.say)(line)
 
 
-# ----------------------------------------------------------------------------------- Who draws
+# --------------------------------------------------------------------------------- Displaying
 
 
 @dataclass
 class Seen:
-    """One run, as far as it has told of itself."""
+    """One run, as known from its reports."""
 
     told: Told
     first_share: float
-    """Of its training, when it was first heard: a run that goes on does not begin at zero."""
+    """Of its training, at its first report: a run that is resumed does not begin at zero."""
     share: float
     since_s: float
     trained_s: float | None = None
@@ -104,13 +104,13 @@ class Seen:
     ended_s: float | None = None
 
     def training_s(self, now_s: float) -> float | None:
-        """Return how long all of its training takes; None while that cannot be known."""
+        """Return an estimate of the whole training time; None while it is unknown."""
         until_s, more = self.trained_s or now_s, self.share - self.first_share
         return (until_s - self.since_s) / more if more > 0 else None
 
 
 class Board(AbstractContextManager["Board"]):
-    """What the person sees of all runs of a comparison."""
+    """The display of all runs of a comparison."""
 
     def __init__(self, titles: Iterable[str], n_recorded: int, n_at_once: int):
         self.waiting, self.n_at_once = list(titles), n_at_once
@@ -136,7 +136,7 @@ class Board(AbstractContextManager["Board"]):
             self.bars = []
 
     def hear(self, told: Told | str) -> None:
-        """Take in what a run tells, and show it; a text is a line to be printed."""
+        """Receive a run's report and show it; a string is a line to print."""
         with self.lock:
             if isinstance(told, str):
                 tqdm.write(told) if self.bars else terminal.say(told)
@@ -158,7 +158,7 @@ class Board(AbstractContextManager["Board"]):
             self.show(now_s)
 
     def end(self, title: str) -> None:
-        """Take in that a run has ended."""
+        """Note that a run has ended."""
         with self.lock:
             if title in self.waiting:
                 self.waiting.remove(title)
@@ -168,13 +168,13 @@ class Board(AbstractContextManager["Board"]):
             self.show(time.monotonic())
 
     def running(self) -> list[Seen]:
-        """Return the runs under way."""
+        """Return the active runs."""
         return [run for run in self.seen.values() if run.ended_s is None]
 
     def left_s(self, now_s: float) -> float | None:
-        """Return how long the rest takes, judged by the runs that were seen; None: not known yet.
+        """Return an estimate of the time left, from the runs so far; None: not known yet.
 
-        Runs that are still to come take as long as the mean of the others.
+        Runs that have not begun are expected to take as long as the others on average.
         """
         ratios = [
             (run.ended_s - run.trained_s) / max(run.trained_s - run.since_s, 0.1)
@@ -187,7 +187,7 @@ class Board(AbstractContextManager["Board"]):
                 continue
             whole.append(training_s * (1 + ratio))
             if run.ended_s is None:
-                share = run.first_share * training_s  # was done before
+                share = run.first_share * training_s  # trained before, in another process
                 left.append(max(0.0, whole[-1] - share - (now_s - run.since_s)))
         n_unknown = len(self.waiting) + len(self.running()) - len(left)
         if not whole:
@@ -196,7 +196,7 @@ class Board(AbstractContextManager["Board"]):
         return max(sum(left) / self.n_at_once, max(left, default=0.0))
 
     def summary(self, now_s: float) -> tuple[float, str]:
-        """Return how much of the time is over, and the line about all runs."""
+        """Return the fraction of the time that has passed, and the line about all runs."""
         n_running, left_s = len(self.running()), self.left_s(now_s)
         n_done, over_s = self.n_recorded + len(self.seen) - n_running, now_s - self.since_s
         line = f"{n_done} of {self.n} runs done, {n_running} running"
@@ -207,7 +207,7 @@ class Board(AbstractContextManager["Board"]):
         return over_s / (over_s + left_s), f"{line}, {in_words(left_s)} left"
 
     def show(self, now_s: float) -> None:
-        """Draw the bars again; without a terminal, write a line if it is time for one."""
+        """Redraw the bars; without a terminal, write a line if it is time for one."""
         if self.bars:
             *of_runs, of_all = self.bars
             told = [run.told for run in self.running()]
@@ -224,20 +224,20 @@ class Board(AbstractContextManager["Board"]):
 
 
 def draw(bar: tqdm, name: str, share: float, note: str) -> None:
-    """Draw a line: who does what, how far, how well; it is cut where the terminal ends."""
+    """Draw a bar between a name and a note, cut off where the terminal ends."""
     left, right = (words.replace("{", "{{").replace("}", "}}") for words in (name, note))
     bar.n, bar.bar_format = share, f"{left}{share:4.0%} |{{bar:10}}| {right}"
     bar.refresh()
 
 
 def in_short(told: Told) -> str:
-    """Return the same for a file."""
+    """Format a report as text, for a file."""
     note = f", {told.note}" if told.note else ""
     return f"{told.run}: {told.doing} {told.share:.0%}{note}"
 
 
 def in_words(seconds: float) -> str:
-    """Write a time that is not known exactly."""
+    """Format an approximate duration."""
     if seconds < 90:
         return f"about {max(5, 5 * round(seconds / 5))} s"
     if seconds < 90 * 60:

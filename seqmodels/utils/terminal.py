@@ -1,6 +1,6 @@
-"""What every command line here shares: numbers that are checked, and errors of one line.
+"""What all command lines share: checked numbers, one-line errors, exit codes, signals.
 
-No torch: help and mistakes are answered at once.
+No torch, so that help and errors appear at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, NoReturn
 
 from seqmodels.utils.files import WriteError
 
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # a home that is read-only is no news
+logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that takes no abbreviations, and whose errors are one line."""
+    """An ArgumentParser without abbreviated flags, whose errors take one line."""
 
     def __init__(self, **settings: Any):
         super().__init__(**settings | {"allow_abbrev": False})
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         sys.exit(settle(self.prog, status))
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Print help or an error; argparse passes over help that cannot be printed."""
+        """Print help or an error; argparse itself ignores help that cannot be printed."""
         try:
             if file:
                 file.write(message)
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
 
 
 MOST = 2**62
-"""Largest whole number that torch takes, and a record."""
+"""Largest whole number that torch and records accept."""
 
 
 def positive(text: str) -> int:
@@ -63,10 +63,10 @@ def positive(text: str) -> int:
 
 
 def not_negative(text: str) -> int:
-    """Parse a whole number from zero on, however it is written: 1000000, 1_000_000 or 1e6."""
+    """Parse a whole number that is not negative: 1000000, 1_000_000 or 1e6."""
     try:
         n = Decimal(text)
-        is_below = n < 0  # not a number is nowhere
+        is_below = n < 0  # raises for NaN
     except InvalidOperation:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if is_below:
@@ -91,52 +91,52 @@ def positive_float(text: str) -> float:
 
 
 def rising(text: str) -> list[int]:
-    """Parse whole numbers between commas, each above the one before."""
+    """Parse increasing whole numbers, separated by commas."""
     numbers = [positive(number) for number in text.split(",")]
     if any(second <= first for first, second in pairwise(numbers)):
-        raise argparse.ArgumentTypeError(f"{text} does not rise from each number to the next")
+        raise argparse.ArgumentTypeError(f"{text} does not increase from each number to the next")
     return numbers
 
 
 CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n"}
-"""Escapes for what a terminal may take for a command."""
+"""Escapes for characters that a terminal can take for commands."""
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes for what has no glyph: control characters, stray surrogates."""
+    """Return the text with unprintable characters escaped: control characters, lone surrogates."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line that no terminal takes for a command."""
+    """Return the text on one line, with unprintable characters escaped."""
     return printable(" ".join(text.split()))
 
 
 def on_screen(text: str) -> str:
-    """Return a text that is to be printed as it is, but without commands for a terminal."""
+    """Return the text for printing; on a terminal, control characters are escaped."""
     return text.translate(CONTROL) if sys.stdout.isatty() else text
 
 
 def out_folder(out: Path) -> Path:
-    """Return the folder that --out names, which is there then.
+    """Return the folder that --out names, and create it if it does not exist.
 
-    Raises ValueError if a file is in its place, or if it cannot be made.
+    Raises ValueError if it is a file, or cannot be created.
     """
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out {out} is a file; name a folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out {out} cannot be made: {error.strerror}") from None
+        raise ValueError(f"--out {out} cannot be created: {error.strerror}") from None
     return out
 
 
 CLEAR = "\r\x1b[K"
-"""Back to the line's start, and rub it out."""
+"""Return to the start of the line, and clear it."""
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asks to stop; `code` is what a shell expects then: 130 for SIGINT."""
+    """A signal asks to stop; `code` is the exit code for it, such as 130 for SIGINT."""
 
     def __init__(self, number: int):
         super().__init__(number)
@@ -146,7 +146,7 @@ class Stopped(KeyboardInterrupt):
 SIGNALS = tuple(
     number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
 )
-"""What asks to stop; Windows has no SIGHUP."""
+"""The signals that ask to stop; Windows has no SIGHUP."""
 
 
 def stop(number: int, _: object) -> NoReturn:
@@ -156,10 +156,10 @@ def stop(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def handled(handler: Callable[[int, Any], Any]) -> Iterator[None]:
-    """Have the handler hear the signals that ask to stop, but those that are ignored already."""
+    """Install a handler for the signals that ask to stop, except those that are ignored."""
     before: dict[signal.Signals, Any] = {}
     try:
-        if threading.current_thread() is threading.main_thread():  # no other one hears any
+        if threading.current_thread() is threading.main_thread():  # others receive none
             for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     before[number] = signal.signal(number, handler)
@@ -170,9 +170,9 @@ def handled(handler: Callable[[int, Any], Any]) -> Iterator[None]:
 
 
 def leave_quietly() -> None:
-    """Have a program that is still being imported end at once, without a traceback.
+    """Let a program that is still being imported end at once, without a traceback.
 
-    Be it for a signal, or for lack of memory.
+    This is for signals and for lack of memory.
     """
     check_limit("seqmodels")
     sys.excepthook = end_in_short
@@ -182,22 +182,22 @@ def leave_quietly() -> None:
 
 
 def end_in_short(kind: Any, error: BaseException, trace: Any) -> None:
-    """Say lack of memory in one line, and exit: a hook for what nobody has caught."""
+    """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
     if not is_memory_short(error):
         sys.__excepthook__(kind, error, trace)
         return
     os._exit(fail("seqmodels", SHORT, 2))
 
 
-SHORT = "out of memory; this process may take too little (see ulimit -v), or the machine is full"
+SHORT = "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
 
 
 LEAST_BYTES = 768 * 2**20
-"""With less, libraries in C end the process as they are imported, each in its own way."""
+"""With less, importing C libraries ends the process, each in its own way."""
 
 
 def check_limit(prog: str) -> None:
-    """Exit with 2 where a limit gives this process too little memory to import what it needs."""
+    """Exit with 2 if a limit leaves this process too little memory for its imports."""
     with suppress(ImportError):  # Windows has no such limits
         import resource
 
@@ -206,7 +206,7 @@ def check_limit(prog: str) -> None:
 
 
 def is_memory_short(error: BaseException) -> bool:
-    """Return whether there was no memory left: a MemoryError, or what the system says instead."""
+    """Return whether memory ran out: a MemoryError, or what the system reports instead."""
     said = ("allocate memory", "map segment from shared object", "start new thread",
             "could not create a primitive")  # fmt: skip
     return isinstance(error, MemoryError) or any(text in str(error) for text in said)
@@ -214,7 +214,7 @@ def is_memory_short(error: BaseException) -> bool:
 
 @contextmanager
 def whole() -> Iterator[None]:
-    """Let the block end before a signal is heard: a step is taken whole or not at all."""
+    """Delay signals until the block ends: a step is taken completely or not at all."""
     heard: list[int] = []
     try:
         with handled(lambda number, _: heard.append(number)):
@@ -225,16 +225,16 @@ def whole() -> Iterator[None]:
 
 
 def guard(prog: str, run: Callable[[], None]) -> NoReturn:
-    """Run a command; turn what a person can mend into one line and an exit code.
+    """Run a command; turn errors that a user can fix into one line and an exit code.
 
-    2 for a mistake, 1 for a disk or an output that cannot be written to, 130 for Ctrl-C, 143 for
+    2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
     SIGTERM, 129 for SIGHUP.
     """
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        sys.exit(fail(prog, f"standard output is closed; {os.devnull} takes what is not wanted", 2))
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may know fewer letters than a text
+        sys.exit(fail(prog, f"standard output is closed; redirect it to {os.devnull} instead", 2))
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
     code: Any = 0
     try:
@@ -261,20 +261,20 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
 
 
 UNPRINTED = (errno.EPIPE, errno.ENOSPC)
-"""Without a file's name these are said of standard output: files are written by `files.write`."""
+"""Without a file name, these concern standard output: `files.write` writes all files."""
 
 
 def unprinted(prog: str, error: OSError) -> int:
-    """Say why standard output takes no more, unless its reader wants no more; return 1."""
+    """Report why standard output cannot be written to, unless its reader closed it; return 1."""
     if error.errno == errno.EPIPE:
         return 1
     return fail(prog, f"standard output could not be written: {error.strerror}", 1)
 
 
 def settle(prog: str, code: Any) -> Any:
-    """Flush what was printed; return the exit code, another one where that cannot be done.
+    """Flush what was printed; return the exit code, or 1 instead of 0 if that fails.
 
-    What a stream does not take goes nowhere, or Python would try again at its end, and complain.
+    What a stream does not take is discarded, or Python would try again at exit, and complain.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
@@ -287,13 +287,13 @@ def settle(prog: str, code: Any) -> Any:
 
 
 def say(line: str) -> None:
-    """Print one line, over a progress bar that may stand there."""
+    """Print one line, over a progress bar if there is one."""
     print(f"{CLEAR if sys.stdout.isatty() else ''}{on_screen(line)}", flush=True)
 
 
 def fail(prog: str, why: object, code: int) -> int:
-    """Print one line to stderr, over a progress bar that may stand there; return the code."""
+    """Print one line to stderr, over a progress bar if there is one; return the code."""
     line = one_line(f"{prog}: {why}")
-    with suppress(OSError):  # the code says it, too
+    with suppress(OSError):  # the code says it as well
         print(f"{CLEAR if sys.stderr.isatty() else ''}{line}", file=sys.stderr)
     return code
