@@ -451,7 +451,11 @@ def test_a_page_says_what_the_records_say(
     tables = (ROOT / page).read_text(encoding="utf-8").split("\n\n")
     (table,) = [t for t in tables if re.match(rf"\| *\| {head} \|", t)]
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
-    assert [row[0] for row in rows] == list(ROWS)
+    has_records = {
+        path.name.split("-seed")[0] for path in (ROOT / "results" / folder).glob("*.json")
+    }
+    assert [row[0] for row in rows] == [label for label, m in ROWS.items() if m in has_records]
+    assert len(rows) >= 5
     for name, *cells in rows:
         assert len(cells) == len(columns)
         for cell, column in zip(cells, columns, strict=True):

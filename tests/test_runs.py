@@ -56,7 +56,9 @@ RECIPES = {
 )
 def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_parameters: int) -> None:
     """Keeps out a comparison of a large model with a small one: every task's recipes, to 5 %."""
-    sizes = runs.fit_width(name, vocab_size, n_parameters, **RECIPES[task][name].sizes)
+    sizes = runs.fit_width(
+        name, vocab_size, n_parameters, **toy(recipes=RECIPES[task]).recipe(name).sizes
+    )
     with torch.device("meta"):
         n = runs.count_parameters(build(name, vocab_size, **sizes))
     assert abs(n / n_parameters - 1) <= 0.05
@@ -79,7 +81,7 @@ def test_widths_are_found_at_once() -> None:
 
 def test_a_size_that_cannot_be_is_said(name: str) -> None:
     """Keeps out a model that is silently larger than the others: embeddings alone are too many."""
-    sizes = RECIPES["translation"][name].sizes
+    sizes = toy(recipes=RECIPES["translation"]).recipe(name).sizes
     with pytest.raises(ValueError, match=f"{name} has no width within 5 % of 100,000"):
         runs.fit_width(name, 50_000, 100_000, **sizes)
 
