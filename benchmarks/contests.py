@@ -36,7 +36,7 @@ Sides = dict[str, Callable[[], Work]]
 @cache
 def sentences(n: int) -> list[trees.Sentence]:
     """Draw sentence pairs of 4 to 40 words."""
-    return grammar.corpus(seed=1, n_train=n, n_valid=1, tested_to=10, per_bin=1).train
+    return grammar.corpus(seed=1, n_train=n, n_valid=1, max_test=10, per_bucket=1).train
 
 
 @cache
@@ -128,7 +128,7 @@ def endless(model: SequenceModel) -> SequenceModel:
 
 def learn(model: SequenceModel, batches: list[Batch], precision: Precision = "float32") -> Work:
     """Return the work of our training loop."""
-    trainer = Trainer(model.train(), TrainConfig(tokens=1, rate=RATE, precision=precision))
+    trainer = Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
     return training(lambda batch: trainer.optimizer_step(batch, RATE), batches)
 
 

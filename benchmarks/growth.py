@@ -63,7 +63,7 @@ def model_of(name: str, n: int, width: int) -> SequenceModel:
 
 def trainer_of(model: SequenceModel) -> Trainer:
     """Return a float32 trainer."""
-    return Trainer(model.train(), TrainConfig(tokens=1, rate=RATE, precision="float32"))
+    return Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision="float32"))
 
 
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:

@@ -43,17 +43,15 @@ def make(out: Path, has_corpora: bool, passed_on: Sequence[str]) -> None:
         (folder, task, [*own.split(), *passed_on, "--out", str(out / folder)])
         for folder, task, own in [*MADE_HERE, *(CORPORA if has_corpora else [])]
     ]
-    for _, task, given in todo:  # a mistake is found before anything is trained
-        getattr(flags, task)(None, given)
-    from seqmodels.report.figures import (
-        plot_results,  # figures take a second to import, and help does without
-    )
+    for _, task, passed in todo:  # a mistake is found before anything is trained
+        flags.of(task, None, passed)
+    from seqmodels.report.figures import plot_results  # figures take a second to import
 
-    for n, (folder, task, given) in enumerate(todo, start=1):
+    for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()
         say(f"[{n}/{len(todo)}] {folder}")
         try:
-            import_module(f"tasks.{task}").main(given)
+            import_module(f"tasks.{task}").main(passed)
         except SystemExit as ended:
             if ended.code:
                 raise

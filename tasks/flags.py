@@ -49,8 +49,8 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--tokens", type=positive, metavar="N",
                    help="budget: target tokens to train each model on; more than a finished "
                         "run had train it further")  # fmt: skip
-    p.add_argument("--rate", type=positive_float, metavar="R",
-                   help="learning rate for all models (default: each recipe's own)")  # fmt: skip
+    p.add_argument("--lr", type=positive_float, metavar="R",
+                   help="peak learning rate of all models (default: each recipe's)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda where there is one (default)")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
@@ -111,11 +111,6 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     return args
 
 
-def recall(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the task recall."""
-    return parse(parser("recall", doc), argv)
-
-
 def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line of the task next_token."""
     p = parser("next_token", doc)
@@ -131,7 +126,7 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     add("--block", type=positive, metavar="N",
         help="tokens of a target at --context 0 (default: 64)")  # fmt: skip
     add("--stride", type=positive, metavar="S",
-        help="score S tokens of a block, the others are given (default: all)")  # fmt: skip
+        help="score the last S tokens of each block (default: all)")  # fmt: skip
     add("--tokenizer", choices=TOKENIZERS, metavar="KIND",
         help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own)")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
@@ -142,6 +137,17 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     if given and not args.data:
         p.error(f"{given[0]} goes with --data; the stories are made here")
     return args
+
+
+OWN = {"translation": translation, "next_token": next_token}
+"""Tasks with flags of their own."""
+
+
+def of(task: str, doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line of a task."""
+    if own := OWN.get(task):
+        return own(doc, argv)
+    return parse(parser(task, doc), argv)
 
 
 def driver(doc: str | None) -> tuple[argparse.Namespace, list[str]]:

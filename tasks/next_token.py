@@ -14,16 +14,15 @@ Question
     vector hardly ever.
 
     With --context 0 the source is BOS alone and the target a block of text: plain language
-    modelling. Then the whole test split is scored, every token once, in blocks of --block tokens
-    that know nothing of what stands before them; with --stride S, less than the block, each scores
-    S tokens after the others, which are given.
+    modelling. Then every token of test is scored once, in blocks of --block tokens that know
+    nothing of those before them; with --stride S, less than the block, each scores its last S.
 
     `shakespeare` is nanoGPT's protocol for CPUs: characters, the first nine tenths to train on, the
     last one as valid; four layers, four heads, width 128, blocks of 64 characters, batches of 12,
     2,000 steps, no dropout, AdamW. The other models have as many parameters, the same batches and
-    as many steps. What is tested is valid, by which weights are chosen, too: there is no third
-    part. Other than there, all of it is scored instead of 20 random batches; the rate falls along a
-    line, not along a cosine; and the first character of a block is to be said from nothing, not
+    as many steps. The test set is valid, by which weights are also chosen: there is no third part.
+    Unlike there, all of it is scored instead of 20 random batches, the learning rate decays
+    linearly, not along a cosine, and the first character of a block is predicted from nothing, not
     from the one before it. nanoGPT reports 1.88 nats per character.
 """
 
@@ -32,11 +31,12 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.next_token(__doc__)  # help and mistakes do not wait for the imports that follow
+    flags.of("next_token", __doc__)  # help and mistakes do not wait for the imports that follow
 
 import argparse
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.compare import compare
@@ -61,8 +61,8 @@ from tasks.translation import RECIPES
 CONTINUATION = 32
 """Tokens of a target; what stands before them is its context."""
 SIZES = {
-    "smoke": {"n_train": 500, "n_valid": 20, "tested_to": 128, "per_distance": 6},
-    "laptop": {"n_train": 60_000, "n_valid": 300, "tested_to": 256, "per_distance": 99},
+    "smoke": {"n_train": 500, "n_valid": 20, "max_test": 128, "per_distance": 6},
+    "laptop": {"n_train": 60_000, "n_valid": 300, "max_test": 256, "per_distance": 99},
 }
 TOKENS = {"smoke": 15_000, "laptop": 600_000}
 DISTANCE = 64
@@ -76,7 +76,7 @@ MOST = 300
 MOST_BLOCKS = 2**20
 """Blocks of a text to train on begin at every token, or so seldom that there are no more of them
 than this, but not farther apart than they are long."""
-HEADLINES = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
+PRIMARY_METRICS = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
 """Score of a whole text by its tokens; bits per byte of others."""
 
 
@@ -114,34 +114,32 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
     return TestSet(
         name="context",
         axis="context (tokens)",
-        headline="bits_per_byte",
+        primary_metric="bits_per_byte",
         examples=[Example(e.src[-k:] if k else [BOS], e.tgt) for k in points for e in examples],
         x=[k for k in points for _ in examples],
-        bins=[(k, k) for k in points],
-        trained_to=int(lengths(train)[:, 0].max()),
+        buckets=[(k, k) for k in points],
+        max_train_length=int(lengths(train)[:, 0].max()),
         is_generated=False,
         groups=[i for _ in points for i in range(len(examples))],
         grouped_by="continuations",
     )
 
 
-def distance_test(
-    examples: Sequence[Example], distances: Sequence[int], trained_to: int
-) -> TestSet:
+def distance_test(examples: Sequence[Example], distances: Sequence[int], max_train: int) -> TestSet:
     """Return the needed words, each after the whole story and its own sentence so far."""
     return TestSet(
         name="distance",
         axis="distance of the needed word (words)",
-        headline="exact",
-        examples=[e._replace(given=frozenset(range(len(e.tgt) - 1))) for e in examples],
+        primary_metric="exact_match",
+        examples=[e._replace(unscored=frozenset(range(len(e.tgt) - 1))) for e in examples],
         x=distances,
-        bins=[(d, d) for d in sorted(set(distances))],
-        trained_to=trained_to,
+        buckets=[(d, d) for d in sorted(set(distances))],
+        max_train_length=max_train,
         is_generated=False,
     )
 
 
-def whole_test(name: str, examples: Whole, headline: str) -> TestSet:
+def whole_test(name: str, examples: Whole, primary: str) -> TestSet:
     """Return a whole split, each of its tokens scored once, by the place of a block in it.
 
     Neighbouring blocks are alike, over whole scenes and plays: runs of √n blocks are one group.
@@ -152,10 +150,10 @@ def whole_test(name: str, examples: Whole, headline: str) -> TestSet:
     return TestSet(
         name=name,
         axis="place in the text (tenths)",
-        headline=headline,
+        primary_metric=primary,
         examples=examples,
         x=[1 + 10 * i // n for i in range(n)],
-        bins=[(tenth, tenth) for tenth in range(1, 11)],
+        buckets=[(tenth, tenth) for tenth in range(1, 11)],
         is_generated=False,
         groups=[i // together for i in range(n)],
         grouped_by=f"runs of {together} neighbouring blocks",
@@ -171,7 +169,7 @@ def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[st
         "transformer": {"dropout": 0.0}, "gpt": {"dropout": 0.0, "n_positions": n_positions},
     }  # fmt: skip
     return {
-        name: Recipe({**recipe.sizes, **more.get(name, {})}, recipe.rate)
+        name: Recipe({**recipe.sizes, **more.get(name, {})}, recipe.lr)
         for name, recipe in chosen.items()
     }
 
@@ -192,7 +190,7 @@ class Tuned(NamedTuple):
 
 PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
 
-# GPT as nanoGPT has it. Three rates were tried for every model (--rate R --tokens 500_000);
+# GPT as nanoGPT has it. Three rates were tried for every model (--lr R --tokens 500_000);
 # nats per character:
 #                                2e-3    4e-3    8e-3
 #                  rnn_encdec   1.934   1.817   1.726
@@ -201,14 +199,14 @@ PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
 #                 transformer   2.161   2.101   2.258
 #                         gpt   2.164   2.072   2.056
 PLAYS = {
-    **{name: Recipe(recipe.sizes, rate=8e-3) for name, recipe in RECIPES.items()},
-    "transformer": Recipe(PRENORM, rate=4e-3),
-    "gpt": Recipe({"n_heads": 4, "n_layers": 4}, rate=8e-3),
+    **{name: Recipe(recipe.sizes, lr=8e-3) for name, recipe in RECIPES.items()},
+    "transformer": Recipe(PRENORM, lr=4e-3),
+    "gpt": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
 }
 
 # After 300,000 tokens of War and Peace the Transformer is at 2.49 bits per byte so, at 2.58 as
 # published.
-PROSE = {**RECIPES, "transformer": Recipe(PRENORM, rate=2e-3)}
+PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 
 OWN = Tuned(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
 TUNED = {
@@ -225,7 +223,7 @@ TUNED = {
 
 def embedded(args: argparse.Namespace) -> Task:
     """Return the task on made stories."""
-    corpus = stories.corpus(seed=1, trained_to=DISTANCE, **SIZES[args.size])
+    corpus = stories.corpus(seed=1, max_train=DISTANCE, **SIZES[args.size])
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
     encode = tokenizer.encode
@@ -296,7 +294,7 @@ def continuations(ready: PreparedText, context: int) -> Cut:
     return Cut(train, valid, tests, before + CONTINUATION + 1, data)
 
 
-def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, headline: str) -> Cut:
+def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: str) -> Cut:
     """Cut a text into blocks without a context; all of test is scored, and of valid at the end.
 
     The curve shows the first `n_valid` tokens of valid, so that it takes no longer than to train.
@@ -306,9 +304,9 @@ def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, headline:
     train = Windows(ready.train, range(0, len(ready.train) - block + 1, every), block)
     valid = Whole(ready.valid, block, block, max(block, n_valid))
     whole = Whole(ready.test, block, stride)
-    tests = [whole_test("whole", whole, headline)]
+    tests = [whole_test("whole", whole, primary)]
     if "tested" not in ready.data:
-        tests.append(whole_test("valid", Whole(ready.valid, block, stride), headline))
+        tests.append(whole_test("valid", Whole(ready.valid, block, stride), primary))
     data = {"block": block, "stride": stride, "n_train": len(train), "n_valid": len(valid)}
     if left_out := len(ready.valid) - valid.n:
         data["n_left_out_tokens_valid"] = left_out
@@ -367,7 +365,7 @@ def own(args: argparse.Namespace) -> Task:
     size = chosen_size(kind, args.vocab, MOST_IDS if kind == "spaces" else tuned.vocab_size)
     ready = prepare_text(corpus, kind, size)
     print(text_summary(ready.data))
-    if HEADLINES.get(kind) == "perplexity" and not context:
+    if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
         print(comparable(args.data[0], kind, ready.data))
     if note := presets.note(args.data[0], ready.data["sha256"]):
         print(note)
@@ -375,7 +373,7 @@ def own(args: argparse.Namespace) -> Task:
     if context:
         cut = continuations(ready, context)
     else:
-        cut = blocks(ready, block, stride, tokens // 10, HEADLINES.get(kind, "bits_per_byte"))
+        cut = blocks(ready, block, stride, tokens // 10, PRIMARY_METRICS.get(kind, "bits_per_byte"))
     return Task(
         name="next_token",
         data={**ready.data, "context": context, **cut.data},
@@ -389,9 +387,12 @@ def own(args: argparse.Namespace) -> Task:
     )
 
 
+parse = partial(flags.of, "next_token", __doc__)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
-    args = flags.next_token(__doc__, argv)
+    args = parse(argv)
     guard("next_token", lambda: compare(own(args) if args.data else embedded(args), args))
 
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.recall(__doc__)  # help and mistakes do not wait for the imports that follow
+    flags.of("recall", __doc__)  # help and mistakes do not wait for the imports that follow
 
 import argparse
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
@@ -41,9 +42,9 @@ KINDS = ("copy", "reverse", "recall")
 SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 LENGTHS = (4, 8, 16, 32, 64, 128)
 SIZES = {
-    "smoke": {"n_train": 1_000, "n_valid": 30, "per_length": 5, "trained_to": 16, "tested_to": 32},
+    "smoke": {"n_train": 1_000, "n_valid": 30, "per_length": 5, "max_train": 16, "max_test": 32},
     "laptop": {
-        "n_train": 80_000, "n_valid": 300, "per_length": 50, "trained_to": 32, "tested_to": 128,
+        "n_train": 80_000, "n_valid": 300, "per_length": 50, "max_train": 32, "max_test": 128,
     },
 }  # fmt: skip
 TOKENS = {"smoke": 10_000, "laptop": 1_200_000}
@@ -68,9 +69,9 @@ def draw(rng: random.Random, kind: str, n: int) -> Pair:
     )
 
 
-def draw_many(rng: random.Random, n: int, trained_to: int) -> list[Pair]:
-    """Draw n examples of all kinds, of even lengths from 4 to `trained_to`, alike in logarithm."""
-    lengths = range(4, trained_to + 1, 2)
+def draw_many(rng: random.Random, n: int, max_train: int) -> list[Pair]:
+    """Draw n examples of all kinds, of even lengths from 4 to `max_train`, log-uniform."""
+    lengths = range(4, max_train + 1, 2)
     weights = [1 / length for length in lengths]
     return [draw(rng, KINDS[i % len(KINDS)], rng.choices(lengths, weights)[0]) for i in range(n)]
 
@@ -90,7 +91,7 @@ def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
 
 def first_query(example: Example) -> Example:
     """Ask for the first value alone: a later one may be told by which values are left."""
-    return example._replace(tgt=example.tgt[:3], given=frozenset((0, 1)))
+    return example._replace(tgt=example.tgt[:3], unscored=frozenset((0, 1)))
 
 
 def by_values(pair: Pair) -> float:
@@ -99,7 +100,7 @@ def by_values(pair: Pair) -> float:
     return max(Counter(values).values()) / len(values)
 
 
-def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, trained_to: int) -> TestSet:
+def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_train: int) -> TestSet:
     """Return the test set of one kind: what is right against symbols in the source.
 
     Of a recall, the first query counts, beside what a model gets that knows which values there are
@@ -111,11 +112,11 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, trained_
     return TestSet(
         name="first-query" if is_recall else kind,
         axis="source length (symbols)",
-        headline="exact" if is_recall else "accuracy",
+        primary_metric="exact_match" if is_recall else "accuracy",
         examples=[first_query(e) for e in examples] if is_recall else examples,
         x=x,
-        bins=[(n, n) for n in LENGTHS],
-        trained_to=trained_to,
+        buckets=[(n, n) for n in LENGTHS],
+        max_train_length=max_train,
         is_generated=not is_recall,
         baseline=[by_values(pair) for pair in own] if is_recall else None,
         baseline_name="knows the values, not the binding" if is_recall else "",
@@ -131,18 +132,18 @@ def n_symbols(pair: Pair) -> int:
 
 RECURRENT = {"d_embed": 64, "d_maxout": 64}
 RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, rate=8e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, rate=8e-3),
+    "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, lr=8e-3),
     "lstm_seq2seq": Recipe(
-        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, rate=8e-3
+        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=8e-3
     ),
-    "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, rate=2e-3),
+    "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, lr=2e-3),
     "gpt": Recipe(
         {
             "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
             "n_positions": 4 * LENGTHS[-1],
         },
-        rate=2e-3,
+        lr=2e-3,
     ),
 }  # fmt: skip
 
@@ -152,14 +153,14 @@ RECIPES = {
 def embedded(args: argparse.Namespace) -> Task:
     """Return the task: one model learns all three kinds at once."""
     rng, size = random.Random(1), SIZES[args.size]
-    trained_to = size["trained_to"]
-    train = draw_many(rng, size["n_train"], trained_to)
-    valid = draw_many(rng, size["n_valid"], trained_to)
+    max_train = size["max_train"]
+    train = draw_many(rng, size["n_train"], max_train)
+    valid = draw_many(rng, size["n_valid"], max_train)
     test = [
         draw(rng, kind, n)
         for kind in KINDS
         for n in LENGTHS
-        if n <= size["tested_to"]
+        if n <= size["max_test"]
         for _ in range(size["per_length"])
     ]
     tokenizer = Words([*KINDS, ":", *SYMBOLS])
@@ -177,7 +178,7 @@ def embedded(args: argparse.Namespace) -> Task:
         tokenizer=tokenizer,
         train=encode_all(train, tokenizer),
         valid=encode_all(valid, tokenizer),
-        tests=[length_test(test, kind, tokenizer, trained_to) for kind in KINDS],
+        tests=[length_test(test, kind, tokenizer, max_train) for kind in KINDS],
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,
@@ -185,9 +186,12 @@ def embedded(args: argparse.Namespace) -> Task:
     )
 
 
+parse = partial(flags.of, "recall", __doc__)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
-    args = flags.recall(__doc__, argv)
+    args = parse(argv)
     guard("recall", lambda: compare(embedded(args), args))
 
 

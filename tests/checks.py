@@ -52,8 +52,8 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in lines]
         for test in made["tests"]:
             own = [row for row in rows if row["set"] == test["name"]]
-            assert sum(b["n"] for b in test["bins"]) == len(own) > 0
-            assert test["headline"] in test["overall"]
+            assert sum(b["n"] for b in test["buckets"]) == len(own) > 0
+            assert test["primary_metric"] in test["overall"]
         assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
         assert len(made["data"]["sha256"]) == 64
         assert (made["alignment"] is not None) <= (made["model"] in ATTENDING)

@@ -29,7 +29,7 @@ from toy_task import flags, toy  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
 from seqmodels.catalog import attending  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
-from seqmodels.evaluation import metrics  # noqa: E402
+from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
 from tasks import next_token, recall, translation  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
@@ -136,7 +136,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the toy comparison of all models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(intervals, "N_BOOTSTRAP", 20)
         patch.setattr(figures, "plot_folder", lambda folder: [])
         compare.compare(toy(), flags(out))
     return out
@@ -152,12 +152,12 @@ def copied(compared: Path, tmp_path: Path) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     toy = {"n_train": 60, "n_valid": 6}
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     monkeypatch.setitem(recall.SIZES, "smoke", toy | {
-        "per_length": 2, "trained_to": 8, "tested_to": 16,
+        "per_length": 2, "max_train": 8, "max_test": 16,
     })  # fmt: skip
-    monkeypatch.setitem(translation.SIZES, "smoke", toy | {"tested_to": 20, "per_bin": 3})
-    monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"tested_to": 32, "per_distance": 4})
+    monkeypatch.setitem(translation.SIZES, "smoke", toy | {"max_test": 20, "per_bucket": 3})
+    monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"max_test": 32, "per_distance": 4})
 
     def main(task: ModuleType, *flags: object) -> int:
         given = ["--size", "smoke", "--tokens", "200", "--device", "cpu", *map(str, flags)]
@@ -172,7 +172,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
 
     def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
@@ -189,9 +189,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train three toy runs: two attend, one does not."""
     out = tmp_path_factory.mktemp("trained")
     given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
-    toy = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
+    toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(intervals, "N_BOOTSTRAP", 20)
         patch.setitem(translation.SIZES, "smoke", toy)
         patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
@@ -208,7 +208,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(intervals, "N_BOOTSTRAP", 20)
         patch.setattr(figures, "plot_folder", lambda folder: [])
         patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
         with pytest.raises(SystemExit) as stopped:

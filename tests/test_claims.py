@@ -58,7 +58,7 @@ def cells(folder: str, model: str, test: str, low: int | None) -> list[dict[str,
     found = []
     for record in records(folder, model):
         (entry,) = [t for t in record["tests"] if t["name"] == test]
-        parts = {b["low"]: b for b in entry["bins"]} | {None: entry["overall"]}
+        parts = {b["low"]: b for b in entry["buckets"]} | {None: entry["overall"]}
         found.append(parts[low])
     return found
 
@@ -358,9 +358,9 @@ def beyond_the_trained_sequences() -> str:
 @about(RECALL)
 def looked_up() -> str:
     """Say that no one finds the value of the first key."""
-    right = [score(RECALL, m, "first-query", "exact", 32) for m in MODELS]
+    right = [score(RECALL, m, "first-query", "exact_match", 32) for m in MODELS]
     by_values = score(RECALL, "gpt", "first-query", "baseline", 32)
-    assert max(bound(RECALL, m, "first-query", "exact", 32) for m in MODELS) < by_values
+    assert max(bound(RECALL, m, "first-query", "exact_match", 32) for m in MODELS) < by_values
     return (
         "No model learns the look-up: at 32 symbols they find the first value in "
         f"{min(right):.0f} to {max(right):.0f} % of the cases, and knowing the values, but not "
@@ -384,7 +384,9 @@ STORIES = "next_token"
 @about(STORIES)
 def the_word_is_found() -> str:
     """Say how often the needed word is found at the longest trained distance, and farther."""
-    at, far = ({m: score(STORIES, m, "distance", "exact", d) for m in MODELS} for d in (64, 256))
+    at, far = (
+        {m: score(STORIES, m, "distance", "exact_match", d) for m in MODELS} for d in (64, 256)
+    )
     assert min(at[m] for m in ATTENDING) > 2 * max(at[m] for m in ONE_VECTOR)
     return (
         f"At 64 words, the longest trained, {labels(ATTENDING)} find the word in "

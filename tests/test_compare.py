@@ -10,10 +10,9 @@ import pytest
 import torch
 from toy_task import contents, flags, toy
 
-from seqmodels import MODELS
 from seqmodels.comparison import compare, runs
 from seqmodels.data import tokenizers
-from seqmodels.evaluation import metrics
+from seqmodels.metrics import intervals
 from seqmodels.records import record
 
 
@@ -26,14 +25,16 @@ def test_seeds_and_flags_reach_their_runs(tmp_path: Path, monkeypatch: pytest.Mo
     """Keeps out a second seed that trains the first again, and a rate or precision unused."""
     asked: list[runs.Run] = []
     monkeypatch.setattr(compare, "run_all", lambda todo, *_: asked.extend(todo) or [])
-    given = {"models": ["gpt", "bahdanau"], "seeds": [1, 4], "rate": 0.5, "precision": "bfloat16"}
-    compare.compare(toy(training={**toy().training, "clip": 0.7}), flags(tmp_path, **given))
+    given = {"models": ["gpt", "bahdanau"], "seeds": [1, 4], "lr": 0.5, "precision": "bfloat16"}
+    compare.compare(
+        toy(training={**toy().training, "max_grad_norm": 0.7}), flags(tmp_path, **given)
+    )
     assert [(run.name, run.cfg.seed) for run in asked] == [
         ("gpt", 1), ("bahdanau", 1), ("gpt", 4), ("bahdanau", 4),
     ]  # fmt: skip
     for run in asked:
         assert run.path.name == f"{run.name}-seed{run.cfg.seed}.json"
-        assert (run.cfg.rate, run.cfg.precision, run.cfg.clip) == (0.5, "bfloat16", 0.7)
+        assert (run.cfg.lr, run.cfg.precision, run.cfg.max_grad_norm) == (0.5, "bfloat16", 0.7)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -66,13 +67,13 @@ def test_what_is_recorded_is_not_trained_again(
     compare.compare(toy(), flags(copied))
     assert named_files(copied) == before
     assert (copied / "tables.md").exists()
-    assert capsys.readouterr().out.count("recorded in") == len(MODELS)
+    assert capsys.readouterr().out.count("recorded in") == 5
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a comparison that starts anew after it was stopped."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     before = named_files(copied)
     for path in copied.glob("gpt-seed1.json*"):
         path.unlink()
@@ -91,7 +92,7 @@ def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.Monke
         ({"training": {**toy().training, "tokens": 300}}, {}, "tokens was 200, is 300"),
         ({"beam": 5}, {}, "beam was 1, is 5"),
         ({"n_parameters": 500_000}, {}, "d_model was "),
-        ({}, {"rate": 0.5}, "rate was 0.01, is 0.5"),
+        ({}, {"lr": 0.5}, "lr was 0.01, is 0.5"),
     ],
 )
 def test_other_settings_need_another_folder(
@@ -125,7 +126,7 @@ def test_all_is_checked_before_anything_is_trained(
     for path in copied.glob("rnn_encdec-seed1*"):
         path.unlink()
     with pytest.raises(ValueError, match=r"gpt-seed1.* was made with other settings"):
-        compare.compare(toy(), flags(copied, models=["rnn_encdec", "gpt"], rate=0.5))
+        compare.compare(toy(), flags(copied, models=["rnn_encdec", "gpt"], lr=0.5))
 
 
 def test_records_of_another_version_are_left_alone(copied: Path) -> None:

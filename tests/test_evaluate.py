@@ -29,7 +29,7 @@ def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
             nats -= logits.log_softmax(-1)[0, token].item()
             n_right += logits.argmax().item() == token
         assert row["nats"] == pytest.approx(nats)
-        assert (row["n_tokens"], row["n_right"]) == (len(example.tgt), n_right)
+        assert (row["n_tokens"], row["n_correct"]) == (len(example.tgt), n_right)
 
 
 def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
@@ -84,13 +84,13 @@ def test_places_are_compared(
     hyp: list[int], tgt: list[int], n_same: int, n_places: int, exact: bool
 ) -> None:
     """Keeps out full marks for a text that is too long or too short."""
-    row = {"n_same": n_same, "n_places": n_places, "exact": exact}
+    row = {"n_same": n_same, "n_places": n_places, "exact_match": exact}
     assert evaluate.compare_tokens(hyp, tgt) == row
 
 
 def test_the_state_grows_where_a_model_attends(name: str, fresh: Tiny) -> None:
     """Keeps out a size of State that is not the one handed over: flat, or linear in S."""
-    sizes = evaluate.state_bytes(fresh(name, **{"n_positions": 300} if name == "gpt" else {}))
+    sizes = evaluate.cache_bytes(fresh(name, **{"n_positions": 300} if name == "gpt" else {}))
     S, n_bytes = map(np.array, zip(*sizes, strict=True))
     assert S.tolist() == [8, 16, 32, 64, 128, 256]
     slopes = np.diff(n_bytes) / np.diff(S)
@@ -100,9 +100,9 @@ def test_the_state_grows_where_a_model_attends(name: str, fresh: Tiny) -> None:
 
 def test_the_state_is_in_bytes(fresh: Tiny) -> None:
     """Keeps out a size in numbers: c and the decoder's state, 16 wide, 4 bytes each."""
-    assert evaluate.state_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
+    assert evaluate.cache_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
 
 
 def test_the_state_ends_with_the_positions(fresh: Tiny) -> None:
     """Keeps out an error for a GPT that cannot read 256 tokens."""
-    assert [n for n, _ in evaluate.state_bytes(fresh("gpt", n_positions=32))] == [8, 16]
+    assert [n for n, _ in evaluate.cache_bytes(fresh("gpt", n_positions=32))] == [8, 16]

@@ -61,7 +61,9 @@ def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
     one, saved = Trainer(fresh("gpt"), CFG), []
     one.log = lambda line: None
     lost(monkeypatch, set(range(2, 99)))
-    with pytest.raises(ValueError, match=r"the loss is lost at step 12: .*lines .*; lower rate"):
+    with pytest.raises(
+        ValueError, match=r"training diverged at step 12: .*lines .*; use an lr below"
+    ):
         finish(one, save=lambda: saved.append(one.progress.step))
     assert one.progress.n_skipped == trainer.MOST_SKIPPED + 1
     assert not saved

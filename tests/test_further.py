@@ -18,8 +18,8 @@ from toy_task import contents, flags, toy
 from seqmodels.comparison import compare, runs
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import draws
-from seqmodels.evaluation import metrics
 from seqmodels.interface import Batch
+from seqmodels.metrics import intervals
 from seqmodels.records import record
 from seqmodels.report import figures, wording
 from seqmodels.training.trainer import TrainConfig, Trainer
@@ -30,7 +30,7 @@ from seqmodels.utils import lock
 def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Finish a toy run of 200 tokens."""
     monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     compare.compare(toy(), flags(tmp_path, models=["gpt"]))
     return tmp_path
 
@@ -68,13 +68,13 @@ def test_a_finished_run_is_trained_further(
     assert f"trained further after {n} tokens, with a new schedule" in out
     assert f"training on {600 - n} tokens" in out
     assert all(torch.equal(began[0][name], tensor) for name, tensor in kept.items())
-    cfg = TrainConfig(rate=1e-2, **longer(600).training)
+    cfg = TrainConfig(lr=1e-2, **longer(600).training)
     order = draws(longer(600).train, cfg.batch_tokens, cfg.seed)
     every = [draw.rows for draw in itertools.islice(order, new["curve"][-1]["step"])]
     assert batches == every[old["curve"][-1]["step"] :] != []
     assert rates[0] < max(rates) / 5
     assert rates[-1] < max(rates) / 2
-    assert max(rates) <= cfg.rate
+    assert max(rates) <= cfg.lr
     assert new["curve"][: len(old["curve"])] == old["curve"]
     assert len(new["curve"]) == len(old["curve"]) + cfg.n_validations
     assert new["curve"][-1]["tokens"] >= 600
@@ -134,8 +134,8 @@ def test_a_run_is_not_trained_less(finished: Path) -> None:
     with pytest.raises(ValueError, match=r"was trained on 200 tokens, more than the 100 asked for; "
                                          r"--fresh begins again"):  # fmt: skip
         compare.compare(longer(100), flags(finished, models=["gpt"]))
-    with pytest.raises(ValueError, match=r"rate was 0\.01, is 0\.5"):
-        compare.compare(longer(400), flags(finished, models=["gpt"], rate=0.5))
+    with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
+        compare.compare(longer(400), flags(finished, models=["gpt"], lr=0.5))
     assert contents(finished) == before
     (finished / "gpt-seed1.safetensors").unlink()
     with pytest.raises(ValueError, match=r"safetensors is not here, so .* cannot be trained furth"):

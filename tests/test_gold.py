@@ -22,8 +22,8 @@ from seqmodels.analysis import alignments
 from seqmodels.analysis.alignments import RATES, Links, counts, parse
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines
-from seqmodels.evaluation import metrics
 from seqmodels.evaluation.external import Text
+from seqmodels.metrics import intervals
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
@@ -40,7 +40,7 @@ POOR = ["0-2 1-1", "", "0-0", "", "0-2 1-1 2-0"]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 50)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 50)
 
     def call(*argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv)])
@@ -128,7 +128,7 @@ def test_published_alignments_have_their_known_rate(run: Score, tmp_path: Path) 
     argv = ["--gold", gold, "--gold-one-based", found, *texts]
     result = scored(run, tmp_path, *argv)
     (system,) = result["systems"]
-    assert result["n"] == sum(part["n"] for part in system["bins"]) == 248
+    assert result["n"] == sum(part["n"] for part in system["buckets"]) == 248
     assert system["overall"]["aer"]["value"] == pytest.approx(20.75, abs=5e-3)
     assert system["overall"]["aer"]["low"] < 20.75 < system["overall"]["aer"]["high"]
     code, said, _ = run("--gold", gold, found)
@@ -279,7 +279,7 @@ def test_flags_that_do_not_go_together(run: Score, files: dict[str, Path]) -> No
     texts = "are for texts; leave them out with --gold"
     check_one_line(run(*gold, "--tokenize", "13a"), texts)
     check_one_line(run(*gold, "--lowercase"), texts)
-    check_one_line(run(*gold, "--bins", "5,9"), "--bins needs --src")
+    check_one_line(run(*gold, "--buckets", "5,9"), "--buckets needs --src")
     check_one_line(run(*gold, files["gold"]), "are one file; give each file once")
     check_one_line(run(*gold, "--src", files["gold"]), "are one file")
     check_one_line(run(*gold[:2]), "required: HYP")
@@ -293,13 +293,13 @@ def test_flags_that_do_not_go_together(run: Score, files: dict[str, Path]) -> No
 
 def test_bins_count_words_of_the_source(run: Score, files: dict[str, Path], tmp_path: Path) -> None:
     """Keeps out lengths of the target or of the links, and a blank source in the first bin."""
-    argv = ["--gold", files["gold"], files["good.out"], "--src", files["src"], "--bins", "1,2"]
+    argv = ["--gold", files["gold"], files["good.out"], "--src", files["src"], "--buckets", "1,2"]
     found = scored(run, tmp_path, *argv)
-    bins = found["systems"][0]["bins"]
+    bins = found["systems"][0]["buckets"]
     assert [(b["low"], b["high"], b["n"]) for b in bins] == [(1, 1, 1), (2, 2, 1), (3, 3, 2)]
     assert values(bins[1]) == pytest.approx({"aer": 25.0, "precision": 100, "recall": 50})
-    assert "1 blank lines; they are in no bin." in run(*argv)[1]
-    assert scored(run, tmp_path, *argv[:3])["systems"][0]["bins"] == []
+    assert "1 blank lines; they are in no bucket." in run(*argv)[1]
+    assert scored(run, tmp_path, *argv[:3])["systems"][0]["buckets"] == []
 
 
 def test_others_are_compared_with_the_first(
@@ -324,7 +324,7 @@ def test_others_are_compared_with_the_first(
 def test_nothing_found_is_no_traceback(run: Score, files: dict[str, Path], write: Write) -> None:
     """Keeps out a division by zero, a precision of what is not there, and NaN in the JSON."""
     mute = write("mute", [""] * 5)
-    argv = ["--gold", files["gold"], mute, "--src", files["src"], "--bins", "1,2"]
+    argv = ["--gold", files["gold"], mute, "--src", files["src"], "--buckets", "1,2"]
     code, said, err = run(*argv, "--out", mute.parent)
     assert (code, err) == (0, "")
     assert re.search(r"\| mute +\| 100\.0 \[–\]\* \| +– \| +0\.0 \[–\]\* \| +0 \|", said)
@@ -345,7 +345,7 @@ def test_the_table_says_what_the_json_says(
     """Keeps out a column under another name, a row of another bin, a thin bin that looks sure."""
     long = {name: write(f"{name}.x", lines * 11) for name, lines in (("gold", GOLD), ("src", SRC))}
     good, poor = (write(name, lines * 11) for name, lines in (("a.x", GOOD), ("b.x", POOR)))
-    argv = ["--gold", long["gold"], good, poor, "--src", long["src"], "--bins", "1,2"]
+    argv = ["--gold", long["gold"], good, poor, "--src", long["src"], "--buckets", "1,2"]
     code, said, _ = run(*argv, "--out", tmp_path / "out")
     assert code == 0
     found = json.loads((tmp_path / "out" / "alignments.json").read_text(encoding="utf-8"))
@@ -362,7 +362,7 @@ def test_the_table_says_what_the_json_says(
     assert rows[9][:4] == ["source words", "n", "a", "b"]
     for row, i in zip(rows[11:14], range(3), strict=True):
         for cell, system in zip(row[2:], found["systems"], strict=True):
-            part = system["bins"][i]
+            part = system["buckets"][i]
             assert cell.startswith(f"{part['aer']['value']:.1f} [")
             assert cell.endswith("*") == (part["n"] < 30)
             assert int(row[1]) == part["n"]

@@ -381,7 +381,7 @@ def test_too_short_is_refused() -> None:
     with pytest.raises(ValueError, match="4 or more"):
         sentence(random.Random(0), 3)
     with pytest.raises(ValueError, match="multiple of 10"):
-        corpus(0, 1, 1, tested_to=85)
+        corpus(0, 1, 1, max_test=85)
 
 
 @pytest.fixture(scope="module")
@@ -474,7 +474,7 @@ def test_nouns_are_capitalised(noun: lexicon.Noun) -> None:
 
 def test_corpus_splits() -> None:
     """Keep out test sentences in train, thin bins, and lengths beyond those asked for."""
-    train, valid, test = corpus(0, 2000, 200, trained_to=20, tested_to=40, per_bin=30)
+    train, valid, test = corpus(0, 2000, 200, max_train=20, max_test=40, per_bucket=30)
     assert (len(train), len(valid), len(test)) == (2000, 200, 120)
     assert len({pair.en_text for part in (train, valid, test) for pair in part}) == 2320
     assert {pair.n_words for pair in train} == set(range(4, 21))
@@ -487,13 +487,13 @@ def test_corpus_splits() -> None:
 
 def test_test_split_does_not_depend_on_train() -> None:
     """Keep out a test set that changes when more is trained on."""
-    small, large = corpus(3, 10, 20, per_bin=5), corpus(3, 50, 20, per_bin=5)
+    small, large = corpus(3, 10, 20, per_bucket=5), corpus(3, 50, 20, per_bucket=5)
     assert (small.test, small.valid, small.train) == (large.test, large.valid, large.train[:10])
 
 
 def test_same_seed_same_corpus() -> None:
     """Keep out hash order and whatever else differs between machines and Python versions."""
-    pairs = [pair for part in corpus(0, 300, 30, per_bin=10) for pair in part]
+    pairs = [pair for part in corpus(0, 300, 30, per_bucket=10) for pair in part]
     text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
     digest = "fa04266133b92c8f6797e53dda37a6db173c68119e692819ba5b493df198801a"
     assert hashlib.sha256(text.encode()).hexdigest() == digest

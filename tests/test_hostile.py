@@ -27,7 +27,8 @@ from seqmodels import build
 from seqmodels.commands import main
 from seqmodels.comparison import compare
 from seqmodels.data import presets, tokenizers
-from seqmodels.evaluation import external, metrics
+from seqmodels.evaluation import external
+from seqmodels.metrics import intervals, table
 from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
@@ -272,7 +273,7 @@ def test_a_figure_is_written_before_the_table_is_printed(
     for name in ("src", "ref", "hyp"):
         (tmp_path / name).write_text(f"{name} a\nb c\n")
     given = [f"--src={tmp_path / 'src'}", f"--ref={tmp_path / 'ref'}", str(tmp_path / "hyp")]
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     monkeypatch.setattr(external, "table", gone)
     monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *given, f"--out={tmp_path / 'out'}"])
     with pytest.raises(SystemExit) as stopped:
@@ -336,10 +337,17 @@ def test_no_flag_is_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_full_stops_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     """Keeps out sacreBLEU's advice about a `force` parameter that no command here has."""
-    row = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_right": 1, "exact": True, "accuracy": 1}
+    row = {
+        "nats": 1.0,
+        "n_tokens": 1,
+        "n_bytes": 1,
+        "n_correct": 1,
+        "exact_match": True,
+        "accuracy": 1,
+    }
     row |= {"ref": "a b .", "hyp": "a b ."}
     with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
-        metrics.scores([row] * 150)
+        table.scores([row] * 150)
     assert not caplog.records
 
 
@@ -454,7 +462,7 @@ def test_hostile_calls(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
     monkeypatch.setattr(presets, "urlopen", no_network)
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     wrong = []
     for given in (c for c in hostile.CALLS if c.program == program):
         argv = [word.replace("@", str(hostile_files)) for word in given.argv]

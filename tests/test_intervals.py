@@ -11,8 +11,9 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import metrics
-from seqmodels.evaluation.metrics import Interval, Row
+from seqmodels.metrics import intervals, sacre, table
+from seqmodels.metrics.intervals import Interval, Row
+from seqmodels.metrics.table import METRICS
 from tasks import next_token
 
 # ------------------------------------------------------------------------------ Known coverage
@@ -22,8 +23,8 @@ def right(n_right: int, n: int, **more: Any) -> list[Row]:
     """Make rows of which the first are right and the others wrong, in all respects."""
     return [
         {
-            "nats": 1.0 + i / n, "n_tokens": 4, "n_bytes": 9, "n_right": 4 * (i < n_right),
-            "n_same": 4 * (i < n_right), "n_places": 4, "exact": i < n_right,
+            "nats": 1.0 + i / n, "n_tokens": 4, "n_bytes": 9, "n_correct": 4 * (i < n_right),
+            "n_same": 4 * (i < n_right), "n_places": 4, "exact_match": i < n_right,
             **more,
         }
         for i in range(n)
@@ -35,7 +36,7 @@ def test_wilson_has_its_exact_coverage(n: int, coverage: float) -> None:
     """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100."""
     held = 0.0
     for k in range(16):  # more are one in a billion
-        share = metrics.scores(right(k, n))["exact"]
+        share = table.scores(right(k, n))["exact_match"]
         if share["low"] <= 2.0 <= share["high"]:
             held += math.comb(n, k) * 0.02**k * 0.98 ** (n - k)
     assert held == pytest.approx(coverage, abs=1e-3)
@@ -47,8 +48,8 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
     text = "ein Hund sieht den Baum"
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
-    for names, found in ((50, metrics.scores(rows)), (10, metrics.scores(grouped))):
-        for name in ("exact", "token_accuracy", "accuracy", "bleu", "chrf"):
+    for names, found in ((50, table.scores(rows)), (10, table.scores(grouped))):
+        for name in ("exact_match", "token_accuracy", "accuracy", "bleu", "chrf"):
             share = found[name]
             assert share["value"] == pytest.approx(value)
             far = share["low"] if value else share["high"]
@@ -61,14 +62,14 @@ def test_few_rows_have_no_interval() -> None:
     texts = {"ref": "ein Hund sieht den Baum", "hyp": "ein Hund sieht einen Baum"}
     many = [row | {"group": i % 9} for i, row in enumerate(right(5, 90, **texts))]
     for rows in (right(5, 9, **texts), many):
-        for found in metrics.scores(rows).values():
+        for found in table.scores(rows).values():
             assert found["value"] is not None
             assert found["low"] is found["high"] is None
-    assert None not in metrics.scores(right(5, 10, **texts))["bleu"].values()
+    assert None not in table.scores(right(5, 10, **texts))["bleu"].values()
 
 
 @pytest.mark.parametrize(
-    ("metric", "score"), [(BLEU(), metrics.bleu), (CHRF(), metrics.chrf)], ids=["bleu", "chrf"]
+    ("metric", "score"), [(BLEU(), sacre.bleu), (CHRF(), sacre.chrf)], ids=["bleu", "chrf"]
 )
 def test_many_draws_score_as_sacrebleu_does_one(
     metric: BLEU | CHRF, score: Callable[[np.ndarray], np.ndarray]
@@ -77,9 +78,9 @@ def test_many_draws_score_as_sacrebleu_does_one(
     rng = np.random.default_rng(1)
     words = np.array(["der", "Hund", "sieht", "den", "Baum", "nicht"])
     texts = [" ".join(words[rng.integers(6, size=rng.integers(0, 9))]) for _ in range(400)]
-    counts = metrics.count(metric, texts[:200], [texts[200:]])
+    counts = sacre.count(metric, texts[:200], [texts[200:]])
     for n in (1, 2, 5, 200):
-        sums = metrics.resample(counts[:n])
+        sums = intervals.resample(counts[:n])
         theirs = [metric._compute_score_from_stats(list(draw)).score for draw in sums]
         assert score(sums) == pytest.approx(theirs, abs=1e-11)
 
@@ -92,7 +93,7 @@ Draw = Callable[[np.random.Generator, int], tuple[Interval, float]]
 
 def mean(rows: list[Row], above: str = "nats") -> Interval:
     """Return Σ above / Σ tokens, as the scores do."""
-    return metrics.ratio(rows, lambda row: row[above], lambda row: row["n_tokens"], 1.0)
+    return intervals.ratio(rows, lambda row: row[above], lambda row: row["n_tokens"], 1.0)
 
 
 def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
@@ -148,9 +149,9 @@ def shares(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
     """Right tokens of sentences: nine in ten, but far fewer in some."""
     lengths = rng.integers(4, 30, n)
     n_right = rng.binomial(lengths, rng.beta(1.8, 0.2, n))
-    rows = [{"n_right": a, "n_tokens": b} for a, b in zip(n_right, lengths, strict=True)]
-    found = metrics.ratio(
-        rows, lambda row: row["n_right"], lambda row: row["n_tokens"], 100.0, is_percent=True
+    rows = [{"n_correct": a, "n_tokens": b} for a, b in zip(n_right, lengths, strict=True)]
+    found = intervals.ratio(
+        rows, lambda row: row["n_correct"], lambda row: row["n_tokens"], 100.0, is_percent=True
     )
     return found, 90.0
 
@@ -166,7 +167,7 @@ def bleu_population(n: int = 4_000) -> np.ndarray:
         hyp = np.where(garbled, words[rng.integers(200, size=len(ref))], ref)
         hyps.append(" ".join(hyp[: rng.integers(3, len(ref) + 1)] if rng.random() < 0.2 else hyp))
         refs.append(" ".join(ref))
-    return metrics.count(BLEU(), hyps, [refs])
+    return sacre.count(BLEU(), hyps, [refs])
 
 
 POPULATION: list[np.ndarray] = []
@@ -177,8 +178,8 @@ def translations(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
     if not POPULATION:
         POPULATION.append(bleu_population())
     counts = POPULATION[0]
-    truth = metrics.bleu(counts.sum(0, keepdims=True)).item()
-    return metrics.sacre(BLEU(), counts[rng.integers(len(counts), size=n)]), truth
+    truth = sacre.bleu(counts.sum(0, keepdims=True)).item()
+    return METRICS["bleu"].sacre.score(BLEU(), counts[rng.integers(len(counts), size=n)]), truth
 
 
 def coverage(draw: Draw, n: int, n_draws: int, **how: bool) -> float:
@@ -234,12 +235,12 @@ def test_a_continuation_counts_once() -> None:
 )
 def test_students_quantile(df: int, quantile: float, error: float) -> None:
     """Keeps out another term of the expansion; the numbers are those of the printed tables."""
-    assert metrics.student(df) == pytest.approx(quantile, abs=error)
+    assert intervals.student(df) == pytest.approx(quantile, abs=error)
 
 
 def test_shares_stay_between_0_and_1() -> None:
     """Keeps out an interval that rounding takes below nothing or above all."""
-    ends = [metrics.wilson(share, n) for share in (0.0, 1.0) for n in range(1, 400)]
+    ends = [intervals.wilson(share, n) for share in (0.0, 1.0) for n in range(1, 400)]
     assert all(0 <= low < high <= 1 for low, high in ends)
 
 
@@ -247,13 +248,13 @@ def test_the_levels_are_those_of_95_percent() -> None:
     """Keeps out other percentiles, a normal's for a Student's quantile, and a lost skewness."""
     normal = np.random.default_rng(1).normal(3, 1, (40, 30, 1))
     one = np.concatenate([normal, np.ones_like(normal)], -1)
-    found = [metrics.interval(rows, lambda sums: sums[..., 0] / sums[..., 1]) for rows in one]
+    found = [intervals.interval(rows, lambda sums: sums[..., 0] / sums[..., 1]) for rows in one]
     widths = [part["high"] - part["low"] for part in found]
     expected = 2 * 2.045 * normal.std(1, ddof=1)[:, 0] / math.sqrt(30)
     assert np.mean(widths / expected) == pytest.approx(1, abs=0.03)
     skew = np.random.default_rng(1).exponential(1, (40, 30, 1))
     one = np.concatenate([skew, np.ones_like(skew)], -1)
-    found = [metrics.interval(rows, lambda sums: sums[..., 0] / sums[..., 1]) for rows in one]
+    found = [intervals.interval(rows, lambda sums: sums[..., 0] / sums[..., 1]) for rows in one]
     above = [(part["high"] - part["value"]) / (part["value"] - part["low"]) for part in found]
     assert np.mean(above) > 1.4  # a percentile bootstrap's: 1.2
 

@@ -13,8 +13,9 @@ from fake_records import fake_record, row, write
 from matplotlib.figure import Figure
 
 from seqmodels.catalog import CATALOG
+from seqmodels.metrics.table import METRICS
 from seqmodels.records import ledger
-from seqmodels.report import figures, reading, style, tables, wording
+from seqmodels.report import figures, reading, style, tables
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -124,7 +125,7 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
                 to_german = "-en-de" if entry.direction == "en→de" else ""
                 assert f.ours.folder == data[entry.corpus] + to_german
                 assert f.ours.model == f.model in style.catalogued()
-                assert f.ours.score == f.metric in wording.NAMES
+                assert f.ours.score == f.metric in METRICS
                 searches = {"greedy": "greedy", "beam 5": "length", None: "whole"}
                 assert f.ours.test == searches[entry.search]
 

@@ -18,8 +18,8 @@ import seqmodels
 from seqmodels.commands import main
 from seqmodels.comparison import trained
 from seqmodels.data import tokenizers
-from seqmodels.evaluation import metrics
 from seqmodels.interface import BOS, EOS
+from seqmodels.metrics import intervals
 from tasks import translation
 
 ROOT = Path(__file__).parents[1]
@@ -32,9 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two toy runs where the README's lines look for them, one of which attends."""
     out = tmp_path_factory.mktemp("notebook") / "runs" / "translation-laptop"
     given = ["--models", "bahdanau", "lstm_seq2seq", "--size", "smoke", "--tokens", "3000"]
-    toy = {"n_train": 200, "n_valid": 6, "trained_to": 10, "tested_to": 10, "per_bin": 3}
+    toy = {"n_train": 200, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "N_BOOTSTRAP", 20)
+        patch.setattr(intervals, "N_BOOTSTRAP", 20)
         patch.setitem(translation.SIZES, "smoke", toy)
         patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
@@ -114,7 +114,7 @@ def test_scores_are_those_of_sacrebleu(
     tokenize: str, run: trained.TrainedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out scores of other texts, swapped sides, and another tokenizer than the run's."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     written = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
     monkeypatch.setattr(
         trained, "free_running", lambda model, texts, width: written[: 3 * (width == 2)]
@@ -177,7 +177,7 @@ def test_the_readmes_lines_run(
     assert len([line for line in block.splitlines() if line]) <= 10
     assert not re.search(r"\b(tasks|tests|tools|benchmarks)\b[.\s]", block.partition("load(")[0])
     monkeypatch.chdir(folder.parents[1])
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     capsys.readouterr()
     exec(block, {})
     shown = capsys.readouterr().out.splitlines()

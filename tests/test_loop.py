@@ -20,7 +20,7 @@ from seqmodels.evaluation import evaluate
 from seqmodels.training import loop
 from seqmodels.training.trainer import Precision, TrainConfig, Trainer
 
-CFG = TrainConfig(tokens=300, rate=1e-2, batch_tokens=60, n_validations=3)
+CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 
 
 def weights_after(model: SequenceModel, cfg: TrainConfig) -> tuple[dict[str, Tensor], Any]:
@@ -61,7 +61,7 @@ def test_both_precisions_learn_the_same(name: str, precision: Precision, fresh: 
     rng = random.Random(1)
     texts = [[rng.randrange(4, V) for _ in range(3)] for _ in range(300)]
     examples = [Example(text, [*text, EOS]) for text in texts]
-    cfg = TrainConfig(tokens=24_000, rate=1e-2, batch_tokens=120, precision=precision)
+    cfg = TrainConfig(tokens=24_000, lr=1e-2, batch_tokens=120, precision=precision)
     model = fresh(name, d_model=32, **LIVELY.get(name, {}))
     curve = loop.train(Trainer(model, cfg), examples[50:], examples[:50])
     assert all(p.dtype == torch.float32 for p in model.parameters())
@@ -106,7 +106,7 @@ def test_a_lost_loss_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> No
     """Keeps out a traceback for a rate that is too high: no weights were ever the best."""
     lost = {"valid_nats": math.nan, "valid_accuracy": 0.0}
     monkeypatch.setattr(loop, "validate", lambda *_: lost)
-    with pytest.raises(ValueError, match=r"lower rate 0\.01"):
+    with pytest.raises(ValueError, match=r"use an lr below 0\.01"):
         weights_after(fresh("rnn_encdec"), CFG)
 
 
@@ -118,5 +118,5 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     rows = evaluate.teacher_forced(model, examples)
     n = sum(row["n_tokens"] for row in rows)
     assert found["valid_nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
-    right = sum(row["n_right"] for row in rows)
+    right = sum(row["n_correct"] for row in rows)
     assert found["valid_accuracy"] == pytest.approx(100 * right / n)

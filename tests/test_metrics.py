@@ -9,14 +9,14 @@ import pytest
 import sacrebleu
 from toy_task import scored_rows
 
-from seqmodels.evaluation import metrics
+from seqmodels.metrics import intervals, table
 
 
 def test_a_ratio_is_one_of_sums() -> None:
     """Keeps out a mean of ratios: (1 + 9) / (1 + 3) = 2.5."""
     rows = [{"nats": 1.0, "n_tokens": 1}, {"nats": 9.0, "n_tokens": 3}]
     for scale in (1.0, 2.0):
-        found = metrics.ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], scale)
+        found = intervals.ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], scale)
         assert found["value"] == 2.5 * scale
 
 
@@ -26,7 +26,7 @@ def test_scores_are_sacrebleus(score: str) -> None:
     rows = scored_rows()
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
-    found = metrics.scores(rows)[score]
+    found = table.scores(rows)[score]
     assert found["value"] == pytest.approx(theirs, rel=1e-12)
     assert found["low"] < theirs < found["high"]
 
@@ -34,17 +34,23 @@ def test_scores_are_sacrebleus(score: str) -> None:
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws of the bootstrap score nothing at all."""
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows())]
-    found = metrics.scores(rows)["chrf"]
+    found = table.scores(rows)["chrf"]
     assert found["low"] == 0.0 < found["value"] < found["high"]
-    nothing = metrics.scores([row | {"hyp": ""} for row in rows])
+    nothing = table.scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
 
 def test_bits_per_byte() -> None:
     """Keeps out nats for bits and tokens for bytes: 8 ln 2 nats over 4 bytes are 2 bits each."""
-    row = {"nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_right": 1, "exact": False}
-    found = metrics.scores([row] * 10)
+    row = {
+        "nats": 8 * math.log(2),
+        "n_tokens": 2,
+        "n_bytes": 4,
+        "n_correct": 1,
+        "exact_match": False,
+    }
+    found = table.scores([row] * 10)
     assert found["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
     assert found["nats"]["value"] == pytest.approx(4 * math.log(2))
     assert found["token_accuracy"]["value"] == 50.0
@@ -54,24 +60,23 @@ def test_bits_per_byte() -> None:
 def test_bins_hold_their_ends() -> None:
     """Keeps out a sentence between two bins or in both; empty bins are no bins of zero."""
     rows = scored_rows(30)
-    bins = [(1, 3), (4, 5), (6, 8), (9, 99)]
-    table = metrics.by_bin(rows, bins)
-    assert [(b["low"], b["high"], b["n"]) for b in table] == [(4, 5, 12), (6, 8, 18)]
+    parts = table.by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
+    assert [(b["low"], b["high"], b["n"]) for b in parts] == [(4, 5, 12), (6, 8, 18)]
     own = [row for row in rows if row["x"] in (4, 5)]
-    assert {k: table[0][k] for k in metrics.scores(own)} == metrics.scores(own)
+    assert {k: parts[0][k] for k in table.scores(own)} == table.scores(own)
 
 
 def test_scores_can_be_written() -> None:
     """Keeps out numpy's numbers and nan, which are not JSON."""
     for n in (12, 30):  # too few for intervals, and enough
-        table = metrics.by_bin(scored_rows(n), [(4, 5), (6, 9)])
-        assert json.loads(json.dumps(table, allow_nan=False)) == table
-        cells = [cell for part in table for cell in part.values() if isinstance(cell, dict)]
+        parts = table.by_bucket(scored_rows(n), [(4, 5), (6, 9)])
+        assert json.loads(json.dumps(parts, allow_nan=False)) == parts
+        cells = [cell for part in parts for cell in part.values() if isinstance(cell, dict)]
         assert {type(x) for cell in cells for x in cell.values()} == {float, type(None)}
 
 
 def test_signatures_name_the_version() -> None:
     """Keeps out a BLEU that cannot be compared: tokenizer and version are part of the number."""
-    found = metrics.signatures()
+    found = table.signatures()
     assert all(sacrebleu.__version__ in signature for signature in found.values())
     assert "tok:13a" in found["bleu"]

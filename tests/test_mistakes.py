@@ -102,7 +102,7 @@ def test_a_column_that_is_not_there(
 
 def test_a_context_that_no_story_has(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out an average over no story."""
-    toy = {"n_train": 9, "n_valid": 3, "tested_to": 32, "per_distance": 3}
+    toy = {"n_train": 9, "n_valid": 3, "max_test": 32, "per_distance": 3}
     monkeypatch.setitem(next_token.SIZES, "smoke", toy)
     result = call(next_token, "--size", "smoke", "--context", 5000)
     check_one_line(result, "--context 5000: the longest test story allows ")
@@ -148,7 +148,7 @@ PLAIN = ["--context", "0"]
         (next_token, ["--data", "x\ny\x1b\udcff"], [r"x y\x1b\udcff does not exist"]),
         *((recall, ["--tokens", n], ["--tokens", n]) for n in ("0", "-3", "nan", "1.5", "many")),
         *((recall, [flag, "9" * 20], [flag, "above 4,611"]) for flag in ("--tokens", "--seeds")),
-        *((recall, ["--rate", n], ["--rate", n]) for n in ("0", "-1", "nan", "inf", "fast")),
+        *((recall, ["--lr", n], ["--lr", n]) for n in ("0", "-1", "nan", "inf", "fast")),
         *((recall, ["--seeds", n], ["--seeds", n]) for n in ("-1", "nan", "1.5", "one")),
         (recall, ["--out", __file__, "--size", "smoke"], [f"--out {__file__} is a file"]),
         (main, ["paint"], ["'paint'", "models", "plot"]),
@@ -281,7 +281,7 @@ def test_a_rate_that_is_too_high(
 ) -> None:
     """Keeps out a traceback, or a record of nothing, where training diverges."""
     monkeypatch.setitem(recall.SIZES, "smoke", TOY)
-    flags = ["--size", "smoke", "--models", "rnn_encdec", "--tokens", 3000, "--rate", 1e30]
+    flags = ["--size", "smoke", "--models", "rnn_encdec", "--tokens", 3000, "--lr", 1e30]
     result = call(recall, *flags, "--device", "cpu", "--out", tmp_path)
-    check_one_line(result, "the loss is lost", "lower rate")
+    check_one_line(result, "training diverged", "use an lr below")
     assert not list(tmp_path.glob("*-seed*.json"))

@@ -30,9 +30,9 @@ def test_next_token_runs(run: Run, tmp_path: Path) -> None:
     assert run(next_token, *flags) == 0
     records = check_folder(tmp_path, ["gpt", "lstm_seq2seq"])
     context, distance = records[0]["tests"]
-    assert [b["low"] for b in context["bins"]] == [0, 8, 16, 20]
-    assert len({b["n"] for b in context["bins"]}) == 1
-    assert [b["low"] for b in distance["bins"]] == [8, 16, 32]
+    assert [b["low"] for b in context["buckets"]] == [0, 8, 16, 20]
+    assert len({b["n"] for b in context["buckets"]}) == 1
+    assert [b["low"] for b in distance["buckets"]] == [8, 16, 32]
     assert records[0]["data"]["context"] == 20
     assert "bleu" not in context["overall"]
 
@@ -67,13 +67,13 @@ def test_every_context_has_the_same_continuations() -> None:
     texts = [list(range(100 * i, 100 * i + 50 + i)) for i in range(1, 6)]
     whole = [Example(tokens[:-9], tokens[-9:]) for tokens in texts]
     test = next_token.context_test(whole, 40, train=[Example([5] * n, [6]) for n in (3, 24, 7)])
-    assert test.trained_to == 24  # contexts that no training text had are drawn as such
+    assert test.max_train_length == 24  # contexts that no training text had are drawn as such
     groups = [
-        [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.bins
+        [e for e, x in zip(test.examples, test.x, strict=True) if x == k] for k, _ in test.buckets
     ]
-    assert [low for low, _ in test.bins] == [0, 8, 16, 32, 40]
+    assert [low for low, _ in test.buckets] == [0, 8, 16, 32, 40]
     assert groups[0] == [Example([BOS], tokens[-9:]) for tokens in texts]
-    for (k, _), group in zip(test.bins[1:], groups[1:], strict=True):
+    for (k, _), group in zip(test.buckets[1:], groups[1:], strict=True):
         for example, tokens in zip(group, texts, strict=True):
             assert [*example.src, *example.tgt] == tokens[-k - 9 :]
 
@@ -117,7 +117,7 @@ def test_your_own_text(run: Run, tmp_path: Path) -> None:
     (made,) = check_folder(tmp_path / "out", ["gpt"])
     assert made["data"]["name"] == "mine.txt"
     assert made["data"]["tokenizer"].startswith("BPE")
-    assert [b["low"] for b in made["tests"][0]["bins"]] == [0, 8]
+    assert [b["low"] for b in made["tests"][0]["buckets"]] == [0, 8]
 
 
 def test_every_window_has_its_line(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyP
         == whole.data["n_valid"]
         == len(made.valid) + made.data["n_left_out_valid"]
     )
-    tested = len(made.tests[0].examples) / len(made.tests[0].bins)
+    tested = len(made.tests[0].examples) / len(made.tests[0].buckets)
     assert made.data["n_test"] == whole.data["n_test"] == tested + made.data["n_left_out_test"]
 
 
@@ -194,7 +194,7 @@ def test_a_language_model_has_no_context(tmp_path: Path) -> None:
         n_tokens["train"] - 19, [BOS], 20,
     ]  # fmt: skip
     assert made.train[8].tgt[:-1] == made.train[7].tgt[1:]  # any token may be first
-    assert [(test.name, test.headline) for test in made.tests] == [
+    assert [(test.name, test.primary_metric) for test in made.tests] == [
         ("whole", "bits_per_byte"), ("valid", "bits_per_byte"),
     ]  # fmt: skip
     for test, split in zip(made.tests, ("test", "valid"), strict=True):
@@ -220,13 +220,13 @@ def test_a_whole_text_is_scored(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     assert run(next_token, "--data", tmp_path / "said.txt", *flags) == 0
     (made,) = check_folder(tmp_path / "out", ["gpt"])
     whole, valid = made["tests"]
-    assert (whole["headline"], whole["axis"]) == ("perplexity", "place in the text (tenths)")
-    for part in (whole["overall"], *whole["bins"], valid["overall"]):
+    assert (whole["primary_metric"], whole["axis"]) == ("perplexity", "place in the text (tenths)")
+    for part in (whole["overall"], *whole["buckets"], valid["overall"]):
         for key, nats in part["nats"].items():  # too few blocks have no interval
             expected = None if nats is None else pytest.approx(math.exp(nats))
             assert part["perplexity"][key] == expected
     table = (tmp_path / "out" / "tables.md").read_text()
-    assert "| perplexity per word |" in table
+    assert "| perplexity (per token) |" in table
     assert "1, first" in table
 
 
@@ -246,7 +246,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert made.training == {"tokens": 2_000 * 12 * 64, "batch_tokens": 12 * 64}
     assert len(next(shuffled(made.train, 12 * 64, seed=1, epoch=0))) == 12
     assert [len(test.examples) for test in made.tests] == [-(-3_000 // 64)]
-    assert made.tests[0].headline == "nats"
+    assert made.tests[0].primary_metric == "nats"
     gpt = model_sizes("gpt", made)
     assert (gpt["d_model"], gpt["n_heads"], gpt["n_layers"], gpt["n_positions"]) == (128, 4, 4, 65)
     assert gpt["dropout"] == 0.0
@@ -273,7 +273,7 @@ def test_wikitext_is_read_by_its_own_tokens(
         made = next_token.own(argparse.Namespace(data=[name], **given))
         labels = made.tokenizer.tokens(made.train[0].tgt)
         assert {"<unk>", "@,@", "\\n"} < set(labels)
-        assert made.tests[0].headline == "perplexity"
+        assert made.tests[0].primary_metric == "perplexity"
         assert made.data["n_tokens_test"] >= 900 * 9
         told = capsys.readouterr().out
         assert ("as it is published for WikiText-2" in told) == published

@@ -22,7 +22,9 @@ from seqmodels.data.prepare import prepare_text
 from seqmodels.data.presets import read_running
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import Windows
-from seqmodels.evaluation import evaluate, metrics
+from seqmodels.evaluation import evaluate
+from seqmodels.metrics import intervals, table
+from seqmodels.metrics.table import METRICS
 from seqmodels.report import findings
 from seqmodels.training import loop
 from seqmodels.training.trainer import N_LOSSES, TrainConfig, Trainer, is_spike
@@ -37,7 +39,7 @@ def test_examples_longer_than_a_pool_are_drawn() -> None:
 
 def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
     """Keeps out a length that is left out although one token could be written after it."""
-    assert [n for n, _ in evaluate.state_bytes(fresh("gpt", n_positions=9))] == [8]
+    assert [n for n, _ in evaluate.cache_bytes(fresh("gpt", n_positions=9))] == [8]
 
 
 def test_a_gpu_is_asked_now_and_then() -> None:
@@ -65,9 +67,9 @@ def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
     def share(sums: np.ndarray) -> np.ndarray:
         return 100 * sums[..., 0] / sums[..., 1]
 
-    grouped = metrics.interval(columns, share, groups, is_percent=True)
-    assert metrics.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
-    assert metrics.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+    grouped = intervals.interval(columns, share, groups, is_percent=True)
+    assert intervals.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
+    assert intervals.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
 
 
 def test_accuracy_is_a_share_of_places() -> None:
@@ -75,7 +77,7 @@ def test_accuracy_is_a_share_of_places() -> None:
     rows = scored_rows()
     n_same, n_places = (sum(row[key] for row in rows) for key in ("n_same", "n_places"))
     assert n_places < sum(row["n_tokens"] for row in rows)
-    found = metrics.scores(rows)["accuracy"]["value"]
+    found = table.scores(rows)["accuracy"]["value"]
     assert found == pytest.approx(100 * n_same / n_places)
 
 
@@ -83,15 +85,15 @@ def test_an_interval_is_bca_by_the_book() -> None:
     """Keeps out an interval that is not corrected for bias or skew (Efron 1987, eqs. 2.3, 6.6)."""
     x = np.random.default_rng(3).exponential(size=40)
     columns = np.stack([x, np.ones(40)], 1)
-    found = metrics.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
-    drawn = metrics.resample(columns)[:, 0] / 40
+    found = intervals.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
+    drawn = intervals.resample(columns)[:, 0] / 40
     normal = NormalDist()
     bias = normal.inv_cdf(float((drawn < x.mean()).mean()))
     assert abs(bias) > 0.02
     without = (x.sum() - x) / 39
     off = without.mean() - without
     pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
-    wide = metrics.student(39) * math.sqrt(40 / 39)
+    wide = intervals.student(39) * math.sqrt(40 / 39)
     for side, end in ((-1, "low"), (1, "high")):
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))
@@ -106,7 +108,7 @@ def test_scores_are_those_of_their_signatures() -> None:
     ]
     rows = [row | {"hyp": h, "ref": r} for row, (h, r) in zip(scored_rows(2), pairs, strict=True)]
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
-    found = metrics.scores(rows)
+    found = table.scores(rows)
     assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(hyps, refs).score)
     assert found["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hyps, refs).score)
     for changes in ({"lowercase": True}, {"tokenize": "none"}):
@@ -116,8 +118,11 @@ def test_scores_are_those_of_their_signatures() -> None:
 
 def test_a_record_names_the_method_of_each_interval() -> None:
     """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
-    named = metrics.methods(["exact", "bleu", "nats"])
-    assert (named["exact"], named["bleu"], named["nats"]) == ("Wilson", *["BCa bootstrap"] * 2)
+    named = table.methods(["exact_match", "bleu", "nats"])
+    assert (named["exact_match"], named["bleu"], named["nats"]) == (
+        "Wilson",
+        *["BCa bootstrap"] * 2,
+    )
 
 
 def test_a_spike_is_six_deviations_high() -> None:
@@ -131,7 +136,7 @@ def test_a_spike_is_six_deviations_high() -> None:
 
 def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a place among the examples for the line in which a person can find one."""
-    trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, rate=0.1))
+    trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, lr=0.1))
 
     def stop(batch: Batch, lines: list[int]) -> None:
         assert sorted(lines) == [2, 70, 80]
@@ -170,14 +175,14 @@ def test_sentences_end_with_eos(has_source_eos: bool) -> None:
 def test_the_lowest_loss_is_called_the_lowest() -> None:
     """Keeps out a title upside down, and one that trusts the shorter half of an interval."""
     bins = [{"low": i, "high": i, "n": 99} for i in (1, 2)]
-    test = {"axis": "place in the text (tenths)", "trained_to": None, "bins": bins}
+    test = {"axis": "place in the text (tenths)", "max_train_length": None, "buckets": bins}
     cells = {"gpt": (1.0, 0.9, 1.2), "bahdanau": (2.0, 1.9, 2.1), "lstm_seq2seq": (3.0, 2.9, 3.1)}
     parts = {model: np.array([cell] * 3) for model, cell in cells.items()}
-    found = findings.find(test, "nats", "nats per token", parts)
+    found = findings.find(test, METRICS["nats"], parts)
     assert found is not None
     assert (
         found.title
         == "GPT has the lowest loss, 1.00 nats per token; LSTM seq2seq the highest, 3.00"
     )
     parts = {model: cell + np.array([0.0, -0.1, 5.0]) for model, cell in parts.items()}
-    assert findings.find(test, "nats", "nats per token", parts) is None
+    assert findings.find(test, METRICS["nats"], parts) is None

@@ -68,14 +68,14 @@ def test_recall_tests_exact_lengths() -> None:
     assert len(set(recall.SYMBOLS)) == len(recall.SYMBOLS) >= max(recall.LENGTHS) // 2
     for kind, test in zip(recall.KINDS, made.tests, strict=True):
         assert test.name == ("first-query" if kind == "recall" else kind)
-        lengths = [n for n in recall.LENGTHS if n <= size["tested_to"]]
+        lengths = [n for n in recall.LENGTHS if n <= size["max_test"]]
         assert sorted(test.x) == sorted(lengths * size["per_length"])
         assert [len(e.src) - 2 for e in test.examples] == test.x  # the kind and EOS
         found = [1 if kind == "recall" else n + 1 for n in test.x]
         assert [len(e.scored()) for e in test.examples] == found
-        assert test.trained_to == size["trained_to"]
-    assert max(len(e.src) for e in made.train) <= size["trained_to"] + 2
-    assert all((e.tgt[-1] == EOS) == (not e.given) for e in made.train)
+        assert test.max_train_length == size["max_train"]
+    assert max(len(e.src) for e in made.train) <= size["max_train"] + 2
+    assert all((e.tgt[-1] == EOS) == (not e.unscored) for e in made.train)
 
 
 def test_a_recall_is_scored_on_values_alone() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from seqmodels.comparison import runs
-from seqmodels.records import record
+from seqmodels.records import record, schema
 
 ROOT = Path(__file__).parents[1]
 
@@ -67,16 +67,41 @@ def test_version_1_is_upgraded(path: Path) -> None:
     old, new = json.loads(path.read_text(encoding="utf-8")), record.load(path)
     if old["schema"] != "seqmodels.record/1":
         pytest.skip("made by this version")
-    assert new["schema"] == "seqmodels.record/2"
+    assert new["schema"] == "seqmodels.record/3"
     assert new["weights_sha256"] is new["intervals"] is new["continued"] is None
     settings = runs.settings_of(new)
     assert settings["data.source_end"] == "none"
     assert settings["precision"] == old["train_config"].get("precision", "float32")
     for was, now in zip(old["tests"], new["tests"], strict=True):
-        assert now["bins"] == was["bins"]
+        names = {"exact": "exact_match"}
+        for here, there in zip(was["bins"], now["buckets"], strict=True):
+            assert there == {names.get(key, key): value for key, value in here.items()}
         for score, interval in was["overall"].items():
             gone = {"low": None, "high": None} if was["name"] == "context" else {}
-            assert now["overall"][score] == interval | gone
+            assert now["overall"][names.get(score, score)] == interval | gone
+
+
+def test_version_2_is_upgraded() -> None:
+    """Keeps out a field that the newer names lose: every one is found again, with its value."""
+    path = ROOT / "results" / "translation-grammar" / "lstm_seq2seq-seed1.json"
+    old = json.loads(path.read_text(encoding="utf-8")) | {"schema": "seqmodels.record/2"}
+    old["tests"][0] |= {"headline": "exact", "trained_to": 20}
+    old |= {"weights_sha256": None, "intervals": {"exact": "Wilson"}, "continued": None}
+    new = schema.upgrade(json.loads(json.dumps(old)))
+    was, now = old["tests"][0], new["tests"][0]
+    assert (now["primary_metric"], now["max_train_length"], now["noun"]) == (
+        "exact_match", 20, "sentences",
+    )  # fmt: skip
+    assert now["buckets"][0]["exact_match"] == was["bins"][0]["exact"]
+    assert new["train_config"]["lr"] == old["train_config"]["rate"]
+    assert new["train_config"]["max_grad_norm"] == old["train_config"]["clip"]
+    assert new["intervals"] == {"exact_match": "Wilson"}
+    assert new["cache_bytes"] == old["state_bytes"]
+    sizes = old["model_config"]
+    each = 4 * 2 * sizes["n_layers"] * sizes["d_model"]  # h and c of every layer
+    assert new["source_bytes"] == [[n, each] for n, _ in old["state_bytes"]]
+    unknown = schema.upgrade(old | {"model": "perceptron"})
+    assert unknown["source_bytes"] == []
 
 
 def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,6 @@ def test_groups_that_overlap_give_way_to_two_models() -> None:
 
 def test_percentages_are_titled_from_first_to_last() -> None:
     """Keeps out a share of a percentage: from 2 to 4 % right would be a gain of 100 %."""
-    records = scored(FALLING, headline="accuracy", trained=20)
-    title = "Symbols right from 1–10 to 11–20 words: attention 75 → 73 %, one vector 65 → 35 %"
+    records = scored(FALLING, primary_metric="accuracy", trained=20)
+    title = "Symbol accuracy from 1–10 to 11–20 words: attention 75 → 73 %, one vector 65 → 35 %"
     assert title_of(records) == title

@@ -27,7 +27,7 @@ def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "path", ["n_parameters", "data.name", "train_config.tokens", "tests[0].bins[2].n"]
+    "path", ["n_parameters", "data.name", "train_config.tokens", "tests[0].buckets[2].n"]
 )
 def test_a_record_that_lacks_a_field_is_named(path: str, tmp_path: Path) -> None:
     """A KeyError that names neither the file nor the field."""
@@ -72,7 +72,7 @@ def test_a_record_of_another_version_is_named(
     (folder / "made.json").write_text('{"n": 3}')
     figures.plot_folder(folder)
     told = capsys.readouterr().err
-    assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/1 and seqmodels\.record/2\n", told)
+    assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/1, \S+, seqmodels\.record/3\n", told)
 
 
 def test_version_1_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,6 +97,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="second record of gpt, seed 1"):
         reading.load_records(folder)
     records = several(1)
-    records[3]["tests"][0]["bins"][1]["n"] += 1
+    records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
         tables.table(records)

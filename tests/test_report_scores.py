@@ -10,17 +10,18 @@ import pytest
 from fake_records import MODELS, drawn_scores, row, scored, several, write
 from matplotlib.colors import to_rgba
 
-from seqmodels.report import figures, reading, scores, style, tables, wording
+from seqmodels.metrics.table import METRICS
+from seqmodels.report import figures, reading, scores, style, tables
 
 
 def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
     """A crash, or a zero drawn, where a model was not scored."""
     records = several(2)
     for r in records:
-        for part in r["tests"][0]["bins"]:
+        for part in r["tests"][0]["buckets"]:
             del part["nats"]
     gpt = [r for r in records if r["model"] == "gpt"]
-    gpt[1]["tests"][0]["bins"][0]["bleu"]["value"] = None
+    gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
     folder = write(tmp_path, records)
     figures.plot_folder(folder)
     records = reading.load_records(folder)
@@ -43,8 +44,8 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     ("task", "words"),
     [
         ("translation", "BLEU, free-running"),
-        ("recall", "symbols right (%), free-running"),
-        ("next_token", "exactly right (%), teacher-forced"),
+        ("recall", "symbol accuracy (%), free-running"),
+        ("next_token", "exact match (%), teacher-forced"),
     ],
 )
 def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_pa
 def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Path) -> None:
     """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
     made = several(1)
-    for part in (part for r in made for test in r["tests"] for part in test["bins"]):
+    for part in (part for r in made for test in r["tests"] for part in test["buckets"]):
         part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
     records = reading.load_records(write(tmp_path, made))
     bleu = scores.draw_scores(records, records[0]["tests"][0]).axes[0]
@@ -72,7 +73,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
     metric = ("bleu", "nats")[column]
     figure = drawn_scores(records)
     ax, strip = figure.axes[column], figure.axes[2 + column]
-    bins = records[0]["tests"][0]["bins"]
+    bins = records[0]["tests"][0]["buckets"]
     assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
         b["n"] for b in bins
     ]
@@ -80,7 +81,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
         f"{b['low']}–{b['high']}" for b in bins[1:]
     )]  # fmt: skip
     for i, model in enumerate(MODELS):
-        group = [r["tests"][0]["bins"] for r in records if r["model"] == model]
+        group = [r["tests"][0]["buckets"] for r in records if r["model"] == model]
         cells = np.array(
             [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
@@ -123,13 +124,12 @@ def test_too_few_examples_have_no_interval() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [*wording.METRICS, *wording.LOSSES, "perplexity"])
+@pytest.mark.parametrize("metric", [k for k, m in METRICS.items() if m.better])
 def test_the_better_direction_is_said(metric: str) -> None:
     """Keeps out a loss captioned as higher is better."""
-    ax = drawn_scores(scored({"gpt": (3, 2, 1)}, headline=metric)).axes[0]
-    words = (
-        "lower is better ↓" if metric in (*wording.LOSSES, "perplexity") else "higher is better ↑"
-    )
+    ax = drawn_scores(scored({"gpt": (3, 2, 1)}, primary_metric=metric)).axes[0]
+    is_loss = metric in ("nats", "bits_per_byte", "perplexity", "aer")
+    words = "lower is better ↓" if is_loss else "higher is better ↑"
     assert words in [t.get_text() for t in ax.texts]
 
 
@@ -141,7 +141,7 @@ def test_a_caption_counts_thin_bins_and_says_what_is_drawn() -> None:
         return " ".join(drawn_scores(list(records)).texts[2].get_text().split())
 
     one = caption(*scored(values, counts=(100, 12, 2)))
-    assert "Hollow: fewer than 30 (2 of 3 bins have)" in one
+    assert "Hollow: fewer than 30 (2 of 3 buckets have)" in one
     assert one.startswith("One seed; band: 95 % interval (bootstrap) over sentences. ")
     assert "Dashed" not in one
     two = scored(values)[0], scored(values)[0] | {"seed": 2}
@@ -160,7 +160,11 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
     records = scored(
-        values, headline="bits_per_byte", half=0.01, axis="length (tokens)", bins=none | more
+        values,
+        primary_metric="bits_per_byte",
+        half=0.01,
+        axis="length (tokens)",
+        buckets=none | more,
     )
     figure = drawn_scores(records)
     saved, gained = figure.axes[:2]
@@ -184,7 +188,7 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
 def test_lengths_beyond_training_are_shaded(tmp_path: Path) -> None:
     """Keeps out a shade that begins a bin late, or a bin early."""
     records = reading.load_records(write(tmp_path, several(1)))
-    assert records[0]["tests"][0]["trained_to"] == 40
+    assert records[0]["tests"][0]["max_train_length"] == 40
     figure = drawn_scores(records)
     for ax in figure.axes:
         shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches
@@ -198,11 +202,11 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
     for r in made:
         test = r["tests"][0]
         test["baseline"] = "knows the values"
-        for i, part in enumerate((*test["bins"], test["overall"])):
+        for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
     records = reading.load_records(write(tmp_path, made))
     test = records[0]["tests"][0]
-    expected = [50.5 - i for i in range(len(test["bins"]))]
+    expected = [50.5 - i for i in range(len(test["buckets"]))]
     assert row(tables.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
     left, right, *_ = scores.draw_scores(records, test).axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]

@@ -22,7 +22,7 @@ def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
         value, low, high = (f"{part[metric][k]:.{digits}f}" for k in ("value", "low", "high"))
         return f"{value} [{low}, {high}]"
 
-    bins = test["bins"]
+    bins = test["buckets"]
     assert row(tables.table(records), "LSTM") == [
         "LSTM seq2seq", "1", "1.00 M", shown(test["overall"]), shown(bins[0]),
         shown(bins[3]), shown(bins[7]) + "*", shown(test["overall"], "nats", 3),

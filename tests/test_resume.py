@@ -18,7 +18,7 @@ from toy_training import CFG, assert_same, finish
 
 from seqmodels import Batch
 from seqmodels.comparison import compare
-from seqmodels.evaluation import metrics
+from seqmodels.metrics import intervals
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
@@ -177,7 +177,7 @@ def test_weights_of_another_shape_are_named(fresh: Tiny) -> None:
 @pytest.fixture
 def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stop a toy comparison after two steps of its first model."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     learn, steps = Trainer.training_step, itertools.count(1)
 
     def learn_two(self: Trainer, *given: Any) -> None:
@@ -207,7 +207,7 @@ def test_the_same_command_goes_on(stopped: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("changes", "given", "fault"),
     [
-        ({}, {"rate": 0.5}, r"rate was 0\.01, is 0\.5"),
+        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5"),
         ({"data": {"name": "letters", "sha256": "1" * 64}}, {}, r"data\.sha256 was 0+, is 1+"),
         ({"n_parameters": 300_000}, {}, "d_model was "),
     ],
@@ -226,13 +226,13 @@ def test_a_run_does_not_go_on_with_other_settings(
 def test_fresh_begins_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a switch that does nothing, and one that takes other runs along."""
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
-    compare.compare(toy(), flags(stopped, models=["gpt"], rate=0.5, fresh=True))
+    compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
     out = capsys.readouterr().out
     assert "goes on" not in out
     assert "training on 200 tokens" in out
-    assert record.load(stopped / "gpt-seed1.json")["train_config"]["rate"] == 0.5
+    assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
-    compare.compare(toy(), flags(stopped, models=["gpt"], rate=0.5, fresh=True))
+    compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
     assert "training on 200 tokens" in capsys.readouterr().out
 
 

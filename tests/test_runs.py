@@ -21,7 +21,7 @@ from seqmodels.catalog import CATALOG
 from seqmodels.comparison import runs, task
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import metrics
+from seqmodels.metrics import intervals, table
 from seqmodels.records import record
 from seqmodels.training import checkpoint, loop
 from seqmodels.training.trainer import TrainConfig
@@ -56,9 +56,7 @@ RECIPES = {
 )
 def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_parameters: int) -> None:
     """Keeps out a comparison of a large model with a small one: every task's recipes, to 5 %."""
-    sizes = runs.fit_width(
-        name, vocab_size, n_parameters, **toy(recipes=RECIPES[task]).recipe(name).sizes
-    )
+    sizes = runs.fit_width(name, vocab_size, n_parameters, **RECIPES[task][name].sizes)
     with torch.device("meta"):
         n = runs.count_parameters(build(name, vocab_size, **sizes))
     assert abs(n / n_parameters - 1) <= 0.05
@@ -81,7 +79,7 @@ def test_widths_are_found_at_once() -> None:
 
 def test_a_size_that_cannot_be_is_said(name: str) -> None:
     """Keeps out a model that is silently larger than the others: embeddings alone are too many."""
-    sizes = toy(recipes=RECIPES["translation"]).recipe(name).sizes
+    sizes = RECIPES["translation"][name].sizes
     with pytest.raises(ValueError, match=f"{name} has no width within 5 % of 100,000"):
         runs.fit_width(name, 50_000, 100_000, **sizes)
 
@@ -120,7 +118,7 @@ def test_a_record_says_all(name: str, compared: Path) -> None:
     assert made["peak_memory_bytes"] > 1e6
     assert made["train_s"] > 0 < made["evaluate_s"]
     assert made["signatures"].keys() == {"bleu", "chrf"}
-    assert [n for n, _ in made["state_bytes"]][:3] == [8, 16, 32]
+    assert [n for n, _ in made["cache_bytes"]][:3] == [8, 16, 32]
     weights = (compared / f"{name}-seed1.safetensors").read_bytes()
     assert made["weights_sha256"] == hashlib.sha256(weights).hexdigest()
 
@@ -145,7 +143,7 @@ def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(runs, "train_run", stop)
     for seed in (3, 5, 3):
-        cfg = TrainConfig(tokens=200, rate=0.1, seed=seed)
+        cfg = TrainConfig(tokens=200, lr=0.1, seed=seed)
         run = runs.Run(
             "bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0, CATALOG["bahdanau"]
         )
@@ -160,16 +158,16 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     """Keeps out a table by length without counts, or without one of the two kinds of score."""
     path = compared / f"{name}-seed1.json"
     (test,) = record.load(path)["tests"]
-    kinds = {"nats", "bits_per_byte", "token_accuracy", "exact", "accuracy", "bleu", "chrf"}
-    kinds |= {"length_ratio", "chance_bleu", "source_gain"}
+    kinds = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu", "chrf"}
+    kinds |= {"length_ratio", "chance_bleu", "source_gain", "perplexity"}
     assert test["overall"].keys() == kinds
-    assert [(b["low"], b["high"], b["n"]) for b in test["bins"]] == [(1, 4, 6), (5, 9, 6)]
-    assert all(b.keys() > kinds for b in test["bins"])
+    assert [(b["low"], b["high"], b["n"]) for b in test["buckets"]] == [(1, 4, 6), (5, 9, 6)]
+    assert all(b.keys() > kinds for b in test["buckets"])
     rows = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
     assert len(rows) == 12
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(metrics, "N_BOOTSTRAP", 20)
-        assert metrics.scores(rows) == test["overall"]  # the rows are enough to score again
+        patch.setattr(intervals, "N_BOOTSTRAP", 20)
+        assert table.scores(rows) == test["overall"]  # the rows are enough to score again
 
 
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
@@ -199,7 +197,7 @@ def test_bytes_are_those_of_the_text() -> None:
     ids = tokenizer.encode("aä")
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
     test = task.TestSet(
-        name="cut", axis="", headline="nats", examples=examples, x=[1] * 3, bins=[(1, 1)],
+        name="cut", axis="", primary_metric="nats", examples=examples, x=[1] * 3, buckets=[(1, 1)],
         is_generated=False,
     )  # fmt: skip
     model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
@@ -220,7 +218,7 @@ def evaluated(
         Example([4, 5], [4, 5, EOS]), Example([6], [5, 6], frozenset({0})), Example([4], [4, EOS]),
     ]  # fmt: skip
     taught = [(6.0, 3, 1), (1.0, 1, 1), (2.0, 2, 2)]
-    rows = [dict(zip(("nats", "n_tokens", "n_right"), row, strict=True)) for row in taught]
+    rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in taught]
     beams: list[int] = []
     written = [[4, 5], [6], [5]]
     monkeypatch.setattr(runs, "teacher_forced", lambda *_: rows)
@@ -228,8 +226,8 @@ def evaluated(
         runs, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
     )
     fields: dict[str, Any] = {
-        "name": "seen", "axis": "words", "headline": "nats", "examples": examples, "x": [2, 1, 1],
-        "bins": [(1, 1), (2, 3)],
+        "name": "seen", "axis": "words", "primary_metric": "nats", "examples": examples,
+        "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)],
     }  # fmt: skip
     test = task.TestSet(**fields | changes)
     return *runs.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
@@ -242,20 +240,20 @@ def test_a_row_is_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(row["src"], row["ref"]) for row in rows] == SAID
     assert [row["hyp"] for row in rows] == ["a b", "c", "b"]
     assert [row["n_bytes"] for row in rows] == [6 + 1, 1, 4 + 1]  # an end counts as a byte
-    assert [row["exact"] for row in rows] == [True, False, False]
-    assert [(b["low"], b["n"]) for b in entry["bins"]] == [(1, 2), (2, 1)]
+    assert [row["exact_match"] for row in rows] == [True, False, False]
+    assert [(b["low"], b["n"]) for b in entry["buckets"]] == [(1, 2), (2, 1)]
     assert entry["overall"]["nats"]["value"] == pytest.approx(9 / 6)
 
 
 def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out given places in a reference, half a target called exact, a perplexity of bits."""
     rows, entry, beams = evaluated(
-        monkeypatch, is_generated=False, headline="perplexity", groups=[7, 8, 7]
+        monkeypatch, is_generated=False, primary_metric="perplexity", groups=[7, 8, 7]
     )
     assert (beams, "beam" in entry) == ([], False)
     assert [row["ref"] for row in rows] == ["a b", "c", "a"]
     assert [row["n_bytes"] for row in rows] == [3 + 1, 1, 1 + 1]
-    assert [row["exact"] for row in rows] == [False, True, True]
+    assert [row["exact_match"] for row in rows] == [False, True, True]
     assert [row["group"] for row in rows] == [7, 8, 7]
-    for part in (entry["overall"], *entry["bins"]):
+    for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))

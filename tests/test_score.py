@@ -20,7 +20,8 @@ from sacrebleu.significance import PairedTest
 
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines
-from seqmodels.evaluation import external, metrics
+from seqmodels.evaluation import external
+from seqmodels.metrics import intervals
 from seqmodels.report import style
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -36,7 +37,7 @@ POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
 
     def call(*argv: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv)])
@@ -101,7 +102,7 @@ def test_published_systems_have_their_known_scores(run: Score, tmp_path: Path) -
     assert [system["name"] for system in found["systems"]] == list(SYSTEMS)
     overall = [system["overall"]["bleu"]["value"] for system in found["systems"]]
     assert [round(value, 2) for value in overall] == [23.02, 22.76, 22.84, 27.92]
-    bins = found["systems"][0]["bins"]
+    bins = found["systems"][0]["buckets"]
     assert [(part["low"], part["high"], part["n"]) for part in bins] == [
         (1, 10, 524), (11, 20, 797), (21, 30, 555), (31, 40, 212), (41, 50, 54), (51, 60, 21),
         (61, 80, 6),
@@ -151,7 +152,7 @@ def test_flags_are_sacrebleus(
     for system, lines in zip(found["systems"], (GOOD, POOR), strict=True):
         theirs, overall = bleu.corpus_score(lines, [REF]), system["overall"]
         assert overall["bleu"]["value"] == pytest.approx(theirs.score, rel=1e-12)
-        assert overall["ratio"] == pytest.approx(theirs.ratio, rel=1e-12)
+        assert overall["length_ratio"] == pytest.approx(theirs.ratio, rel=1e-12)
         assert overall["chrf"]["value"] == chrf.corpus_score(lines, [REF]).score
         assert overall["bleu"]["low"] is overall["bleu"]["high"] is None  # four sentences
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
@@ -192,23 +193,24 @@ def test_the_same_text_is_not_significantly_better(
 
 def test_lengths_are_words_of_the_source(run: Score, flags: list[object], tmp_path: Path) -> None:
     """Keeps out a sentence in two bins or in none, and one that is longer than the last bin."""
-    found = scored(run, tmp_path / "out", *flags, "--bins", "1,3,5")
+    found = scored(run, tmp_path / "out", *flags, "--buckets", "1,3,5")
     for system in found["systems"]:
-        ends = [(part["low"], part["high"], part["n"]) for part in system["bins"]]
+        ends = [(part["low"], part["high"], part["n"]) for part in system["buckets"]]
         assert ends == [(1, 1, 1), (4, 5, 2), (6, 7, 1)]
         assert system["overall"]["n"] == 4
     one = BLEU().corpus_score(GOOD[2:3], [REF[2:3]]).score
-    assert found["systems"][0]["bins"][2]["bleu"]["value"] == pytest.approx(one)
+    assert found["systems"][0]["buckets"][2]["bleu"]["value"] == pytest.approx(one)
 
 
 def test_lines_end_at_line_feeds_alone(run: Score, write: Write, tmp_path: Path) -> None:
     """Keeps out a reader that cuts inside a line, so that all that follow are beside others."""
     odd = ["a\x85b c d e f", "g\u2028h i j k", "l\x0cm n o p", "q\u00a0r s\u202ft u"]
     texts = [write(name, odd) for name in ("ref", "src", "hyp")]
-    found = scored(run, tmp_path / "out", "--ref", texts[0], "--src", *texts[1:], "--bins", "5,9")
+    given = ["--ref", texts[0], "--src", *texts[1:], "--buckets", "5,9"]
+    found = scored(run, tmp_path / "out", *given)
     (system,) = found["systems"]
     assert system["overall"]["bleu"]["value"] == pytest.approx(100)
-    assert [(part["high"], part["n"]) for part in system["bins"]] == [(5, 3), (9, 1)]
+    assert [(part["high"], part["n"]) for part in system["buckets"]] == [(5, 3), (9, 1)]
 
 
 def test_blank_lines_are_scored_and_counted(
@@ -219,16 +221,16 @@ def test_blank_lines_are_scored_and_counted(
     mute = write("mute.de", [""] * 4)
     code, out, _ = run(*flags[:2], "--src", src, silent, mute, "--out", tmp_path / "out")
     assert code == 0
-    assert f"{src}: 1 of 4 lines are blank; they are in no bin." in out
+    assert f"{src}: 1 of 4 lines are blank; they are in no bucket." in out
     assert f"{silent}: 2 of 4 lines are blank." in out
     found = json.loads((tmp_path / "out" / "score.json").read_text())
     assert [system["n_blank"] for system in found["systems"]] == [2, 4]
-    assert sum(part["n"] for part in found["systems"][0]["bins"]) == 3
+    assert sum(part["n"] for part in found["systems"][0]["buckets"]) == 3
     theirs = BLEU().corpus_score(read_lines(silent), [REF]).score
     overall, nothing = (system["overall"] for system in found["systems"])
     assert overall["bleu"]["value"] == pytest.approx(theirs)
     assert nothing["bleu"] == nothing["chrf"] == {"value": 0.0, "low": None, "high": None}
-    assert nothing["ratio"] == 0.0
+    assert nothing["length_ratio"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) ->
 def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_path: Path) -> None:
     """Keeps out a column under another system's name, and a thin bin that looks sure."""
     out = tmp_path / "out"
-    code, said, _ = run(*flags, "--bins", "5,9", "--out", out)
+    code, said, _ = run(*flags, "--buckets", "5,9", "--out", out)
     assert code == 0
     found = json.loads((out / "score.json").read_text())
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()]
@@ -276,8 +278,8 @@ def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_
     for i, key in zip(starts, ("bleu", "chrf"), strict=False):
         for row, part in zip(rows[i + 2 : i + 5], (0, 1, "overall"), strict=True):
             for cell, system in zip(row[2:], found["systems"], strict=True):
-                value = (system[part] if part == "overall" else system["bins"][part])[key]
-                n = (system[part] if part == "overall" else system["bins"][part])["n"]
+                value = (system[part] if part == "overall" else system["buckets"][part])[key]
+                n = (system[part] if part == "overall" else system["buckets"][part])["n"]
                 interval = f"{value['low']:.1f}, {value['high']:.1f}" if n >= 10 else "–"
                 assert cell == f"{value['value']:.1f} [{interval}]*"
         pair = found["systems"][1]["against_first"][key]
@@ -367,11 +369,11 @@ def test_a_file_that_cannot_be_scored(
     [
         (["--tokenize", "14a"], ["--tokenize 14a: sacreBLEU has none, zh, 13a"]),
         (["--tokenize", ""], ["--tokenize : sacreBLEU has"]),
-        (["--bins", "10,x"], ["--bins: 'x' is not a whole number"]),
-        (["--bins", ""], ["--bins"]),
-        (["--bins", "0,5"], ["--bins", "0 is not above zero"]),
-        (["--bins", "10,5"], ["--bins: 10,5 does not increase"]),
-        (["--bins", "5,5"], ["--bins: 5,5 does not increase"]),
+        (["--buckets", "10,x"], ["--buckets: 'x' is not a whole number"]),
+        (["--buckets", ""], ["--buckets"]),
+        (["--buckets", "0,5"], ["--buckets", "0 is not above zero"]),
+        (["--buckets", "10,5"], ["--buckets: 10,5 does not increase"]),
+        (["--buckets", "5,5"], ["--buckets: 5,5 does not increase"]),
         (["--out", __file__], [f"--out {__file__} is a file"]),
         (["--out", f"{__file__}/below"], ["cannot be created: Not a directory"]),
         (["--rounds", "3"], ["unrecognized arguments: --rounds"]),

@@ -18,8 +18,8 @@ from seqmodels.data import presets
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Words
-from seqmodels.evaluation import metrics
 from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.metrics import sacre, table
 from tasks import recall, translation
 
 V = 40
@@ -27,9 +27,9 @@ V = 40
 
 def rows_of(hyps: Sequence[str], refs: Sequence[str]) -> list[dict[str, Any]]:
     """Make rows of texts."""
-    fixed = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_right": 1, "n_same": 1, "n_places": 1}
+    fixed = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_correct": 1, "n_same": 1, "n_places": 1}
     return [
-        {**fixed, "exact": hyp == ref, "hyp": hyp, "ref": ref}
+        {**fixed, "exact_match": hyp == ref, "hyp": hyp, "ref": ref}
         for hyp, ref in zip(hyps, refs, strict=True)
     ]
 
@@ -44,20 +44,20 @@ GUESSED = ["他在公园里看见一只小狗。", "昨天我们一起去看了�
 @pytest.mark.parametrize(("hyps", "refs"), [(HYPS, REFS), (GUESSED, CHINESE)], ids=["de", "zh"])
 def test_bleu_is_that_of_its_signature(tokenize: str, hyps: list[str], refs: list[str]) -> None:
     """Keeps out a BLEU of lower-cased text, or of another tokenizer, than its signature says."""
-    said = dict(p.split(":") for p in metrics.signatures(tokenize)["bleu"].split("|"))
+    said = dict(p.split(":") for p in table.signatures(tokenize)["bleu"].split("|"))
     theirs = BLEU(
         lowercase=said["case"] == "lc", tokenize=said["tok"], smooth_method=said["smooth"]
     )
     assert said["tok"] == tokenize
-    found = metrics.scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
+    found = table.scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
     assert found == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
 
 
 def test_chinese_is_scored_by_words_of_its_own() -> None:
     """Keeps out 13a for a language without spaces: a sentence that is one word, and BLEU 0."""
     by_13a, by_zh = (
-        metrics.scores(rows_of(GUESSED, CHINESE), tokenize)["bleu"]["value"]
-        for tokenize in ("13a", metrics.tokenizer_for("zh"))
+        table.scores(rows_of(GUESSED, CHINESE), tokenize)["bleu"]["value"]
+        for tokenize in ("13a", sacre.tokenizer_for("zh"))
     )
     assert by_13a < 5 < 30 < by_zh
 
@@ -73,16 +73,16 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
         "tha": "flores200",
     }
     checked: list[str] = []
-    monkeypatch.setattr(metrics, "check_tokenizer", checked.append)
-    assert {code: metrics.tokenizer_for(code) for code in wanted} == wanted
-    assert metrics.tokenizer_for("ja") == "ja-mecab"
-    assert metrics.tokenizer_for("KO") == "ko-mecab"
+    monkeypatch.setattr(sacre, "check_tokenizer", checked.append)
+    assert {code: sacre.tokenizer_for(code) for code in wanted} == wanted
+    assert sacre.tokenizer_for("ja") == "ja-mecab"
+    assert sacre.tokenizer_for("KO") == "ko-mecab"
 
     def missing(name: str) -> None:
         raise ValueError(name)
 
-    monkeypatch.setattr(metrics, "check_tokenizer", missing)
-    assert metrics.tokenizer_for("ja") == metrics.tokenizer_for("th") == "char"
+    monkeypatch.setattr(sacre, "check_tokenizer", missing)
+    assert sacre.tokenizer_for("ja") == sacre.tokenizer_for("th") == "char"
 
 
 def test_a_tokenizer_that_is_not_there_is_refused_at_once(
@@ -100,7 +100,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_at_once(
 def test_partners_are_others_of_like_length(n: int) -> None:
     """Keeps out a row that is its own partner, and a partner that is far longer."""
     lengths = [random.Random(i).randrange(5, 50) for i in range(n)]
-    found = metrics.partners(lengths)
+    found = table.partners(lengths)
     assert sorted(found) == list(range(n))
     assert all(i != j for i, j in enumerate(found))
     assert n < 100 or all(abs(lengths[i] - lengths[j]) <= 3 for i, j in enumerate(found))
@@ -150,8 +150,8 @@ def examples(n: int) -> list[Example]:
 def made_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
     """Make a test set of one bin."""
     return task.TestSet(
-        name="copy", axis="n", headline="nats", examples=asked, x=[1] * len(asked), bins=[(1, 1)],
-        is_generated=False, **fields,
+        name="copy", axis="n", primary_metric="nats", examples=asked, x=[1] * len(asked),
+        buckets=[(1, 1)], is_generated=False, **fields,
     )  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def test_a_source_is_worth_what_is_said_with_it() -> None:
         if is_looking:
             assert gain["value"] > 3
             assert 2 < gain["low"] < gain["value"] < gain["high"]
-            assert entry["bins"][0]["source_gain"] == gain
+            assert entry["buckets"][0]["source_gain"] == gain
         else:
             assert gain == pytest.approx({"value": 0, "low": 0, "high": 0}, abs=1e-6)
         saved = sum(row["nats_shuffled"] - row["nats"] for row in rows)
@@ -191,18 +191,18 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
     assert entry["grouped_by"] == "fives"
     some = made_set(asked, baseline=[0.25, 0.75] * 20, baseline_name="guesses")
     _, entry = evaluate(model, task_of(), some, "cpu")
-    assert entry["bins"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
+    assert entry["buckets"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
     by_characters = task_of(bleu_tokenize="char")
     monkeypatch.setattr(runs, "free_running", lambda *_: [e.tgt[:5] for e in asked])
     written = task.TestSet(
-        name="copy", axis="n", headline="bleu", examples=asked, x=[1] * 40, bins=[(1, 1)]
+        name="copy", axis="n", primary_metric="bleu", examples=asked, x=[1] * 40, buckets=[(1, 1)]
     )
     rows, entry = evaluate(model, by_characters, written, "cpu")
     theirs = BLEU(tokenize="char").corpus_score(
         [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     )
-    for part in (entry["overall"], entry["bins"][0]):
+    for part in (entry["overall"], entry["buckets"][0]):
         assert part["bleu"]["value"] == pytest.approx(theirs.score)
         assert part["chance_bleu"]["value"] < part["bleu"]["value"]
 
@@ -220,7 +220,7 @@ def test_the_first_query_of_a_recall_is_scored() -> None:
     assert tokenizer.decode(example.tgt) == "fe: do"
     assert example.src[-1] == EOS
     assert found.baseline == [pytest.approx(2 / 3)]
-    assert found.headline == "exact"
+    assert found.primary_metric == "exact_match"
     assert list(found.x) == [6]
     copied = recall.length_test(pairs, "copy", tokenizer, 32)
     assert copied.baseline is None

@@ -102,14 +102,14 @@ def test_same_seed_same_stories() -> None:
 
 def test_splits_share_no_story() -> None:
     """Keeps out training on the test, which is likeliest where the stories are shortest."""
-    splits = corpus(seed=3, n_train=3000, n_valid=300, trained_to=8, tested_to=8)
+    splits = corpus(seed=3, n_train=3000, n_valid=300, max_train=8, max_test=8)
     texts = [s.text for split in splits for s in split]
     assert len(texts) == len(set(texts)) == 3400
 
 
 def test_kinds_and_distances_are_balanced() -> None:
     """Keeps out a kind or a distance whose accuracy rests on fewer stories than the others'."""
-    splits = corpus(seed=4, n_train=3000, n_valid=300, tested_to=256, per_distance=30)
+    splits = corpus(seed=4, n_train=3000, n_valid=300, max_test=256, per_distance=30)
     assert Counter((s.distance, s.kind) for s in splits.test) == {
         (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
     }
@@ -142,6 +142,6 @@ def test_short_distances_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 8"):
         story(random.Random(0), 7)
     with pytest.raises(ValueError, match="at least 8"):
-        corpus(0, 1, 1, trained_to=7)
+        corpus(0, 1, 1, max_train=7)
     with pytest.raises(ValueError, match="at least 8"):
-        corpus(0, 1, 1, tested_to=4)
+        corpus(0, 1, 1, max_test=4)

@@ -40,7 +40,7 @@ def test_all_results_are_made_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Keeps out a comparison that is left out or made twice, and drawing what has failed."""
-    monkeypatch.setitem(next_token.SIZES["smoke"], "tested_to", 128)
+    monkeypatch.setitem(next_token.SIZES["smoke"], "max_test", 128)
     monkeypatch.setattr(
         figures, "plot_folder", lambda folder: [files.write(folder / "tables.md", "")]
     )
@@ -101,7 +101,7 @@ def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
     assert [model_sizes(name, made)["vocab_size"] for name in MODELS]  # a width for each
     for test in made.tests:
         assert len(test.x) == len(test.examples)
-        assert all(any(low <= x <= high for low, high in test.bins) for x in test.x)
+        assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -18,7 +18,7 @@ from seqmodels import Batch
 from seqmodels.data.batches import collate
 from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of, schedule, seed_all
 
-CFG = TrainConfig(tokens=300, rate=1e-2, batch_tokens=60, n_validations=3)
+CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 
 
 def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:

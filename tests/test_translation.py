@@ -23,7 +23,7 @@ def test_translation_runs(run: Run, tmp_path: Path) -> None:
     assert run(translation, "--models", "bahdanau", "rnn_encdec", "--out", tmp_path) == 0
     records = check_folder(tmp_path, ["bahdanau", "rnn_encdec"])
     (test,) = records[0]["tests"]
-    assert [(b["low"], b["n"]) for b in test["bins"]] == [(1, 3), (11, 3)]
+    assert [(b["low"], b["n"]) for b in test["buckets"]] == [(1, 3), (11, 3)]
     attending = next(r for r in records if r["alignment"])["alignment"]
     assert attending["gold"]
     for s, t in attending["gold"]:
@@ -85,13 +85,13 @@ def test_lengths_beyond_training_are_known(folder: Path) -> None:
     tgt.write_text(tgt.read_text() + "kata " * 40 + "\n")
     trained = [len(line.split()) for line in (folder / "train.qaa").read_text().splitlines()]
     for test in from_folder(folder).tests:
-        assert max(test.x) == 40 > max(trained) == test.trained_to
+        assert max(test.x) == 40 > max(trained) == test.max_train_length
     given = {"size": "smoke", "tokens": None, "no_source_eos": False}
     with pytest.MonkeyPatch.context() as patch:
-        sizes = {"n_train": 60, "n_valid": 6, "trained_to": 10, "tested_to": 30, "per_bin": 3}
+        sizes = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 30, "per_bucket": 3}
         patch.setitem(translation.SIZES, "smoke", sizes)
         (test,) = translation.embedded(argparse.Namespace(**given)).tests
-    assert max(test.x) > 20 > 10 >= test.trained_to
+    assert max(test.x) > 20 > 10 >= test.max_train_length
 
 
 def test_a_test_that_is_too_long_is_counted(
@@ -111,7 +111,7 @@ def test_a_test_that_is_too_long_is_counted(
     )
     test = made.tests[0]
     assert [e.line for e in test.examples] == [*range(1, 10), 11]
-    assert any(low <= max(test.x) <= high for low, high in test.bins)
+    assert any(low <= max(test.x) <= high for low, high in test.buckets)
     assert made.recipes["gpt"].sizes["n_positions"] <= 3 * 400 + 10
     assert made.shown == before.shown
     for code in ("qaa", "qab"):

@@ -109,7 +109,7 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
     for start, example, size in zip(windows.starts, windows, sizes, strict=True):
         read = example.src if size else []
         assert [*read, *example.tgt] == ids.cut(start - size, start + 8)
-        assert not example.given
+        assert not example.unscored
     assert 0.4 < sizes.count(40) / len(sizes) < 0.6
     assert set(sizes) == set(range(41))
     assert windows.lengths.tolist() == [[max(size, 1), 8] for size in sizes]

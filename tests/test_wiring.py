@@ -22,8 +22,9 @@ from seqmodels import build
 from seqmodels.comparison import compare
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import evaluate, metrics
+from seqmodels.evaluation import evaluate
 from seqmodels.interface import BOS, EOS, PAD
+from seqmodels.metrics import intervals
 from seqmodels.ops.kernels import attend
 from seqmodels.records import record
 from seqmodels.report import figures
@@ -42,7 +43,7 @@ def letters(n: int, seed: int) -> list[Example]:
 
 UNUSUAL = {
     "tokens": 150, "batch_tokens": 60, "warmup": 0.4, "beta_2": 0.9, "weight_decay": 0.5,
-    "clip": 0.3, "label_smoothing": 0.2, "n_validations": 1,
+    "max_grad_norm": 0.3, "label_smoothing": 0.2, "n_validations": 1,
 }  # fmt: skip
 """Every setting is another one than TrainConfig's own."""
 
@@ -53,12 +54,12 @@ def run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
 
     There are two batches an epoch, so that the budget takes several epochs.
     """
-    monkeypatch.setattr(metrics, "N_BOOTSTRAP", 20)
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
 
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)
-        given = {"models": ["transformer"], "seeds": [3], "rate": 0.02, "precision": precision}
+        given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
         compare.compare(task, flags(tmp_path, **given))
         return record.load(tmp_path / "transformer-seed3.json")
 
@@ -92,7 +93,7 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
         batch = batches.collate([examples[i] for i in rows])
         done = (tokens + 1) / cfg["tokens"]
         falls = (1 - done) / (1 - cfg["warmup"])
-        rate = cfg["rate"] * (done / cfg["warmup"] if done < cfg["warmup"] else falls)
+        rate = cfg["lr"] * (done / cfg["warmup"] if done < cfg["warmup"] else falls)
         with torch.autocast("cpu", torch.bfloat16, enabled=cfg["precision"] == "bfloat16"):
             logits = model(batch.src, batch.src_mask, batch.tgt_in)
         loss = smoothed(logits, batch.tgt_out, cfg["label_smoothing"])
@@ -101,7 +102,7 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
         step, tokens = step + 1, tokens + sum(len(examples[i].tgt) for i in rows)
         with torch.no_grad():
             for p, g, (m, v) in zip(model.parameters(), grads, moments, strict=True):
-                g = g * min(1.0, cfg["clip"] / norm)
+                g = g * min(1.0, cfg["max_grad_norm"] / norm)
                 m += (1 - 0.9) * (g - m)
                 v += (1 - cfg["beta_2"]) * (g * g - v)
                 p *= 1 - rate * cfg["weight_decay"]
@@ -123,7 +124,7 @@ def test_a_run_does_what_its_record_says(
     """
     made = run_it(precision)
     cfg = made["train_config"]
-    assert cfg == UNUSUAL | {"rate": 0.02, "seed": 3, "precision": precision}
+    assert cfg == UNUSUAL | {"lr": 0.02, "seed": 3, "precision": precision}
     model, tokens, losses = by_hand(made)
     assert len(losses) > 4
     (point,) = made["curve"]
@@ -131,7 +132,7 @@ def test_a_run_does_what_its_record_says(
     assert point["train_nats"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
     found = saved(tmp_path)
     for name, p in model.state_dict().items():
-        off = (found[name] - p).abs().max().item() / cfg["rate"]
+        off = (found[name] - p).abs().max().item() / cfg["lr"]
         assert off < TOLERANCE[precision], f"{name} is {off} steps off"
     nats = n_right = n = 0.0
     with torch.no_grad():
@@ -203,7 +204,7 @@ class Sites:
     def __init__(self, model: torch.nn.Module, patch: pytest.MonkeyPatch):
         self.only: int | None = None
         self.seen: list[tuple[Tensor, float]] = []
-        self.given: list[tuple[Tensor, str]] = []
+        self.unscored: list[tuple[Tensor, str]] = []
         self.said: list[tuple[Tensor, str]] = []
         patch.setattr(F, "dropout", self.dropout)
         patch.setattr(F, "scaled_dot_product_attention", self.attention)
@@ -213,7 +214,7 @@ class Sites:
 
     def note(self, name: str, x: tuple[Any, ...], y: Any) -> None:
         """Keep which module got a tensor, and which one made it."""
-        self.given.append((x[0], name))
+        self.unscored.append((x[0], name))
         self.said.append((y, name))
 
     def dropout(self, x: Tensor, p: float = 0.5, training: bool = True, *_: Any) -> Tensor:
@@ -235,7 +236,7 @@ class Sites:
     def run(self, model: torch.nn.Module, pairs: Pairs, only: int | None = None) -> Tensor:
         """Return the logits where one site alone drops."""
         self.only = only
-        for kept in (self.seen, self.given, self.said):
+        for kept in (self.seen, self.unscored, self.said):
             kept.clear()
         return model(*pairs)
 
@@ -249,7 +250,7 @@ class Sites:
                 found.append(f"weights {x.shape[2]} × {x.shape[3]}")
             else:
                 makes = [f"out of {name}" for tensor, name in self.said if tensor is x]
-                gets = [f"into {name}" for tensor, name in self.given if tensor is x]
+                gets = [f"into {name}" for tensor, name in self.unscored if tensor is x]
                 found.append([*makes, *gets, "nowhere"][0])
         return found
 

@@ -35,8 +35,8 @@ def toy(**changes: Any) -> task.Task:
         "n_positions": 64,
     }  # fmt: skip
     scored = task.TestSet(
-        name="length", axis="source length (letters)", headline="accuracy", examples=test,
-        x=[len(e.src) for e in test], bins=[(1, 4), (5, 9)], trained_to=8,
+        name="length", axis="source length (letters)", primary_metric="accuracy", examples=test,
+        x=[len(e.src) for e in test], buckets=[(1, 4), (5, 9)], max_train_length=8,
     )  # fmt: skip
     fields = {
         "name": "again",
@@ -55,7 +55,7 @@ def toy(**changes: Any) -> task.Task:
 
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
     """Return the parsed flags of a task."""
-    given = {"models": list(MODELS), "seeds": [1], "rate": None, "device": "cpu", "size": "smoke"}
+    given = {"models": list(MODELS), "seeds": [1], "lr": None, "device": "cpu", "size": "smoke"}
     given |= {"precision": "float32", "fresh": False, "checkpoint_every": 30.0}
     return argparse.Namespace(out=out, data=None, **given | changes)
 
@@ -81,12 +81,12 @@ def scored_rows(n: int = 12, seed: int = 1) -> list[dict[str, Any]]:
         rows.append(
             {
                 "set": "length", "x": len(ref), "nats": 2.0 * len(ref), "n_tokens": len(ref) + 1,
-                "n_right": 2, "n_bytes": 1 + len(" ".join(ref)), "ref": " ".join(ref),
+                "n_correct": 2, "n_bytes": 1 + len(" ".join(ref)), "ref": " ".join(ref),
                 "hyp": " ".join(hyp), **evaluate.compare_tokens(tgt[: len(hyp)], tgt),
             }
         )  # fmt: skip
     return rows
 
 
-TOY = {"n_train": 60, "n_valid": 6, "per_length": 2, "trained_to": 8, "tested_to": 8}
+TOY = {"n_train": 60, "n_valid": 6, "per_length": 2, "max_train": 8, "max_test": 8}
 """Sizes of `tasks.recall`."""

@@ -13,7 +13,7 @@ from seqmodels.interface import EOS
 from seqmodels.training import loop
 from seqmodels.training.trainer import TrainConfig, Trainer
 
-CFG = TrainConfig(tokens=600, rate=1e-2, batch_tokens=60, n_validations=3)
+CFG = TrainConfig(tokens=600, lr=1e-2, batch_tokens=60, n_validations=3)
 
 
 def draw_examples(n: int, longest: int, seed: int = 1) -> list[Example]:

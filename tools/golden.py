@@ -24,7 +24,7 @@ from tools.sizes import sizes_of
 
 PATH = Path(__file__).parents[1] / "tests" / "golden.json"
 V = 24
-CFG = TrainConfig(tokens=3_000, rate=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
+CFG = TrainConfig(tokens=3_000, lr=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
 SIZES = {
     "d_model": 24, "d_embed": 16, "d_maxout": 12, "d_align": 16, "d_ff": 48, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "forget_bias": 1.0, "dropout": 0.0,

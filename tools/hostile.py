@@ -74,11 +74,11 @@ RECORDS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "type-seed": (("seed",), "one"),
     "type-curve": (("curve",), {}),
     "type-tests": (("tests",), None),
-    "type-bins": (("tests", 0, "bins"), "all"),
-    "type-n": (("tests", 0, "bins", 0, "n"), 1.5),
+    "type-bins": (("tests", 0, "buckets"), "all"),
+    "type-n": (("tests", 0, "buckets", 0, "n"), 1.5),
     "type-version": (("schema",), 1),
     "no-curve": (("curve",), []),
-    "no-bins": (("tests", 0, "bins"), []),
+    "no-bins": (("tests", 0, "buckets"), []),
     "negative": (("n_parameters",), -1),
     "huge": (("n_parameters",), 10**30),
     "huge-seed": (("seed",), 2**63),
@@ -256,9 +256,9 @@ CALLS = [
     call("seqmodels", "score --src @/src.de --ref @/nope @/hyp.en", "does not exist"),
     call("seqmodels", f"{SCORE} @/hyp.en @/hyp.en", "one file"),
     call("seqmodels", f"{SCORE} @/hyp.en --tokenize nope", "nope"),
-    call("seqmodels", f"{SCORE} @/hyp.en --bins 5,5", "increase"),
-    call("seqmodels", f"{SCORE} @/hyp.en --bins 0,5", "above zero"),
-    call("seqmodels", f"{SCORE} @/hyp.en --bins ,", "whole"),
+    call("seqmodels", f"{SCORE} @/hyp.en --buckets 5,5", "increase"),
+    call("seqmodels", f"{SCORE} @/hyp.en --buckets 0,5", "above zero"),
+    call("seqmodels", f"{SCORE} @/hyp.en --buckets ,", "whole"),
     call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md", "is a file"),
     call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md/x", "cannot be created"),
     call("seqmodels", f"{SCORE} @/hyp.en --out @/{LONG}", "too long"),
@@ -266,7 +266,7 @@ CALLS = [
     Call("seqmodels", [*SCORE.split(), "@/\udcff"], ("does not exist", "\\udcff")),
     # alignments to score
     call("seqmodels", f"{GOLD} @/some.links", code=0),
-    call("seqmodels", f"{GOLD} @/blank.en --src @/src.de --ref @/ref.en --bins 1,2", code=0),
+    call("seqmodels", f"{GOLD} @/blank.en --src @/src.de --ref @/ref.en --buckets 1,2", code=0),
     *(
         call("seqmodels", f"{GOLD} @/{name} --ref @/ref.en", word)
         for name, word in {
@@ -280,14 +280,14 @@ CALLS = [
     call("seqmodels", "score --gold @/blank.en @/some.links", "no sure links"),
     call("seqmodels", f"{GOLD} --gold-one-based @/some.links", "words begin at 1"),
     call("seqmodels", f"{GOLD} @/some.links --lowercase", "--lowercase"),
-    call("seqmodels", f"{GOLD} @/some.links --bins 1,2", "--src"),
+    call("seqmodels", f"{GOLD} @/some.links --buckets 1,2", "--src"),
     call("seqmodels", f"{GOLD} /dev/zero", "regular file"),
     # flags of the comparisons
     *(
         Call(task, [f"--tokens={n}"], ("--tokens", word))
         for task in TASKS for n, word in BAD_COUNTS.items()
     ),
-    *(Call("recall", [f"--rate={n}"], ("--rate", word)) for n, word in BAD_NUMBERS.items()),
+    *(Call("recall", [f"--lr={n}"], ("--lr", word)) for n, word in BAD_NUMBERS.items()),
     *(
         call(task, argv, word)
         for task in TASKS

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqmodels.evaluation import external, metrics
+from seqmodels.evaluation import external
 from seqmodels.evaluation.external import Text
+from seqmodels.metrics import intervals
+from seqmodels.metrics.intervals import Interval, Row
+from seqmodels.metrics.table import by_bucket, metric_of
 from seqmodels.report import tables
-from seqmodels.report.findings import THIN, bin_name
+from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.utils import files
 
 SCHEMA = "seqmodels.alignments/1"
@@ -160,7 +163,6 @@ def counts(found: Sequence[Links], gold: Sequence[Links]) -> np.ndarray:
 class Rate(NamedTuple):
     """A percentage: some columns of `counts` over others."""
 
-    label: str
     above: list[int]
     below: list[int]
     is_error: bool = False
@@ -172,22 +174,22 @@ class Rate(NamedTuple):
         share = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
         return 100 * (1 - share if self.is_error else share)
 
-    def interval(self, columns: np.ndarray) -> metrics.Interval:
+    def interval(self, columns: np.ndarray) -> Interval:
         """Return it with its 95 % interval; None where there are no links to divide by."""
         if not columns[:, self.below].any():
             return {"value": None, "low": None, "high": None}
-        return metrics.interval(columns, self.of, is_percent=True)
+        return intervals.interval(columns, self.of, is_percent=True)
 
 
 RATES = {
-    "aer": Rate("AER (%)", [0, 1], [2, 3], is_error=True),
-    "precision": Rate("precision (%)", [1], [2]),
-    "recall": Rate("recall (%)", [0], [3]),
+    "aer": Rate([0, 1], [2, 3], is_error=True),
+    "precision": Rate([1], [2]),
+    "recall": Rate([0], [3]),
 }
 """As defined by Och and Ney (2003): AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)."""
 
 
-def difference(first: np.ndarray, other: np.ndarray) -> metrics.Interval:
+def difference(first: np.ndarray, other: np.ndarray) -> Interval:
     """Return the second AER minus the first, with its interval: the same draws for both."""
     n = first.shape[1]
 
@@ -195,23 +197,23 @@ def difference(first: np.ndarray, other: np.ndarray) -> metrics.Interval:
         aer = RATES["aer"].of
         return aer(sums[..., n:]) - aer(sums[..., :n])
 
-    return metrics.interval(np.hstack([first, other]), score)
+    return intervals.interval(np.hstack([first, other]), score)
 
 
 def parts_of(
     columns: np.ndarray, lengths: Sequence[int] | None, ends: Sequence[int]
 ) -> dict[str, Any]:
-    """Return one system's rates, overall and, where lengths are given, by bin."""
+    """Return one system's rates, overall and, where lengths are given, by bucket."""
 
-    def part(rows: Sequence[metrics.Row]) -> dict[str, Any]:
+    def part(rows: Sequence[Row]) -> dict[str, Any]:
         here = np.stack([row["counts"] for row in rows])
         return {key: rate.interval(here) for key, rate in RATES.items()}
 
     rows = [{"counts": row} for row in columns]
-    parts: dict[str, Any] = {"overall": {"n": len(rows), **part(rows)}, "bins": []}
+    parts: dict[str, Any] = {"overall": {"n": len(rows), **part(rows)}, "buckets": []}
     if lengths is not None:
         rows = [{"counts": row, "x": x} for row, x in zip(columns, lengths, strict=True)]
-        parts["bins"] = metrics.by_bin(rows, external.bins_of(lengths, ends), part)
+        parts["buckets"] = by_bucket(rows, external.buckets_of(lengths, ends), part)
     return parts
 
 
@@ -234,7 +236,7 @@ def score(given: Files, ends: Sequence[int]) -> Result:
         "n": len(gold.links),
         "gold": {**gold.facts(), "n_sure": sum(len(pair.sure) for pair in gold.links)},
         "src": src.facts() if src else None,
-        "n_bootstrap": metrics.N_BOOTSTRAP,
+        "n_bootstrap": intervals.N_BOOTSTRAP,
         "systems": entries,
     }
 
@@ -246,10 +248,10 @@ def table(result: Result) -> str:
     """Return a Markdown table of all rates, one by source length, and what their cells mean."""
     systems, gold = result["systems"], result["gold"]
     parts = ["### Word alignment", tables.markdown(overall_rows(systems))]
-    if systems[0]["bins"]:
+    if systems[0]["buckets"]:
         parts += ["### AER (%) by source length", tables.markdown(length_rows(systems))]
     note = "[95 % interval (BCa bootstrap over sentences)]"
-    n_thin = sum(part["n"] < THIN for part in (systems[0]["overall"], *systems[0]["bins"]))
+    n_thin = sum(part["n"] < THIN for part in (systems[0]["overall"], *systems[0]["buckets"]))
     note += f"; * fewer than {THIN} sentences." if n_thin else "."
     n, n_sure, n_more = result["n"], gold["n_sure"], gold["n_links"] - gold["n_sure"]
     parts.append(
@@ -263,11 +265,11 @@ def table(result: Result) -> str:
 
 def overall_rows(systems: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return the rows of the table of all sentences: a system each."""
-    heads = ["alignment", *(rate.label for rate in RATES.values()), "links"]
+    heads = ["alignment", *(metric_of(key).name for key in RATES), "links"]
     rows = [heads + [f"AER against {systems[0]['name']}"] * (len(systems) > 1)]
     for system in systems:
         n = system["overall"]["n"]
-        cells = [external.cell(system["overall"][key], n) for key in RATES]
+        cells = [external.cell(system["overall"][key], key, n) for key in RATES]
         rows.append([system["name"], *cells, f"{system['n_links']:,}"])
         if len(systems) > 1:
             found = system.get("against_first")
@@ -276,15 +278,15 @@ def overall_rows(systems: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def length_rows(systems: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the rows of the table by source length: a bin each, and all sentences."""
+    """Return the rows of the table by source length: a bucket each, and all sentences."""
     rows = [["source words", "n", *(system["name"] for system in systems)]]
-    for parts in zip(*([*system["bins"], system["overall"]] for system in systems), strict=True):
-        n, name = parts[0]["n"], bin_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append([name, f"{n:,}", *(external.cell(part["aer"], n) for part in parts)])
+    for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
+        n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
+        rows.append([name, f"{n:,}", *(external.cell(part["aer"], "aer", n) for part in parts)])
     return rows
 
 
-def signed(found: metrics.Interval) -> str:
+def signed(found: Interval) -> str:
     """Write a difference with its interval."""
     interval = "[–]" if found["low"] is None else "[{low:+.1f}, {high:+.1f}]".format(**found)
     return f"{found['value']:+.1f} {interval}"
@@ -297,7 +299,7 @@ def notes_on(result: Result) -> list[str]:
         if facts["lowest_word"] is not None and facts["lowest_word"] > 0:
             notes.append(f"{facts['file']}: no link to word 0; are its words counted from 1?")
     if result["src"] and (n := result["src"]["n_blank"]):
-        notes.append(f"{result['src']['file']}: {n:,} blank lines; they are in no bin.")
+        notes.append(f"{result['src']['file']}: {n:,} blank lines; they are in no bucket.")
     return notes
 
 

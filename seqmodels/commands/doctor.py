@@ -173,7 +173,7 @@ def try_model(name: str) -> str:
     model = build(name, 12, **{size: TINY[size] for size in sizes}).to(device)
     pairs = [Example([4, 5, 6, 7], [7, 6, 5, 4, EOS]), Example([8, 9], [9, 8, EOS])]
     batch = collate(pairs, device)
-    trainer = Trainer(model, TrainConfig(tokens=1, rate=RATE, precision=precision))
+    trainer = Trainer(model, TrainConfig(tokens=1, lr=RATE, precision=precision))
     losses = [trainer.optimizer_step(batch, RATE) for _ in range(STEPS)]
     fell = f"loss {losses[0]:.2f}, {losses[-1]:.2f} after {STEPS} steps"
     if not losses[-1] < losses[0] / 2:

@@ -23,8 +23,8 @@ from seqmodels.utils.terminal import (
     rising,
 )
 
-BINS = "10,20,30,40,50,60,80"
-"""Words of the longest source of each bin, unless other ends are given."""
+BUCKETS = "10,20,30,40,50,60,80"
+"""Words of the longest source of each bucket, unless other ends are given."""
 LONGEST_DRAWN = 100
 """Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
 MOST_WRITTEN = 10_000
@@ -67,7 +67,7 @@ def plot(args: argparse.Namespace) -> None:
 def score(args: argparse.Namespace) -> None:
     """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
     check_score(args)
-    ends = args.bins or rising(BINS)
+    ends = args.buckets or rising(BUCKETS)
     scored: Any
     if args.gold:
         from seqmodels.analysis import alignments as scored
@@ -93,8 +93,8 @@ def check_score(args: argparse.Namespace) -> None:
     if args.gold:
         if args.tokenize is not None or args.lowercase:
             raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
-        if args.bins and not args.src:
-            raise ValueError("--bins needs --src, whose words it counts")
+        if args.buckets and not args.src:
+            raise ValueError("--buckets needs --src, whose words it counts")
     elif not args.ref or not args.src:
         raise ValueError("give --ref and --src to score translations, or --gold for alignments")
     elif args.gold_one_based:
@@ -216,8 +216,8 @@ def add_score(commands: Any) -> None:
     c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
     c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
     c.add_argument("--lowercase", action="store_true", help="score without regard to case")
-    c.add_argument("--bins", type=rising, metavar="N,N,…",
-                   help=f"longest source of each bin, in words; default: {BINS}")  # fmt: skip
+    c.add_argument("--buckets", type=rising, metavar="N,N,…",
+                   help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
     c.add_argument("--out", type=Path, metavar="DIR",
                    help="write the scores as JSON and, for translations, a figure")  # fmt: skip
     c.set_defaults(run_command=score)

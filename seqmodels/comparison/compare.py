@@ -24,6 +24,7 @@ import torch
 from seqmodels.catalog import CATALOG
 from seqmodels.comparison.runs import Run, check_same, run_one, settings_of, shared_settings
 from seqmodels.comparison.task import Task
+from seqmodels.metrics.table import metric_of
 from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
@@ -153,8 +154,9 @@ def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str 
     finally:
         board.end(run.title)
     test = done["tests"][0]
+    metric = metric_of(key := test["primary_metric"])
     say(
-        f"{run.title}: {test['headline']} {test['overall'][test['headline']]['value']:.2f}, "
+        f"{run.title}: {metric.name} {test['overall'][key]['value']:.{metric.digits}f}, "
         f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
     )
     return None
@@ -258,8 +260,8 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     task = replace(task, training={**task.training, "precision": precision})
     runs = []
     for (name, seed), path in zip(keys, paths, strict=True):
-        rate = args.rate or task.recipe(name).rate
-        cfg = TrainConfig(rate=rate, seed=seed, **task.training)
+        lr = args.lr or task.recipe(name).lr
+        cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, CATALOG[name]))
     check_all(runs, task, recorded, stopped)  # before anything in the folder is changed
     if args.fresh:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,9 +16,10 @@ from torch.overrides import TorchFunctionMode
 from seqmodels.catalog import Entry, register
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, draws, lengths
-from seqmodels.evaluation.evaluate import compare_tokens, free_running, state_bytes, teacher_forced
-from seqmodels.evaluation.metrics import Row, by_bin, methods, partners, scores, signatures
+from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
 from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.metrics.intervals import Row
+from seqmodels.metrics.table import by_bucket, methods, partners, scores, signatures
 from seqmodels.models import build
 from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
@@ -259,6 +259,7 @@ def result_of(
 ) -> dict[str, Any]:
     """Return what a record says of a run, but for its speed and its weights."""
     name, task, cfg, path, device, *_ = run
+    sizes, kept = asdict(model.config), cache_bytes(model, device)
     return {
         "schema": schema.SCHEMA,
         "task": task.name,
@@ -275,7 +276,8 @@ def result_of(
         "tests": tests,
         "signatures": signatures(task.bleu_tokenize),
         "alignment": alignment_of(model, task, device),
-        "state_bytes": state_bytes(model, device),
+        "source_bytes": [(n, run.entry.source_bytes(sizes, n)) for n, _ in kept],
+        "cache_bytes": kept,
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": path.with_suffix(".jsonl").name,
@@ -299,23 +301,17 @@ def evaluate(
     beam = test.beam or task.beam
     rows = rows_of(model, task, test, beam, device)
     score = partial(scores, tokenize=task.bleu_tokenize)
-    overall, bins = score(rows), by_bin(rows, test.bins, score)
-    if test.headline == "perplexity":
-        for part in (overall, *bins):
-            part["perplexity"] = {
-                k: None if nats is None else math.exp(min(nats, 99))
-                for k, nats in part["nats"].items()
-            }
     entry = {
         "name": test.name,
         "axis": test.axis,
-        "headline": test.headline,
+        "primary_metric": test.primary_metric,
         **({"beam": beam} if test.is_generated else {}),
-        "trained_to": test.trained_to,
+        "max_train_length": test.max_train_length,
+        "noun": test.noun,
         "grouped_by": test.grouped_by or None,
         "baseline": test.baseline_name or None,
-        "overall": overall,
-        "bins": bins,
+        "overall": score(rows),
+        "buckets": by_bucket(rows, test.buckets, score),
     }
     return rows, entry
 
@@ -338,7 +334,7 @@ def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: 
         if test.baseline is not None:
             row["baseline"] = test.baseline[i]
         if free is None:
-            row["exact"] = row["n_right"] == row["n_tokens"]
+            row["exact_match"] = row["n_correct"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
     for i, nats in shuffled_sources(model, test.examples, device).items():

@@ -18,13 +18,16 @@ class TestSet:
     name: str
     axis: str
     """Label of the x axis, with its unit."""
-    headline: str
-    """The metric that the figure shows."""
+    primary_metric: str
+    """The metric that figures and tables show first: a key of METRICS."""
     examples: Sequence[Example]
     x: Sequence[int]
-    bins: Sequence[tuple[int, int]]
-    trained_to: int | None = None
+    buckets: Sequence[tuple[int, int]]
+    """Ranges of x, both ends included, that are scored together."""
+    max_train_length: int | None = None
     """Longest x in training."""
+    noun: str = "examples"
+    """What the examples are called, in the plural."""
     is_generated: bool = True
     """Also score free-running targets; otherwise scores are teacher-forced only."""
     beam: int | None = None
@@ -45,7 +48,7 @@ class Recipe(NamedTuple):
     """Sizes of one model, except its width, and its learning rate."""
 
     sizes: Mapping[str, Any]
-    rate: float
+    lr: float
     """Peak learning rate; the task says which were tried."""
 
 
@@ -56,7 +59,7 @@ class Shown(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
-DEFAULT_RATES = {"fixed": 8e-3, "grows": 2e-3}
+DEFAULT_LR = {"fixed": 8e-3, "grows": 2e-3}
 """Peak learning rates that suit most recipes of these kinds of state."""
 
 
@@ -83,4 +86,4 @@ class Task:
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a model without one gets the defaults for its kind of state."""
-        return self.recipes.get(name) or Recipe({}, DEFAULT_RATES[CATALOG[name].state])
+        return self.recipes.get(name) or Recipe({}, DEFAULT_LR[CATALOG[name].state])

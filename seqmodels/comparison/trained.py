@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation import metrics
 from seqmodels.evaluation.evaluate import free_running
 from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.metrics.sacre import count
+from seqmodels.metrics.table import sacre_metrics, signatures
 from seqmodels.records import record
 from seqmodels.training import checkpoint
 
@@ -75,11 +75,12 @@ class TrainedRun:
                 "each source, and at least one"
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
-        hyps, kinds = self.translate(sources, beam), {"bleu": BLEU(force=True, tokenize=tokenize)}
+        hyps = self.translate(sources, beam)
         found: dict[str, Any] = {"n": len(hyps)}
-        for name, metric in (kinds | {"chrf": CHRF()}).items():
-            found[name] = metrics.sacre(metric, metrics.count(metric, hyps, [list(references)]))
-        return found | {"signatures": metrics.signatures(tokenize)}
+        for key, kind in sacre_metrics().items():
+            metric = kind.make(tokenize)
+            found[key] = kind.score(metric, count(metric, hyps, [list(references)]))
+        return found | {"signatures": signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
         """Return the tokens that the run writes for each source."""

@@ -25,8 +25,8 @@ class Example(NamedTuple):
 
     src: Sequence[int]
     tgt: Sequence[int]
-    given: frozenset[int] = frozenset()
-    """Places in the target that are given and not scored, like the words of a question."""
+    unscored: frozenset[int] = frozenset()
+    """Places in the target that are not scored, like the words of a question."""
     line: int = 0
     """Where it stands in its file, or among its kind, from 1; messages name it. 0: unknown."""
 
@@ -35,10 +35,10 @@ class Example(NamedTuple):
         return [token for token in self.tgt_out() if token != PAD]
 
     def tgt_out(self) -> Sequence[int]:
-        """Return the target with PAD in the places that are given."""
-        if not self.given:
+        """Return the target with PAD in the places that are not scored."""
+        if not self.unscored:
             return self.tgt
-        return [PAD if i in self.given else token for i, token in enumerate(self.tgt)]
+        return [PAD if i in self.unscored else token for i, token in enumerate(self.tgt)]
 
 
 class Examples(Sequence[Example]):

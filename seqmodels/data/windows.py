@@ -42,7 +42,7 @@ class Windows(Examples):
 class Whole(Examples):
     """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
 
-    A block scores what the one before did not, `stride` tokens; what it repeats of that is given.
+    Each block scores its last `stride` tokens; those before them, the last block has scored.
     """
 
     def __init__(self, ids: Ids, block: int, stride: int, n: int | None = None):
@@ -64,5 +64,5 @@ class Whole(Examples):
     def at(self, i: int) -> Example:
         """Return an example."""
         start, end = max(0, self.end(i) - self.block), self.end(i)
-        given = range(self.end(i - 1) - start) if i else ()
-        return Example([BOS], self.ids.cut(start, end), frozenset(given), self.ids.line(start))
+        unscored = range(self.end(i - 1) - start) if i else ()
+        return Example([BOS], self.ids.cut(start, end), frozenset(unscored), self.ids.line(start))

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels.data.batches import Example, by_length, collate
-from seqmodels.evaluation.metrics import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
+from seqmodels.metrics.intervals import Row
 from seqmodels.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import counted
@@ -24,7 +24,7 @@ def teacher_forced(
     device: str = "cpu",
     doing: str = "teacher-forced",
 ) -> list[Row]:
-    """Return nats, tokens and right tokens of each example, every token given the true ones."""
+    """Return nats, tokens and correct tokens of each example, given the true tokens before."""
     model.eval()
     rows: list[Row] = [{} for _ in examples]
     for run in counted(doing, by_length(examples, BATCH_TOKENS)):
@@ -32,10 +32,10 @@ def teacher_forced(
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
         nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none") * real
-        right = (logits.argmax(-1) == batch.tgt_out) & real
-        columns = nats.sum(1).tolist(), real.sum(1).tolist(), right.sum(1).tolist()
+        correct = (logits.argmax(-1) == batch.tgt_out) & real
+        columns = nats.sum(1).tolist(), real.sum(1).tolist(), correct.sum(1).tolist()
         for i, *values in zip(run, *columns, strict=True):
-            rows[i] = dict(zip(("nats", "n_tokens", "n_right"), values, strict=True))
+            rows[i] = dict(zip(("nats", "n_tokens", "n_correct"), values, strict=True))
     return rows
 
 
@@ -69,12 +69,13 @@ def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
     """Return whether a written target is the true one, and at how many of its places."""
     ref = [token for token in tgt if token != EOS]
     n_same = sum(h == r for h, r in zip(hyp, ref, strict=False))
-    return {"n_same": n_same, "n_places": max(len(hyp), len(ref)), "exact": list(hyp) == ref}
+    n_places = max(len(hyp), len(ref))
+    return {"n_same": n_same, "n_places": n_places, "exact_match": list(hyp) == ref}
 
 
 @torch.inference_mode()
-def state_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
-    """Return the size of what `encode` hands over, in bytes, for sources of 8, 16, … 256 tokens."""
+def cache_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
+    """Return the bytes that `encode` keeps for the decoder, for sources of 8, 16, … 256 tokens."""
     sizes = []
     for n in (8, 16, 32, 64, 128, 256):
         if model.max_target(n) > 0:

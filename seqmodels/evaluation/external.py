@@ -17,18 +17,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from seqmodels.data import readers
-from seqmodels.evaluation import metrics
+from seqmodels.metrics import intervals
+from seqmodels.metrics.intervals import Interval, Row
+from seqmodels.metrics.sacre import count
+from seqmodels.metrics.table import by_bucket, metric_of, sacre_metrics
 from seqmodels.report import scores, tables
-from seqmodels.report.findings import THIN, bin_name
+from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
 
-SCHEMA = "seqmodels.score/1"
-SHOWN = {"bleu": "BLEU", "chrf": "chrF", "ratio": "Length, system / reference"}
+SCHEMA = "seqmodels.score/2"
 
 MOST_LINES = 20_000
 """Lines on which systems are compared: the test holds all its draws at once, 80 kB for a line."""
@@ -36,7 +38,8 @@ MANY_TOKENIZED = 100
 """Lines ending in a full stop of its own from which on a text is called tokenized: sacreBLEU's."""
 
 Result = dict[str, Any]
-Metrics = Mapping[str, BLEU | CHRF]
+Metrics = Mapping[str, Any]
+"""sacreBLEU's objects by the keys of the table of metrics."""
 
 
 # ------------------------------------------------------------------------------------- Reading
@@ -117,7 +120,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def metrics_of(ref: Sequence[str], tokenize: str, is_lowercase: bool) -> Metrics:
-    """Return the two scores against a reference.
+    """Return sacreBLEU's metrics of the table against a reference.
 
     Raises ValueError for a tokenizer that sacreBLEU does not have, or that does not work here.
     """
@@ -125,14 +128,15 @@ def metrics_of(ref: Sequence[str], tokenize: str, is_lowercase: bool) -> Metrics
         known = ", ".join(BLEU.TOKENIZERS)
         raise ValueError(f"--tokenize {tokenize}: sacreBLEU has {known}")
     try:
-        bleu = BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=[ref])
+        return {
+            key: kind.make(tokenize, is_lowercase, [ref]) for key, kind in sacre_metrics().items()
+        }
     except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
         raise ValueError(f"--tokenize {tokenize} does not work here: {error}") from error
-    return {"bleu": bleu, "chrf": CHRF(lowercase=is_lowercase, references=[ref])}
 
 
-def bins_of(lengths: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the bins with these ends, from 1, and one for what is longer."""
+def buckets_of(lengths: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the buckets with these ends, from 1, and one for what is longer."""
     longer = [max(lengths)] if max(lengths) > ends[-1] else []
     return [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
 
@@ -141,23 +145,24 @@ def parts_of(
     counts: Mapping[str, np.ndarray],
     kinds: Metrics,
     lengths: Sequence[int],
-    bins: Sequence[tuple[int, int]],
+    buckets: Sequence[tuple[int, int]],
 ) -> dict[str, Any]:
-    """Return one system's scores, overall and by bin: bleu, chrf, and the ratio of lengths."""
+    """Return one system's scores, overall and by bucket, and the ratio of lengths."""
 
-    def part(rows: Sequence[metrics.Row]) -> dict[str, Any]:
+    def part(rows: Sequence[Row]) -> dict[str, Any]:
         here = {key: np.stack([row[key] for row in rows]) for key in kinds}
-        found = {key: metrics.sacre(metric, here[key]) for key, metric in kinds.items()}
+        known = sacre_metrics()
+        found = {key: known[key].score(metric, here[key]) for key, metric in kinds.items()}
         n_hyp, n_ref = here["bleu"][:, :2].sum(0)
-        return {**found, "ratio": float(n_hyp / n_ref) if n_ref else 0.0}
+        return {**found, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
 
     columns = zip(lengths, *(counts[key] for key in kinds), strict=True)
     rows = [dict(zip(("x", *kinds), row, strict=True)) for row in columns]
-    return {"overall": {"n": len(rows), **part(rows)}, "bins": metrics.by_bin(rows, bins, part)}
+    return {"overall": {"n": len(rows), **part(rows)}, "buckets": by_bucket(rows, buckets, part)}
 
 
 def against_first(
-    metric: BLEU | CHRF, counted: Sequence[np.ndarray]
+    metric: Any, counted: Sequence[np.ndarray]
 ) -> tuple[str, list[dict[str, float | None]]]:
     """Return the signature of sacreBLEU's paired bootstrap, and what it finds: difference, p.
 
@@ -166,7 +171,7 @@ def against_first(
     known: Any = copy.copy(metric)
     known._extract_corpus_statistics = lambda counts, refs: counts  # it is given what was counted
     named: Any = [(str(i), counts) for i, counts in enumerate(counted)]
-    signatures, found = PairedTest(named, {"": known}, None, "bs", metrics.N_BOOTSTRAP)()
+    signatures, found = PairedTest(named, {"": known}, None, "bs", intervals.N_BOOTSTRAP)()
     ((name, signature),) = signatures.items()
     first, *others = cast("list[Any]", found[name])
     return str(signature), [
@@ -186,12 +191,12 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
     src, ref, *systems = texts
     kinds = metrics_of(ref.lines, tokenize, is_lowercase)
     lengths = [len(line.split()) for line in src.lines]
-    bins = bins_of(lengths, ends)
+    buckets = buckets_of(lengths, ends)
     counted, entries = [], []
     for text, name in zip(systems, names_of([text.path for text in systems]), strict=True):
-        counts = {key: metrics.count(metric, text.lines, None) for key, metric in kinds.items()}
+        counts = {key: count(metric, text.lines, None) for key, metric in kinds.items()}
         n_tokenized = sum(line.endswith(" .") for line in text.lines)
-        parts = parts_of(counts, kinds, lengths, bins)
+        parts = parts_of(counts, kinds, lengths, buckets)
         counted.append(counts)
         entries.append({"name": name, **text.facts(), "n_tokenized": n_tokenized, **parts})
     paired = {}
@@ -204,7 +209,7 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
         "n": len(lengths),
         "src": src.facts(),
         "ref": ref.facts(),
-        "n_bootstrap": metrics.N_BOOTSTRAP,
+        "n_bootstrap": intervals.N_BOOTSTRAP,
         "signatures": {key: str(metric.get_signature()) for key, metric in kinds.items()},
         "paired_signatures": paired,
         "systems": entries,
@@ -217,8 +222,8 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
 def table(result: Result) -> str:
     """Return a Markdown table per score, systems side by side, and what its cells mean."""
     systems, parts = result["systems"], []
-    for key, name in SHOWN.items():
-        parts += [f"### {name}", tables.markdown(rows_of(systems, key))]
+    for key in (*result["signatures"], "length_ratio"):
+        parts += [f"### {metric_of(key).label}", tables.markdown(rows_of(systems, key))]
     says = f"[95 % interval (BCa bootstrap)]; * fewer than {THIN} sentences."
     parts.append(signed(says, result["signatures"]))
     if paired := result["paired_signatures"]:
@@ -229,27 +234,29 @@ def table(result: Result) -> str:
 
 def signed(says: str, signatures: Mapping[str, str]) -> str:
     """Write a line, and the signatures of what it is about below."""
-    return "\n".join([says, *(f"{SHOWN[key]}: `{text}`" for key, text in signatures.items())])
+    return "\n".join(
+        [says, *(f"{metric_of(key).label}: `{text}`" for key, text in signatures.items())]
+    )
 
 
 def rows_of(systems: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
-    """Return the rows of one score: the bins, all sentences, the differences."""
+    """Return the rows of one score: the buckets, all sentences, the differences."""
     rows = [["source words", "n", *(system["name"] for system in systems)]]
-    for parts in zip(*([*system["bins"], system["overall"]] for system in systems), strict=True):
-        n, name = parts[0]["n"], bin_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append([name, f"{n:,}", *(cell(part[key], n) for part in parts)])
+    for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
+        n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
+        rows.append([name, f"{n:,}", *(cell(part[key], key, n) for part in parts)])
     found = [system["against_first"].get(key) for system in systems[1:]]
     if any(found):
         rows.append([f"against {systems[0]['name']}", "", "", *map(difference, found)])
     return rows
 
 
-def cell(score: float | metrics.Interval, n: int) -> str:
+def cell(score: float | Interval, key: str, n: int) -> str:
     """Write a ratio, or a score with its interval."""
     if isinstance(score, float):
-        return f"{score:.3f}"
+        return f"{score:.{metric_of(key).digits}f}"
     found = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
-    return tables.cell(found, "bleu", n)
+    return tables.cell(found, key, n)
 
 
 def difference(found: Mapping[str, Any]) -> str:
@@ -262,8 +269,8 @@ def notes_on(result: Result) -> list[str]:
     notes = []
     for text in (result["src"], result["ref"], *result["systems"]):
         if n := text["n_blank"]:
-            in_no_bin = "; they are in no bin" if text is result["src"] else ""
-            notes.append(f"{text['file']}: {n:,} of {result['n']:,} lines are blank{in_no_bin}.")
+            in_no_bucket = "; they are in no bucket" if text is result["src"] else ""
+            notes.append(f"{text['file']}: {n:,} of {result['n']:,} lines are blank{in_no_bucket}.")
         n = text.get("n_tokenized", 0)
         if n >= MANY_TOKENIZED and "tok:none" not in result["signatures"]["bleu"]:
             notes.append(

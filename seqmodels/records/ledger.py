@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from seqmodels.catalog import CATALOG
+from seqmodels.metrics.table import METRICS
 from seqmodels.records.schema import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
 
@@ -27,6 +28,14 @@ def known_model(name: str) -> str:
     return name
 
 
+def known_metric(key: str) -> str:
+    """Return the key of a metric; raises ValueError for one that the table lacks."""
+    if key not in METRICS:
+        raise ValueError(f"unknown metric {key!r}; choose from {', '.join(METRICS)}")
+    return key
+
+
+Metric = Annotated[str, AfterValidator(known_metric)]
 Model = Annotated[str, AfterValidator(known_model)]
 Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
 """Fits into one cell of a table."""
@@ -40,7 +49,7 @@ class Ours(Strict):
     folder: Name
     model: Model
     test: Name
-    score: Literal["bleu", "nats"]
+    score: Metric
 
 
 class Figure(Strict):
@@ -49,7 +58,7 @@ class Figure(Strict):
     system: Phrase
     model: Model | None = None
     """Ours of the same paper."""
-    metric: Literal["bleu", "nats", "perplexity"]
+    metric: Metric
     on: Phrase | None = None
     """Where one system has several: which sentences, which search."""
     value: Printed

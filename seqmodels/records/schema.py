@@ -6,16 +6,18 @@ unknown, of another type or beyond all measure is named, and nothing is drawn or
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from seqmodels.catalog import CATALOG
 from seqmodels.utils.files import read_json
 from seqmodels.utils.terminal import CONTROL
 
-SCHEMA = "seqmodels.record/2"
-VERSIONS = ("seqmodels.record/1", SCHEMA)
+SCHEMA = "seqmodels.record/3"
+VERSIONS = ("seqmodels.record/1", "seqmodels.record/2", SCHEMA)
 """The versions that are read."""
 
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
@@ -64,7 +66,7 @@ class Event(Strict):
     what: Text
 
 
-class Bin(BaseModel):
+class Bucket(BaseModel):
     """The scores of the examples with low ≤ x ≤ high."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -82,16 +84,18 @@ class Test(Strict):
 
     name: Name
     axis: Text
-    headline: Name
+    noun: Name = "examples"
+    """What its examples are called, in the plural."""
+    primary_metric: Name
     beam: Count | None = None
     """Width of the search; 1: greedy; None where targets are not written freely, or the run's."""
-    trained_to: int | None
+    max_train_length: int | None
     grouped_by: Text | None = None
     """What was drawn as one for the intervals, in the plural; None: each example on its own."""
     baseline: Text | None = None
     """What knowledge reaches the score `baseline`; None: there is no such score."""
     overall: dict[Name, Interval]
-    bins: Annotated[list[Bin], Field(min_length=1, max_length=1_000)]
+    buckets: Annotated[list[Bucket], Field(min_length=1, max_length=1_000)]
 
 
 class Alignment(Strict):
@@ -143,7 +147,7 @@ class Speed(Strict):
 class Record(Strict):
     """One run."""
 
-    version: Annotated[Literal["seqmodels.record/2"], Field(alias="schema")]
+    version: Annotated[Literal["seqmodels.record/3"], Field(alias="schema")]
     task: Name
     model: Name
     seed: Count
@@ -158,7 +162,10 @@ class Record(Strict):
     tests: Annotated[list[Test], Field(min_length=1, max_length=50)]
     signatures: dict[Name, Text]
     alignment: Alignment | None
-    state_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
+    source_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
+    """(n, bytes, in float32, that the paper hands over for a source of n tokens)."""
+    cache_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
+    """(n, bytes that this implementation keeps for it)."""
     speed: Speed
     peak_memory_bytes: Count
     train_s: float
@@ -199,30 +206,70 @@ def unknown_version(path: Path, value: dict[str, Any]) -> str | None:
     """Return a sentence that names a record's version if it is not read here; else None."""
     if (version := value["schema"]) in VERSIONS:
         return None
-    return f"{path} has the schema {version[:60]!r}; this version reads {' and '.join(VERSIONS)}"
+    return f"{path} has the schema {version[:60]!r}; this version reads {', '.join(VERSIONS)}"
+
+
+RENAMED = {
+    "rate": "lr",
+    "clip": "max_grad_norm",
+    "headline": "primary_metric",
+    "trained_to": "max_train_length",
+    "bins": "buckets",
+    "exact": "exact_match",
+    "state_bytes": "cache_bytes",
+}
+"""Fields of version 2 and settings of its checkpoints, and what they are called now."""
+
+
+def renamed(value: Any) -> Any:
+    """Return JSON of version 2 with the field names of this version."""
+    if isinstance(value, list):
+        return [renamed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    new = {RENAMED.get(key, key): renamed(item) for key, item in value.items()}
+    if (metric := new.get("primary_metric")) in RENAMED:
+        new["primary_metric"] = RENAMED[metric]
+    return new
 
 
 def upgrade(old: dict[str, Any]) -> dict[str, Any]:
-    """Turn a record of version 1 into one of this version.
+    """Turn a record of an earlier version into one of this version.
 
-    What version 1 did not record becomes None. A setting that had one value alone at the time gets
-    that value, so that runs can be compared by their settings. The overall interval of a `context`
-    test counted the same continuation once for every context, as if these were independent: it is
-    dropped, the value stays. Raises ValueError, one line, for what is not a record.
+    What version 1 did not record becomes None, and a setting that had one value alone at the time
+    gets that value, so that runs can be compared by their settings. What the paper hands over is
+    computed, where the catalog has the model.
+
+    Raises ValueError, one line, for what is not a record.
     """
     record: dict[str, Any] = dict.fromkeys(("weights_sha256", "intervals", "continued"))
-    record |= old | {"schema": SCHEMA}
+    record |= {"source_bytes": [], **renamed(old), "schema": SCHEMA}
     check(Record, record)
-    limits = {"max_tokens": 200, "max_tokens_test": 400}
-    is_limited = "n_too_long_train" in record["data"]
-    fixed = {"source_end": "none", "bleu_tokenize": "13a"}
-    record["data"] = fixed | (limits if is_limited else {}) | record["data"]
-    record["train_config"] = {"precision": "float32"} | record["train_config"]
+    with suppress(KeyError, TypeError):  # a model, or sizes, that the catalog does not know
+        entry, sizes = CATALOG[record["model"]], record["model_config"]
+        known = [[n, entry.source_bytes(sizes, n)] for n, _ in record["cache_bytes"]]
+        record["source_bytes"] = known
     for test in record["tests"]:
-        if test["name"] == "context":
-            for interval in test["overall"].values():
-                interval |= {"low": None, "high": None}
+        test["noun"] = "sentences" if record["task"] == "translation" else "examples"
+    if old["schema"] == VERSIONS[0]:
+        limits = {"max_tokens": 200, "max_tokens_test": 400}
+        is_limited = "n_too_long_train" in record["data"]
+        fixed = {"source_end": "none", "bleu_tokenize": "13a"}
+        record["data"] = fixed | (limits if is_limited else {}) | record["data"]
+        record["train_config"] = {"precision": "float32"} | record["train_config"]
+        for test in record["tests"]:
+            drop_dependent_intervals(test)
     return record
+
+
+def drop_dependent_intervals(test: dict[str, Any]) -> None:
+    """Drop the overall intervals of version 1's `context` tests; the values stay.
+
+    They counted the same continuation once for every context, as if these were independent.
+    """
+    if test["name"] == "context":
+        for interval in test["overall"].values():
+            interval |= {"low": None, "high": None}
 
 
 def cleaned(value: Any) -> Any:
@@ -237,7 +284,7 @@ def cleaned(value: Any) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read one record; one of version 1 is upgraded.
+    """Read one record; one of an earlier version is upgraded.
 
     Raises ValueError if there is none at the path, or something else is.
     """

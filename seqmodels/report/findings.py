@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.catalog import CATALOG
+from seqmodels.metrics.table import Metric
 
 THIN = 30
-"""Bins with fewer examples are drawn hollow, starred in tables, and no sentence rests on them."""
+"""Buckets with fewer examples are drawn hollow and starred in tables; no sentence uses them."""
 LEARNED = 5.0
 """Least score of 100 of which a share can be lost; with less, hardly anything was learned."""
 
 Scores = Mapping[str, np.ndarray]
-"""Model -> (1 + bins, 3): value, low and high, overall first, means over the seeds."""
+"""Model -> (1 + buckets, 3): value, low and high, overall first, means over the seeds."""
 
 
 class Finding(NamedTuple):
@@ -58,34 +59,34 @@ def kinds() -> dict[str, list[str]]:
     }
 
 
-def compared_bin(test: Mapping[str, Any]) -> int | None:
-    """Return the bin with which the first is compared: the longest that was trained on.
+def compared_bucket(test: Mapping[str, Any]) -> int | None:
+    """Return the bucket with which the first is compared: the longest that was trained on.
 
-    It is the last bin where that is not known, in both cases of those with THIN examples.
+    It is the last bucket where that is not known, in both cases of those with THIN examples.
     """
-    trained, bins = test["trained_to"], test["bins"]
-    able = [b["n"] >= THIN and (trained is None or b["high"] <= trained) for b in bins]
+    trained, buckets = test["max_train_length"], test["buckets"]
+    able = [b["n"] >= THIN and (trained is None or b["high"] <= trained) for b in buckets]
     last = max((i for i, is_able in enumerate(able) if is_able), default=0)
     return last if last and able[0] else None
 
 
-def find(test: Mapping[str, Any], metric: str, name: str, scores: Scores) -> Finding | None:
-    """Return what a metric, called `name`, shows on a test set; None where nothing can be said."""
+def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | None:
+    """Return what a metric shows on a test set; None where nothing can be said."""
     scores = {model: parts for model, parts in scores.items() if np.isfinite(parts[0]).any()}
-    last = compared_bin(test)
+    last = compared_bucket(test)
     if test["axis"].startswith("place"):
-        return _levels(name, {model: _measured(parts[0]) for model, parts in scores.items()})
+        return _levels(metric, {model: _measured(parts[0]) for model, parts in scores.items()})
     if last is None:
         return None
     unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
     ends = {model: (parts[1], parts[1 + last]) for model, parts in scores.items()}
-    first_name, last_name = (bin_name(test["bins"][i]) for i in (0, last))
-    if metric in ("bleu", "chrf"):
-        return _losses(ends, name, f"between {first_name} and {last_name} {unit}")
-    if name.endswith("(%)"):
-        return _falls(ends, name.removesuffix(" (%)"), f"from {first_name} to {last_name} {unit}")
-    if test["bins"][0]["high"] == 0:
-        return _savings(ends, name, f"{last_name} {unit} of context")
+    first_name, last_name = (bucket_name(test["buckets"][i]) for i in (0, last))
+    if metric.unit == "%":
+        return _falls(ends, metric.label, f"from {first_name} to {last_name} {unit}")
+    if metric.top == 100:
+        return _losses(ends, metric.label, f"between {first_name} and {last_name} {unit}")
+    if metric.is_loss and test["buckets"][0]["high"] == 0:
+        return _savings(ends, metric.unit, f"{last_name} {unit} of context")
     return None
 
 
@@ -113,7 +114,7 @@ def _falls(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
     return Finding(text, _list("Each", numbers))
 
 
-def _savings(ends: Mapping[str, Any], name: str, context: str) -> Finding | None:
+def _savings(ends: Mapping[str, Any], unit: str, context: str) -> Finding | None:
     """Say how much of a loss a context saves."""
     saved = {}
     for model, end in ends.items():
@@ -123,20 +124,20 @@ def _savings(ends: Mapping[str, Any], name: str, context: str) -> Finding | None
     if not (sides := _contrast(saved)):
         return None
     said = [np.mean([saved[m].value for m in side.models]) for side in sides]
-    text = f"{context} save {sides[0].name} {said[0]:.2f} {name}, {sides[1].name} {said[1]:.2f}"
+    text = f"{context} save {sides[0].name} {said[0]:.2f} {unit}, {sides[1].name} {said[1]:.2f}"
     return Finding(text, _list("Saved", {m: f"{x.value:.2f}" for m, x in saved.items()}))
 
 
-def _levels(name: str, losses: Mapping[str, Measured]) -> Finding | None:
-    """Say which models have the lowest and the highest loss."""
-    if len(losses) < 2:
+def _levels(metric: Metric, levels: Mapping[str, Measured]) -> Finding | None:
+    """Say which models have the lowest and the highest score."""
+    if len(levels) < 2:
         return None
-    low, *_, high = sorted(losses, key=lambda model: losses[model].value)
-    if not losses[high].is_above(losses[low]):
+    low, *_, high = sorted(levels, key=lambda model: levels[model].value)
+    if not levels[high].is_above(levels[low]):
         return None
-    text = f"{label_of(low)} has the lowest loss, {losses[low].value:.2f} {name}; "
-    text += f"{label_of(high)} the highest, {losses[high].value:.2f}"
-    return Finding(text, _list("Overall", {m: f"{x.value:.2f}" for m, x in losses.items()}))
+    text = f"{label_of(low)} has the lowest {metric.label}, {levels[low].value:.2f} {metric.unit}; "
+    text += f"{label_of(high)} the highest, {levels[high].value:.2f}"
+    return Finding(text, _list("Overall", {m: f"{x.value:.2f}" for m, x in levels.items()}))
 
 
 def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
@@ -186,7 +187,7 @@ def _share_lost(before: np.ndarray, after: np.ndarray) -> Measured:
 
 
 def _mean(ends: Mapping[str, Any], side: Side, which: int) -> float:
-    """Return the mean score of a side in the first (0) or the compared bin (1)."""
+    """Return the mean score of a side in the first (0) or the compared bucket (1)."""
     return float(np.mean([ends[model][which][0] for model in side.models]))
 
 
@@ -205,7 +206,7 @@ def label_of(model: str) -> str:
     return CATALOG[model].label if model in CATALOG else model
 
 
-def bin_name(part: Mapping[str, Any]) -> str:
-    """Write the ends of a bin."""
+def bucket_name(part: Mapping[str, Any]) -> str:
+    """Write the ends of a bucket."""
     low, high = f"{part['low']:,}", f"{part['high']:,}"
     return high if low == high else f"{low}–{high}"

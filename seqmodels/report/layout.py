@@ -43,8 +43,8 @@ def canvas(
 
 
 def _fill(text: str, width: int) -> str:
-    """Break a text into lines, but for the space before a number, an arrow or a per cent sign."""
-    kept = re.sub(r" (?=[−+±\d%→])", "\N{NO-BREAK SPACE}", text)
+    """Break a text into lines, but not before a number, an arrow, a per cent sign or a unit."""
+    kept = re.sub(r" (?=[−+±\d%→]|[kMG]?B\b)", "\N{NO-BREAK SPACE}", text)
     return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
 
 

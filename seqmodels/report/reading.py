@@ -1,4 +1,4 @@
-"""Read the records of a folder and group them: by model, by test set, by bin. No torch."""
+"""Read the records of a folder and group them: by model, by test set, by bucket. No torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from seqmodels.records import schema
 from seqmodels.utils import files
 
 Record = dict[str, Any]
-
-FEWEST = 10
-"""Examples without which a bin has no interval."""
 
 
 def find(folder: Path) -> tuple[list[Path], list[str]]:
@@ -61,31 +58,31 @@ def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Return every test set by name; all records must have been scored on the same bins."""
+    """Return every test set by name; all records must have been scored on the same buckets."""
     found: dict[str, dict[str, Any]] = {}
     for r in records:
         for test in r["tests"]:
             first = found.setdefault(test["name"], test)
             here, there = (
-                [(b["low"], b["high"], b["n"]) for b in t["bins"]] for t in (test, first)
+                [(b["low"], b["high"], b["n"]) for b in t["buckets"]] for t in (test, first)
             )
             if not here or here != there:
                 raise ValueError(
-                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no bins or not "
+                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no buckets or not "
                     "those of the other records; evaluate all models on the same examples"
                 )
     return found
 
 
 def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
-    """Return (seeds, 1 + bins, 3): value, low, high; overall first; nan where not recorded."""
+    """Return (seeds, 1 + buckets, 3): value, low, high; overall first; nan where not recorded."""
     tests = [t for r in group for t in r["tests"] if t["name"] == name]
-    parts = [[part.get(metric) or {} for part in (t["overall"], *t["bins"])] for t in tests]
+    parts = [[part.get(metric) or {} for part in (t["overall"], *t["buckets"])] for t in tests]
     return np.array(
         [[[c.get(k) for k in ("value", "low", "high")] for c in p] for p in parts], float
     )
 
 
 def is_beyond(test: dict[str, Any], part: dict[str, Any]) -> bool:
-    """Return whether all of a bin is longer than anything trained on."""
-    return test["trained_to"] is not None and part["low"] > test["trained_to"]
+    """Return whether all of a bucket is longer than anything trained on."""
+    return test["max_train_length"] is not None and part["low"] > test["max_train_length"]

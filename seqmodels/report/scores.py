@@ -1,4 +1,4 @@
-"""Draw scores against the bins of a test set: those of models, or of systems from elsewhere."""
+"""Draw scores against the buckets of a test set: those of models, or of systems from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,56 +10,59 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from seqmodels.metrics.intervals import FEWEST
+from seqmodels.metrics.table import metric_of, sacre_metrics
 from seqmodels.report import findings, layout, reading, style, wording
-from seqmodels.report.findings import THIN, bin_name
-from seqmodels.report.reading import FEWEST, Record
+from seqmodels.report.findings import THIN, bucket_name
+from seqmodels.report.reading import Record
 from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look, catalogued
-from seqmodels.report.wording import LOSSES, METRICS, NAMES, TEACHER_FORCED
 
 Line = tuple[Look, Sequence[Record]]
 """How the records of one model, or of one system, are drawn."""
 
 
 def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
-    """Draw headline and teacher-forced score against the bins, and the counts below."""
-    name, headline, noun = test["name"], test["headline"], wording.noun(records)
+    """Draw primary metric and teacher-forced score against the buckets, and the counts below."""
+    name, primary, noun = test["name"], test["primary_metric"], wording.noun(records)
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
     groups = reading.by_model(records)
     lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
-    second = "token_accuracy" if headline in LOSSES else "nats"
+    metric = metric_of(primary)
+    second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
     key = layout.key_of(records)
     is_gain = _is_gain(test)
     if is_gain:
-        without = [reading.scores(group, name, headline)[:, 1, 0].mean() for _, group in lines]
+        without = [reading.scores(group, name, primary)[:, 1, 0].mean() for _, group in lines]
         key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
-    how = f"({wording.methods(records, (headline, second))}) over {test.get('grouped_by') or noun}"
+    how = f"({wording.methods(records, (primary, second))}) over {test.get('grouped_by') or noun}"
     caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
     if is_gain:
-        caption += f" Key: parameters and, without context, {NAMES[headline]}."
+        caption += f" Key: parameters and, without context, {metric.name}."
     if all(set(groups) & set(models) for models in findings.kinds().values()):
         caption += " Dashed: source in one vector; solid: attends to every word."
-    what = f"{NAMES.get(headline, headline)} against {test['axis'].split(' (')[0]}"
+    what = f"{metric.name} against {test['axis'].split(' (')[0]}"
     which = "" if name in test["axis"] else f"{name}: "
     title, numbers = finding(records, test) or (what, "")
     subtitle = f"{what[0].upper()}{what[1:]}. {numbers}\n" if numbers else ""
     words = which + title, subtitle + wording.subtitle(records), caption
-    return _draw_bins(words, key, lines, test, (headline, second))
+    return _draw_buckets(words, key, lines, test, (primary, second))
 
 
 def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
-    """Return what the headline of a test set shows; None where nothing can be said."""
-    name, headline = test["name"], test["headline"]
+    """Return what the primary metric of a test set shows; None where nothing can be said."""
+    name, primary = test["name"], test["primary_metric"]
     groups = {
-        model: reading.scores(group, name, headline)
+        model: reading.scores(group, name, primary)
         for model, group in reading.by_model(records).items()
     }
     means = {model: seeds.mean(axis=0) for model, seeds in groups.items() if seeds.size}
-    return findings.find(test, headline, NAMES.get(headline, headline), means)
+    return findings.find(test, metric_of(primary), means)
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
-    """Return whether to draw what a context gains: the first bin is without, and the loss small."""
-    return test["headline"] in LOSSES and test["bins"][0]["high"] == 0 and len(test["bins"]) > 1
+    """Return whether to draw what a context gains: a loss whose first bucket is without one."""
+    is_loss = metric_of(test["primary_metric"]).is_loss
+    return is_loss and test["buckets"][0]["high"] == 0 and len(test["buckets"]) > 1
 
 
 def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
@@ -74,23 +77,23 @@ def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
 
 
 def _bars(test: dict[str, Any], noun: str) -> str:
-    """Say what the bars are, and how many bins are thin."""
-    n_thin = sum(b["n"] < THIN for b in test["bins"])
+    """Say what the bars are, and how many buckets are thin."""
+    n_thin = sum(b["n"] < THIN for b in test["buckets"])
     text = f"Bars: number n of {noun}."
     if n_thin:
-        have = f"{n_thin} of {len(test['bins'])} bins {'has' if n_thin == 1 else 'have'}"
-        text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bin with {THIN}."
+        have = f"{n_thin} of {len(test['buckets'])} buckets {'has' if n_thin == 1 else 'have'}"
+        text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bucket with {THIN}."
     return text
 
 
-def _draw_bins(
+def _draw_buckets(
     words: tuple[str, str, str],
     key: Sequence[Look],
     lines: Sequence[Line],
     test: dict[str, Any],
     metrics: tuple[str, str],
 ) -> Figure:
-    """Draw two metrics against the bins of a test set, and the counts below."""
+    """Draw two metrics against the buckets of a test set, and the counts below."""
     figure, axes = layout.panels(words, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
@@ -100,19 +103,19 @@ def _draw_bins(
 
 
 def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
-    """Draw BLEU and chrF by source length of systems from elsewhere: {name, overall, bins} each.
+    """Draw BLEU and chrF by source length of systems from elsewhere: {name, overall, buckets} each.
 
     Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
     """
     colours = [*(look.colour for look in catalogued().values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
-    fixed |= {"headline": "bleu", "trained_to": None}
+    fixed |= {"primary_metric": "bleu", "max_train_length": None}
     lines: list[Line] = []
     key = []
     for system, colour, marker in zip(systems, colours, MARKERS, strict=False):
         look = Look(system["name"], colour, "-", marker)
         bleu = system["overall"]["bleu"]["value"]
-        test = {"overall": system["overall"], "bins": system["bins"], **fixed}
+        test = {"overall": system["overall"], "buckets": system["buckets"], **fixed}
         lines.append((look, [{"tests": [test]}]))
         key.append(look._replace(label=f"{look.label} · {bleu:.1f}"))
     caption = f"Band: 95 % interval (BCa bootstrap) over sentences. {_bars(test, 'sentences')} "
@@ -121,56 +124,51 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
         caption += f" The first {len(lines)} of {len(systems)} systems."
     words = "BLEU and chrF against source length", subtitle, caption
     with style.context():
-        figure = _draw_bins(words, key, lines, test, ("bleu", "chrf"))
+        figure = _draw_buckets(words, key, lines, test, ("bleu", "chrf"))
         return [style.save(figure, out / f"score-length.{kind}") for kind in ("svg", "png")]
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
-    """Shade the bins that are longer than anything trained on."""
-    n_bins = len(test["bins"])
-    beyond = [i for i, b in enumerate(test["bins"]) if reading.is_beyond(test, b)]
+    """Shade the buckets that are longer than anything trained on."""
+    n_buckets = len(test["buckets"])
+    beyond = [i for i, b in enumerate(test["buckets"]) if reading.is_beyond(test, b)]
     for ax, words in zip(axes, ("longer than trained", ""), strict=True):
-        ax.set_xlim(-0.5, n_bins - 0.5)
+        ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
-            ax.axvspan(edge - 0.5, n_bins - 0.5, color="#F5F2EA", lw=0, zorder=0)
+            ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
             ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
             ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
 
 
 def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
-    """Draw one metric against the bins: a line, a band and the seeds' whiskers per model."""
+    """Draw one metric against the buckets: a line, a band and the seeds' whiskers per model."""
     ends = []
-    n = np.array([b["n"] for b in test["bins"]])
+    n = np.array([b["n"] for b in test["buckets"]])
     names = layout.brief([look.label for look, _ in lines])
     for i, (name, (look, group)) in enumerate(zip(names, lines, strict=True)):
         x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
-        end = _draw_line(ax, look, x, n, _by_bin(group, test, metric))
+        end = _draw_line(ax, look, x, n, _by_bucket(group, test, metric))
         ends += [(*xy, name, look.colour) for xy in end]
-    if metric == test["headline"] and test.get("baseline"):
-        without = [b["baseline"]["value"] for b in test["bins"]]
+    if metric == test["primary_metric"] and test.get("baseline"):
+        without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
         place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
         ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
     _title_panel(ax, test, metric)
     full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
-    is_low = metric in ("bleu", "chrf") and ax.get_ylim()[1] < full
-    if metric in ("bleu", "chrf", test["headline"]) and metric in METRICS:
-        ax.set_ylim(0, None if is_low else 100)
+    of_texts = metric in sacre_metrics()
+    if (top := metric_of(metric).top) and (of_texts or metric == test["primary_metric"]):
+        ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < full else top)
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     layout.label_ends(ax, ends)
 
 
-def _is_loss(metric: str) -> bool:
-    """Return whether lower is better."""
-    return metric in LOSSES or metric == "perplexity"
-
-
-def _by_bin(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.ndarray:
-    """Return (seeds, bins, 3): score, low, high; or the gain from context, without an interval."""
+def _by_bucket(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.ndarray:
+    """Return (seeds, buckets, 3): score, low, high; or the gain from context, no interval."""
     seeds = reading.scores(group, test["name"], metric)[:, 1:]
     if _is_gain(test):
-        gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if _is_loss(metric) else -1)
+        gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if metric_of(metric).is_loss else -1)
         seeds = np.stack([gains, np.full_like(gains, np.nan), np.full_like(gains, np.nan)], -1)
     return seeds
 
@@ -178,9 +176,9 @@ def _by_bin(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.nd
 def _draw_line(
     ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray
 ) -> list[tuple[float, float]]:
-    """Draw (seeds, bins, 3) of bins with n examples at x; return the end of the line, if any.
+    """Draw (seeds, buckets, 3) of buckets with n examples at x; return the end of the line, if any.
 
-    Lines and names end at the last bin with THIN examples; beyond it there are hollow marks alone.
+    Lines and names end at the last bucket with THIN examples; beyond it are hollow marks alone.
     """
     mean, low, high = seeds.mean(axis=0).T
     known = np.flatnonzero(np.isfinite(mean))
@@ -198,12 +196,12 @@ def _draw_line(
 
 def _title_panel(ax: Axes, test: dict[str, Any], metric: str) -> None:
     """Write above a panel what it shows, and which direction is better."""
-    is_gain, is_loss = _is_gain(test), _is_loss(metric)
-    title = NAMES.get(metric, metric)
+    is_gain, known = _is_gain(test), metric_of(metric)
+    title = known.name
     if is_gain:
-        title = f"{title} saved" if is_loss else title.replace(" (%)", ", gain (points)")
+        title = f"{known.unit} saved" if known.is_loss else title.replace(" (%)", ", gain (points)")
     ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
-    better = "lower is better ↓" if is_loss and not is_gain else "higher is better ↑"
+    better = "lower is better ↓" if known.is_loss and not is_gain else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
 
 
@@ -211,18 +209,18 @@ def _how(test: dict[str, Any], metric: str) -> str:
     """Tell whether a model was given the true words; systems from elsewhere never are."""
     if "nats" not in test["overall"]:
         return ""
-    is_forced = metric in TEACHER_FORCED or "accuracy" not in test["overall"]
+    is_forced = metric_of(metric).is_teacher_forced or "accuracy" not in test["overall"]
     return ", teacher-forced" if is_forced else f", free-running{wording.search(test)}"
 
 
 def _is_crowded(test: dict[str, Any]) -> bool:
-    """Tell whether the names of the bins must be turned to fit below a panel."""
-    return sum(len(bin_name(b)) + 1 for b in test["bins"]) > 50
+    """Tell whether the names of the buckets must be turned to fit below a panel."""
+    return sum(len(bucket_name(b)) + 1 for b in test["buckets"]) > 50
 
 
 def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
-    """Draw the number of examples of each bin, and the names of the bins."""
-    counts, names = [b["n"] for b in test["bins"]], [bin_name(b) for b in test["bins"]]
+    """Draw the number of examples of each bucket, and the names of the buckets."""
+    counts, names = [b["n"] for b in test["buckets"]], [bucket_name(b) for b in test["buckets"]]
     fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
     strip.bar_label(bars, [wording.short(n) for n in counts], size=8, color=GREY, padding=1)

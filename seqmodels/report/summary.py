@@ -1,4 +1,4 @@
-"""What a comparison prints at its end: every bin's score, what that means in words, the costs.
+"""What a comparison prints at its end: every bucket's score, what that means in words, the costs.
 
 Read records and nothing else; no torch. No line has more than WIDTH columns. `tables.table` holds
 the same with intervals, for a page as wide as it needs.
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG
+from seqmodels.metrics.table import metric_of
 from seqmodels.report import reading, wording
-from seqmodels.report.findings import THIN, bin_name
-from seqmodels.report.wording import LOSSES, NAMES
+from seqmodels.report.findings import THIN, bucket_name
 
 WIDTH = 100
 NAME = 24
@@ -74,13 +74,13 @@ def lay_out(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
 
 
 def scores(records: Records, test: dict[str, Any]) -> list[str]:
-    """Return the lines of a test set: the headline of each model in each bin, mean of the seeds."""
-    name, metric, bins = test["name"], test["headline"], test["bins"]
-    digits = 3 if metric in LOSSES else 1
-    is_beyond = [test["trained_to"] is not None and b["low"] > test["trained_to"] for b in bins]
+    """Return the lines of a test set: each model's primary metric by bucket, mean of the seeds."""
+    name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
+    digits = metric_of(metric).digits
+    is_beyond = [reading.is_beyond(test, b) for b in buckets]
     heads = [
-        f"{bin_name(b)}{'*' * (b['n'] < THIN)}{'†' * beyond}"
-        for b, beyond in zip(bins, is_beyond, strict=True)
+        f"{bucket_name(b)}{'*' * (b['n'] < THIN)}{'†' * beyond}"
+        for b, beyond in zip(buckets, is_beyond, strict=True)
     ]
     ratios = {m: ratio(group, name) for m, group in reading.by_model(records).items()}
     has_ratio = metric == "bleu" and any(map(math.isfinite, ratios.values()))
@@ -88,10 +88,11 @@ def scores(records: Records, test: dict[str, Any]) -> list[str]:
     for model, group in reading.by_model(records).items():
         if (found := reading.scores(group, name, metric)).size:
             cells = [number(value, digits) for value in found[..., 0].mean(axis=0)]
-            rows.append([label_of(model), *cells, *([number(ratios[model], 2)] * has_ratio)])
-    counts = [f"{b['n']:,}" for b in bins]
-    rows.append(["n", f"{sum(b['n'] for b in bins):,}", *counts, *([""] * has_ratio)])
-    title = f"{name}: {NAMES.get(metric, metric)} by {test['axis']}{wording.search(test)}"
+            cells += [number(ratios[model], metric_of("length_ratio").digits)] * has_ratio
+            rows.append([label_of(model), *cells])
+    counts = [f"{b['n']:,}" for b in buckets]
+    rows.append(["n", f"{sum(b['n'] for b in buckets):,}", *counts, *([""] * has_ratio)])
+    title = f"{name}: {metric_of(metric).name} by {test['axis']}{wording.search(test)}"
     notes = [f"* fewer than {THIN}: too few to tell"] * any("*" in head for head in heads)
     notes += ["† longer than trained"] * any(is_beyond)
     notes += ["length: of what was written, as a share of the references"] * has_ratio
@@ -130,8 +131,8 @@ def costs(records: Records) -> list[str]:
 
 
 def words(records: Records, test: dict[str, Any]) -> list[str]:
-    """Return sentences on what the bins show; those of fewer than THIN examples are left out."""
-    name, metric, trained = test["name"], test["headline"], test["trained_to"]
+    """Return sentences on what the buckets show; those of fewer than THIN examples are left out."""
+    name, metric, trained = test["name"], test["primary_metric"], test["max_train_length"]
     groups = {
         model: found[..., 0].mean(axis=0)
         for model, group in reading.by_model(records).items()
@@ -139,10 +140,10 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
     }
     unlearned = at_chance(records, test)
     said = [not_learned(unlearned, records)] if unlearned else []
-    able = [i for i, b in enumerate(test["bins"]) if b["n"] >= THIN]
+    able = [i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN]
     if len(able) < 2 or test["axis"].startswith("place"):
         return said
-    inside = [i for i in able[1:] if trained is None or test["bins"][i]["high"] <= trained]
+    inside = [i for i in able[1:] if trained is None or test["buckets"][i]["high"] <= trained]
     beyond = [i for i in able[1:] if i > max(inside, default=0)]
     for i in [*inside[-1:], *beyond[-1:]]:
         known = {
@@ -158,16 +159,18 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
 def compared(
     known: Mapping[str, tuple[float, float]], test: dict[str, Any], first: int, last: int
 ) -> str:
-    """Set the scores of one bin against those of the first."""
+    """Set the scores of one bucket against those of the first."""
     unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
-    here, there = (f"{bin_name(test['bins'][i])} {unit}" for i in (last, first))
-    trained = test["trained_to"]
-    if trained is not None and test["bins"][last]["low"] > trained:
+    here, there = (f"{bucket_name(test['buckets'][i])} {unit}" for i in (last, first))
+    trained = test["max_train_length"]
+    if trained is not None and test["buckets"][last]["low"] > trained:
         here += ", longer than trained"
-    elif last == max(i for i, b in enumerate(test["bins"]) if b["high"] <= (trained or math.inf)):
+    elif last == max(
+        i for i, b in enumerate(test["buckets"]) if b["high"] <= (trained or math.inf)
+    ):
         here += ", the longest" if trained is None else ", the longest trained"
-    metric = test["headline"]
-    if metric in LOSSES or metric == "perplexity":
+    metric = metric_of(test["primary_metric"])
+    if metric.is_loss:
         change = {model: 100 * (b / a - 1) for model, (a, b) in known.items() if a > 0}
         lower = {model: -x for model, x in change.items() if x < 0}
         higher = {model: x for model, x in change.items() if x >= 0}
@@ -177,7 +180,7 @@ def compared(
             if some
         ]
         return (
-            f"At {here}, {NAMES[metric]} are {'; '.join(clauses)} than at {there}."
+            f"At {here}, the {metric.label} is {'; '.join(clauses)} than at {there}."
             if clauses
             else ""
         )
@@ -220,7 +223,11 @@ def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
     found = []
     for model, group in reading.by_model(records).items():
         bleu, chance = (reading.scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
-        if test["headline"] == "bleu" and chance.size and (bleu[:, 0, 0] <= chance[:, 0, 0]).all():
+        if (
+            test["primary_metric"] == "bleu"
+            and chance.size
+            and (bleu[:, 0, 0] <= chance[:, 0, 0]).all()
+        ):
             found.append(model)
     return found
 

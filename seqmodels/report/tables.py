@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG
+from seqmodels.metrics.intervals import FEWEST
+from seqmodels.metrics.table import LOSSES, metric_of
 from seqmodels.records import ledger
 from seqmodels.report import reading, style, wording
-from seqmodels.report.findings import THIN, bin_name
-from seqmodels.report.reading import FEWEST, Record
-from seqmodels.report.wording import LOSSES, NAMES
+from seqmodels.report.findings import THIN, bucket_name
+from seqmodels.report.reading import Record
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -26,7 +27,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     """Write mean, half the range of the seeds and interval of (seeds, 3)."""
-    digits = 3 if metric in (*LOSSES, "source_gain") else 1
+    digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
     interval = "[–]" if low == "nan" or n < FEWEST else f"[{low}, {high}]"
@@ -35,21 +36,23 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
 
 def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
     """Return the rows of one test set: score overall and at three lengths, losses, cost."""
-    name, headline, bins = test["name"], test["headline"], test["bins"]
-    trained = [i for i, b in enumerate(bins) if b["high"] <= (test["trained_to"] or -math.inf)]
+    name, primary, buckets = test["name"], test["primary_metric"], test["buckets"]
+    longest = test["max_train_length"] or -math.inf
+    trained = [i for i, b in enumerate(buckets) if b["high"] <= longest]
     ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
     at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
-    at |= {len(bins) - 1: ends[1] + ", longer than trained" * reading.is_beyond(test, bins[-1])}
-    losses = [m for m in LOSSES if m != headline]
-    heads = [NAMES.get(headline, headline), *(f"{bin_name(bins[i])}, {at[i]}" for i in at)]
+    beyond = ", longer than trained" * reading.is_beyond(test, buckets[-1])
+    at |= {len(buckets) - 1: ends[1] + beyond}
+    losses = [m for m in LOSSES if m != primary]
+    heads = [metric_of(primary).name, *(f"{bucket_name(buckets[i])}, {at[i]}" for i in at)]
     losses += ["source_gain"] * ("source_gain" in test["overall"])
-    heads += [*(NAMES[m] for m in losses), "train tokens/s", "train s"]
+    heads += [*(metric_of(m).name for m in losses), "train tokens/s", "train s"]
     rows = [["model", "seeds", "parameters", *heads]]
     for model, group in reading.by_model(records).items():
-        if (scores := reading.scores(group, name, headline)).size:
+        if (scores := reading.scores(group, name, primary)).size:
             row = [style.looks([model])[model].label, str(len(scores)), wording.parameters(group)]
-            row += [cell(scores[:, 0], headline)]
-            row += [cell(scores[:, i + 1], headline, bins[i]["n"]) for i in at]
+            row += [cell(scores[:, 0], primary)]
+            row += [cell(scores[:, i + 1], primary, buckets[i]["n"]) for i in at]
             row += [cell(reading.scores(group, name, m)[:, 0], m) for m in losses]
             speed = np.mean([r["speed"]["train_tokens_per_s"] for r in group])
             rows.append([*row, f"{speed:,.0f}", f"{np.mean([r['train_s'] for r in group]):,.0f}"])
@@ -63,36 +66,43 @@ def table(records: Sequence[Record]) -> str:
         title = f"### {name}: by {test['axis']}{wording.search(test)}"
         parts += [title, markdown(_overall(records, test))]
         signed = {
-            (k, s) for r in records for k, s in r["signatures"].items() if k == test["headline"]
+            (k, s)
+            for r in records
+            for k, s in r["signatures"].items()
+            if k == test["primary_metric"]
         }
-        parts += ["\n".join(f"{NAMES.get(k, k)}: `{s}`" for k, s in sorted(signed))] * bool(signed)
+        parts += ["\n".join(f"{metric_of(k).label}: `{s}`" for k, s in sorted(signed))] * bool(
+            signed
+        )
     noun = wording.noun(records)
     tests = reading.tests(records).values()
-    shown = {m: None for test in tests for m in (test["headline"], *LOSSES)}
+    shown = {m: None for test in tests for m in (test["primary_metric"], *LOSSES)}
     units = ", ".join(dict.fromkeys(test.get("grouped_by") or noun for test in tests))
     note = "Mean over the seeds ± half their range [95 % interval "
     note += f"({wording.methods(records, shown)}) over {units}, mean over the seeds]"
     note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST} {units}"
-    parts += [f"{note}. {', '.join(LOSSES.values())}: teacher-forced."]
+    parts += [f"{note}. Losses: teacher-forced."]
     return "\n\n".join(parts) + "\n"
 
 
 def by_length_table(records: Sequence[Record]) -> str:
-    """Return one Markdown table per test set: the headline, models × bins, and how many each."""
+    """Return one Markdown table per test set: the primary metric, models × buckets, with counts."""
     parts = []
     for name, test in reading.tests(records).items():
-        headline, bins = test["headline"], test["bins"]
-        rows = [[test["axis"], *(bin_name(b) + "†" * reading.is_beyond(test, b) for b in bins)]]
+        primary, buckets = test["primary_metric"], test["buckets"]
+        rows = [
+            [test["axis"], *(bucket_name(b) + "†" * reading.is_beyond(test, b) for b in buckets)]
+        ]
         for model, group in reading.by_model(records).items():
-            if (scores := reading.scores(group, name, headline)).size:
-                cells = [cell(scores[:, i + 1], headline, b["n"]) for i, b in enumerate(bins)]
+            if (scores := reading.scores(group, name, primary)).size:
+                cells = [cell(scores[:, i + 1], primary, b["n"]) for i, b in enumerate(buckets)]
                 rows.append([style.looks([model])[model].label, *cells])
         if test.get("baseline"):
-            values = (f"{b['baseline']['value']:.1f}" for b in bins)
+            values = (f"{b['baseline']['value']:.1f}" for b in buckets)
             rows.append([f"({test['baseline']})", *values])
-        rows.append(["n", *(f"{b['n']:,}" for b in bins)])
-        parts += [f"### {name}: {NAMES.get(headline, headline)}", markdown(rows)]
-        parts += ["† longer than trained"] * any(reading.is_beyond(test, b) for b in bins)
+        rows.append(["n", *(f"{b['n']:,}" for b in buckets)])
+        parts += [f"### {name}: {metric_of(primary).name}", markdown(rows)]
+        parts += ["† longer than trained"] * any(reading.is_beyond(test, b) for b in buckets)
     return "\n\n".join(parts) + "\n"
 
 
@@ -124,7 +134,7 @@ def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str
         systems.setdefault(f.system, {})[f.metric, f.on] = f
     rows = [["system", "model here"]]
     for metric, on in columns:
-        name = NAMES.get(metric, metric) + (f", {on}" if on else "")
+        name = metric_of(metric).name + (f", {on}" if on else "")
         rows[0] += [name, "ours"] if entry.comparable else [name]
     for system, figures in systems.items():
         models = {CATALOG[f.model].label for f in figures.values() if f.model}

@@ -8,13 +8,6 @@ from typing import Any
 
 from seqmodels.report.reading import Record
 
-METRICS = {"bleu": "BLEU", "chrf": "chrF", "exact": "exactly right (%)"}
-METRICS |= {"accuracy": "symbols right (%)", "token_accuracy": "next tokens right (%)"}
-LOSSES = {"nats": "nats per token", "bits_per_byte": "bits per byte"}
-NAMES = METRICS | LOSSES | {"perplexity": "perplexity per word"}
-NAMES |= {"source_gain": "gain from the source (nats per token)"}
-TEACHER_FORCED = (*LOSSES, "token_accuracy")
-
 
 def short(n: float, _: object = None, unit: str = "") -> str:
     """Write 2000000 as 2 M, also for the ticks of an axis."""
@@ -47,8 +40,8 @@ def subtitle(records: Sequence[Record]) -> str:
 
 
 def noun(records: Sequence[Record]) -> str:
-    """Return what the examples of the records' task are called."""
-    return "sentences" if records[0]["task"] == "translation" else "examples"
+    """Return what the examples of the records' tests are called, in the plural."""
+    return str(records[0]["tests"][0]["noun"])
 
 
 def methods(records: Iterable[Record], metrics: Iterable[str]) -> str:

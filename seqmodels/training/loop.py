@@ -43,9 +43,11 @@ def fastest_precision(device: str) -> Precision:
 def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
     rows = teacher_forced(model, examples, device, progress.VALIDATION)
-    nats, n_right, n = (sum(row[key] for row in rows) for key in ("nats", "n_right", "n_tokens"))
+    nats, n_correct, n = (
+        sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
+    )
     model.train()
-    return {"valid_nats": nats / n, "valid_accuracy": 100 * n_right / n}
+    return {"valid_nats": nats / n, "valid_accuracy": 100 * n_correct / n}
 
 
 def next_point(at: Progress, cfg: TrainConfig) -> float:

@@ -34,22 +34,22 @@ MOST_EVENTS = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train; all models of one comparison differ in `rate` alone."""
+    """How to train; all models of one comparison differ in `lr` alone."""
 
     tokens: int
     """Budget: target tokens to train on."""
-    rate: float
+    lr: float
     """Peak learning rate of AdamW."""
     batch_tokens: int = 1500
     """Rows × longest source or target in a batch."""
     warmup: float = 0.1
-    """Share of the budget in which the rate climbs; then it falls linearly to zero."""
+    """Share of the budget in which the learning rate climbs; then it falls linearly to zero."""
     beta_2: float = 0.98
     """AdamW's memory of squared gradients (Vaswani et al. 2017, 5.3)."""
     weight_decay: float = 0.01
     """AdamW's decay."""
-    clip: float = 1.0
-    """Largest norm of the gradient."""
+    max_grad_norm: float = 1.0
+    """Norm to which a larger gradient is scaled down."""
     label_smoothing: float = 0.0
     """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
     n_validations: int = 10
@@ -92,21 +92,21 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.optimiser = torch.optim.AdamW(
             model.parameters(),
-            cfg.rate,
+            cfg.lr,
             (0.9, cfg.beta_2),
             weight_decay=cfg.weight_decay,
             fused=True,
         )
 
-    def optimizer_step(self, batch: Batch, rate: float) -> float:
-        """Take one step at this rate; return the loss before it.
+    def optimizer_step(self, batch: Batch, lr: float) -> float:
+        """Take one step at this learning rate; return the loss before it.
 
         Where loss or gradient is not finite nothing is changed, and NaN is returned.
         """
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = lr
         loss = self.backward(batch)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
         if not math.isfinite(loss + norm.item()):
             return math.nan
         self.optimiser.step()
@@ -157,10 +157,10 @@ class Trainer:
         n = int((batch.tgt_out != PAD).sum())
         device = next(self.model.parameters()).device
         done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
-        rate = cfg.rate * schedule(done, cfg.warmup)
+        lr = cfg.lr * schedule(done, cfg.warmup)
         drawn = torch.get_rng_state(), cuda_states()
         try:
-            loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), rate)
+            loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), lr)
         except BaseException:
             set_torch_states(*drawn)  # of dropout: the same batch is to be taken again
             raise
@@ -179,8 +179,8 @@ class Trainer:
         where = f"no finite loss or gradient; {name_lines(lines)}"
         if at.n_skipped > MOST_SKIPPED:
             raise ValueError(
-                f"the loss is lost at step {at.step:,}: {where}, after {MOST_SKIPPED} batches that "
-                f"were skipped for this; the last checkpoint is kept; lower rate {cfg.rate}"
+                f"training diverged at step {at.step:,}: {where}, after {MOST_SKIPPED} batches "
+                f"that were skipped for this; the last checkpoint is kept; use an lr below {cfg.lr}"
             )
         self.log_event("skipped", f"batch skipped: {where}")
 
@@ -203,7 +203,7 @@ class Trainer:
         point |= {"train_nats": at.nats_sum / at.n_losses if at.n_losses else math.nan, **scores}
         if not math.isfinite(point["valid_nats"]):
             raise ValueError(
-                f"the loss is lost after {at.tokens:,} tokens; lower rate {self.cfg.rate}"
+                f"training diverged after {at.tokens:,} tokens; use an lr below {self.cfg.lr}"
             )
         at.curve.append(point)
         at.nats_sum, at.n_losses = 0.0, 0
@@ -264,7 +264,7 @@ def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) ->
 
 
 def schedule(done: float, warmup: float) -> float:
-    """Return the rate as a share of its peak after a share `done` of the budget."""
+    """Return the learning rate as a share of its peak after a share `done` of the budget."""
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
 
 

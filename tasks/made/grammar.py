@@ -364,28 +364,28 @@ def corpus(
     seed: int,
     n_train: int,
     n_valid: int,
-    trained_to: int = 40,
-    tested_to: int = 80,
-    per_bin: int = 100,
+    max_train: int = 40,
+    max_test: int = 80,
+    per_bucket: int = 100,
 ) -> Splits:
     """Draw a corpus: test first, so that neither it nor valid depends on the size of train.
 
-    Lengths of train and valid are 4 to `trained_to` English words, drawn by `LENGTH_EXPONENT`.
-    Test holds `per_bin` sentences of 4–10, 11–20, … to `tested_to` words, the lengths of a bin
-    in turn.
+    Lengths of train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`.
+    Test holds `per_bucket` sentences of 4–10, 11–20, … to `max_test` words, the lengths of a
+    bucket in turn.
     """
-    if trained_to < 4 or tested_to < 10 or tested_to % 10:
+    if max_train < 4 or max_test < 10 or max_test % 10:
         raise ValueError(
-            f"trained_to={trained_to}, tested_to={tested_to}: lengths begin at 4 words and test "
-            "bins are tens; take trained_to ≥ 4 and tested_to a multiple of 10"
+            f"max_train={max_train}, max_test={max_test}: lengths begin at 4 words and test "
+            "buckets are tens; take max_train ≥ 4 and max_test a multiple of 10"
         )
     rng = random.Random(seed)
     seen: set[tuple[str, ...]] = set()
     test = []
-    for last in range(10, tested_to + 1, 10):
+    for last in range(10, max_test + 1, 10):
         lengths = range(max(4, last - 9), last + 1)
-        test += [unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bin)]
-    lengths = range(4, trained_to + 1)
+        test += [unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bucket)]
+    lengths = range(4, max_train + 1)
     ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
 
     def draw() -> Sentence:

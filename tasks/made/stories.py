@@ -174,21 +174,21 @@ def corpus(
     seed: int,
     n_train: int,
     n_valid: int,
-    trained_to: int = 128,
-    tested_to: int = 256,
+    max_train: int = 128,
+    max_test: int = 256,
     per_distance: int = 100,
 ) -> Splits:
-    """Draw three splits; the test stories are at the distances 8, 16, 32, ... up to `tested_to`.
+    """Draw three splits; the test stories are at the distances 8, 16, 32, ... up to `max_test`.
 
-    Distances of the others are log-uniform over 8 ... `trained_to`, and half of those stories with
+    Distances of the others are log-uniform over 8 ... `max_train`, and half of those stories with
     room for it need another word on the way, which makes learning denser. Kinds take turns.
     """
-    if (least := min(trained_to, tested_to)) < NEAREST:
+    if (least := min(max_train, max_test)) < NEAREST:
         raise ValueError(f"a longest distance is {least} words; give at least {NEAREST}")
     rng = random.Random(seed)
     seen: set[str] = set()
     # Sums of 1/d, because powers and logarithms are not the same on every machine.
-    sums = list(accumulate(1 / d for d in range(NEAREST, trained_to + 1)))
+    sums = list(accumulate(1 / d for d in range(NEAREST, max_train + 1)))
 
     def new(i: int, distance: int, is_asked_twice: bool = False) -> Story:
         while (drawn := _draw(rng, distance, KINDS[i % 3], is_asked_twice)).text in seen:
@@ -200,6 +200,6 @@ def corpus(
         at = (bisect(sums, rng.random() * sums[-1], hi=len(sums) - 1) for _ in range(n))
         return [new(i, NEAREST + d, rng.random() < 0.5) for i, d in enumerate(at)]
 
-    doublings = [NEAREST << k for k in range((tested_to // NEAREST).bit_length())]
+    doublings = [NEAREST << k for k in range((max_test // NEAREST).bit_length())]
     test = [new(i, distance) for distance in doublings for i in range(per_distance)]
     return Splits(mixed(n_train), mixed(n_valid), test)

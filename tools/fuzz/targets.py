@@ -28,10 +28,11 @@ from seqmodels import MODELS, search
 from seqmodels.commands import main
 from seqmodels.comparison import compare, trained
 from seqmodels.data import corpus, presets, readers, tokenizers
-from seqmodels.evaluation import evaluate, metrics
+from seqmodels.evaluation import evaluate
 from seqmodels.interface import PAD, UNK
+from seqmodels.metrics import intervals
 from seqmodels.models import build
-from seqmodels.records import ledger, record
+from seqmodels.records import ledger, record, schema
 from seqmodels.report import alignment, figures, reading, scores, tables
 from seqmodels.training import checkpoint
 from seqmodels.utils import terminal
@@ -229,10 +230,10 @@ def make_run(folder: Path, name: str) -> list[Path]:
     """Make a run of a tiny model; return its record (shortened), weights and tokenizer."""
     tokenizer = tokenizers.BPE.train(LINES, 270)
     sizes = {"vocab_size": tokenizer.vocab_size, **sizes_of(name, **SIZES)}
-    made = json.loads(RESULT.read_text("utf-8"))
+    made = schema.load(RESULT)
     made |= {"model": name, "model_config": sizes, "alignment": None, "weights_sha256": None}
     made |= {"tests": made["tests"][:1], "curve": made["curve"][:1]}
-    made["tests"][0]["bins"] = made["tests"][0]["bins"][:1]
+    made["tests"][0]["buckets"] = made["tests"][0]["buckets"][:1]
     stem = f"{name}-seed1"
     paths = [folder / f"{stem}.json", folder / f"{stem}.safetensors", folder / "tokenizer.json"]
     paths[0].write_text(json.dumps(made))
@@ -290,23 +291,23 @@ PROGRAMS |= {"next_token": next_token}
 WORDS = [
     *PROGRAMS, "models", "plot", "translate", "generate", "--models", "gpt", "bahdanau", "--seeds",
     "1", "2", "0", "-1", "1e3", "nan", "9" * 30, "--size", "smoke", "laptop", "--data", "spoken",
-    "text.txt", "nowhere", ".", "--source", "xx", "yy", "--tokens", "--rate", "0.1", "--device",
+    "text.txt", "nowhere", ".", "--source", "xx", "yy", "--tokens", "--lr", "0.1", "--device",
     "cpu", "cuda", "auto", "--precision", "float32", "--out", "made", "--context", "8", "--beam",
     "--alignment", "a.svg", "a.doc", "--length", "--temperature", "--seed", "--help", "--", "",
     "runs/gpt-seed1", "runs", "runs/gpt-seed1.json", "ka lo", "\x1b[2J\n", "\udcff", "--fresh",
     "--checkpoint-every", "1e300", "1e-300", "ka " * 50, "doctor", "--block", "--stride",
     "score", "--ref", "--src", "spoken/test.xx", "spoken/test.yy", "spoken/train.xx",
-    "spoken/train.yy", "--tokenize", "13a", "none", "--lowercase", "--bins", "1,2,4", "scored",
+    "spoken/train.yy", "--tokenize", "13a", "none", "--lowercase", "--buckets", "1,2,4", "scored",
     "--gold", "--gold-one-based", "gold.txt", "links.txt",
     "--column", "--limit", "--tokenizer", "--vocab", "300", "--parameters",
 ]  # fmt: skip
 """The argument that a single byte on a line stands for."""
 TOY: dict[Any, dict[str, int]] = {
-    recall: {"n_train": 9, "n_valid": 3, "per_length": 1, "trained_to": 8, "tested_to": 8},
+    recall: {"n_train": 9, "n_valid": 3, "per_length": 1, "max_train": 8, "max_test": 8},
     translation: {
-        "n_train": 9, "n_valid": 3, "trained_to": 10, "tested_to": 10, "per_bin": 1,
+        "n_train": 9, "n_valid": 3, "max_train": 10, "max_test": 10, "per_bucket": 1,
     },
-    next_token: {"n_train": 9, "n_valid": 3, "tested_to": 16, "per_distance": 3},
+    next_token: {"n_train": 9, "n_valid": 3, "max_test": 16, "per_distance": 3},
 }  # fmt: skip
 
 
@@ -326,7 +327,7 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(figures, "plot_folder", lambda folder, out=None: reading.load_records(folder) and [])
     patch(alignment, "_draw_alignments", lambda alignments, subtitle: Figure())
     patch(scores, "draw_systems", lambda systems, subtitle, out: [])
-    patch(metrics, "N_BOOTSTRAP", 5)
+    patch(intervals, "N_BOOTSTRAP", 5)
     patch(evaluate, "beam", lambda *_: [[260, 261]])
     patch(evaluate, "greedy", lambda *_: [[260, 261]])
     patch(search, "sample", lambda *_: [[260, 261]])
@@ -395,11 +396,11 @@ def command_line(folder: Path) -> Target:
         "seqmodels generate runs/gpt-seed1 a --length 2 --temperature 0.1 --seed 1",
         "seqmodels plot runs", "seqmodels models",
         "seqmodels score --ref spoken/test.xx --src spoken/test.yy spoken/train.xx spoken/train.yy",
-        "seqmodels score --bins 1,2,4 spoken/train.xx --src spoken/test.xx --ref spoken/test.yy "
+        "seqmodels score --buckets 1,2,4 spoken/train.xx --src spoken/test.xx --ref spoken/test.yy "
         "--tokenize none --lowercase --out scored",
         "seqmodels score --gold gold.txt links.txt --gold-one-based --out scored",
         "recall --models gpt --size smoke --out made --device cpu",
-        "translation --data spoken --source yy --tokens 1 --rate 0.1 --precision float32",
+        "translation --data spoken --source yy --tokens 1 --lr 0.1 --precision float32",
         "next_token --data text.txt --context 8 --seeds 1 2", "next_token --context 8 --fresh",
         "next_token --data text.txt --context 0 --block 8 --stride 2 --vocab 300 --models gpt",
     ]  # fmt: skip

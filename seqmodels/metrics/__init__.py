@@ -1,0 +1,1 @@
+"""What is measured: one table of metrics, their scores and their intervals. No torch."""
