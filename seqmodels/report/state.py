@@ -1,65 +1,97 @@
-"""Draw the size of what the encoder hands to the decoder against the length of the source."""
+"""Draw what passes from source to target, and what this implementation keeps, against length."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.reading import Record
-from seqmodels.report.style import WIDTH
+
+PANELS = {
+    "source_bytes": "What the paper hands over",
+    "cache_bytes": "What this implementation keeps",
+}
+Sizes = Mapping[str, np.ndarray]
+"""Model -> (2, lengths): source length in tokens, and bytes."""
 
 
 def draw_state(records: Sequence[Record]) -> Figure:
-    """Draw the bytes of State against the source length; lines that coincide share the dashes."""
+    """Draw bytes against source length; lines that coincide share the dashes."""
     caption = (
-        "Size of what encode hands over for one source. Flat: one vector, whatever the length; "
-        "rising: one vector per word. Lines that coincide alternate in colour."
+        "For one source, in float32. Flat: one vector, whatever the length; rising: one vector per "
+        "word. Left: what the equations of the decoder read. Right: all tensors that encode "
+        "returns, such as the keys and values of every layer."
     )
-    what = "What the decoder is given: bytes of State against source length"
-    groups = {m: g for m, g in reading.by_model(records).items() if g[0]["state_bytes"]}
-    sizes = {m: np.array(g[0]["state_bytes"], float).T for m, g in groups.items()}
-    title = _growth(sizes)
+    what = "Bytes for the decoder against source length"
+    groups = reading.by_model(records)
+    both = {key: sizes_of(groups, key) for key in PANELS}
+    if any(len(twins(sizes, model)) > 1 for sizes in both.values() for model in sizes):
+        caption += " Lines that coincide alternate in colour."
+    title = growth(both["source_bytes"])
     subtitle = f"{what}\n{wording.subtitle(records)}" if title else wording.subtitle(records)
-    figure, bottom, top = layout.canvas(3.7, title or what, subtitle, caption)
-    height = figure.get_figheight()
-    box = (0.75 / WIDTH, bottom + 0.5 / height, 1 - 4 / WIDTH, top - bottom - 0.6 / height)
-    ax, ends = figure.add_axes(box), []
+    words = title or what, subtitle, caption
+    figure, axes = layout.panels(words, layout.key_of(records), (6.5,), 0.5)
+    for ax, (key, name) in zip(axes[0], PANELS.items(), strict=True):
+        _draw_sizes(ax, both[key])
+        ax.set_title(name, loc="left", size=10.5)
+    low, high = (pick(ax.get_ylim()[i] for ax in axes[0]) for i, pick in enumerate((min, max)))
+    for ax, sizes in zip(axes[0], both.values(), strict=True):
+        ax.set_ylim(low, high)
+        looks = style.looks(sizes)
+        names = layout.brief([look.label for look in looks.values()])
+        ends = [(*sizes[m][:, -1], n, looks[m].colour) for m, n in zip(looks, names, strict=True)]
+        layout.label_ends(ax, ends)
+    return figure
+
+
+def sizes_of(groups: Mapping[str, Sequence[Record]], key: str) -> dict[str, np.ndarray]:
+    """Return the sizes of the models that have them."""
+    return {model: np.array(g[0][key], float).T for model, g in groups.items() if g[0][key]}
+
+
+def twins(sizes: Sizes, model: str) -> list[str]:
+    """Return the models whose line coincides with one model's, itself among them."""
+    same = {m: other for m, other in sizes.items() if other.shape == sizes[model].shape}
+    return [m for m, other in same.items() if np.allclose(other, sizes[model], rtol=0.06)]
+
+
+def _draw_sizes(ax: Axes, sizes: Sizes) -> None:
+    """Draw one line per model."""
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    for model, look in style.looks(groups).items():
+    for model, look in style.looks(sizes).items():
         S, size = sizes[model]
-        alike = {m: other for m, other in sizes.items() if other.shape == sizes[model].shape}
-        twins = [m for m, other in alike.items() if np.allclose(other, sizes[model], rtol=0.06)]
-        k, n = twins.index(model), len(twins)
+        same = twins(sizes, model)
+        k, n = same.index(model), len(same)
         dashes = (5 * k, (5, 5 * (n - 1))) if n > 1 else look.dashes
         ax.plot(S, size, color=look.colour, ls=dashes, lw=2.2, dash_capstyle="butt")
         ax.plot(S, size, look.marker, color=look.colour, ms=5.5, markevery=(k, n), zorder=4)
-        ends.append(
-            (S[-1], size[-1], f"{look.label} · {wording.parameters(groups[model])}", look.colour)
-        )
     ax.set_xlabel("source length S (tokens)")
     ax.grid(True, axis="both")
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: wording.short(v, unit="B")))
     ax.minorticks_off()
-    layout.label_ends(ax, ends)
-    return figure
+    ax.tick_params(axis="y", pad=1)
 
 
-def _growth(sizes: Mapping[str, np.ndarray]) -> str:
+def growth(sizes: Sizes) -> str:
     """Say which sizes stay and which grow with the source; nothing if all do the same."""
+    if not sizes:
+        return ""
+    longest = min(int(S[-1]) for S, _ in sizes.values())
+    ends_of = {m: size[[0, S.tolist().index(longest)]] for m, (S, size) in sizes.items()}
     said = []
     for name, models in findings.kinds().items():
-        ends = [sizes[m][1, [0, -1]] for m in models if m in sizes]
+        ends = [ends_of[m] for m in models if m in ends_of]
         if ends and len({after > before for before, after in ends}) == 1:
             verb = "grows to" if ends[0][1] > ends[0][0] else "stays at"
             size = wording.span((after for _, after in ends), lambda n: wording.short(n, unit="B"))
             said.append(f"{name} {verb} {size}")
-    longest = {int(S[-1]) for S, _ in sizes.values()}
-    if len(said) < 2 or len(longest) > 1:
+    if len(said) < 2:
         return ""
-    return f"State: {said[0]}, {said[1]} at {longest.pop():,} tokens of source"
+    return f"What is handed over: {said[0]}, {said[1]} at {longest:,} tokens of source"
