@@ -1,0 +1,192 @@
+"""A new metric is one line in the table of metrics, and a new task is one file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import TER
+
+import tasks
+from seqmodels.commands import main
+from seqmodels.comparison.compare import compare
+from seqmodels.metrics import intervals
+from seqmodels.metrics.sacre import SacreMetric
+from seqmodels.metrics.table import METRICS, Metric
+from seqmodels.records import ledger, schema
+from tasks import __main__ as everything
+from tasks import translation
+
+ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw seldom: these tests are about what is known where."""
+    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
+
+
+# ------------------------------------------------------------------------------------- A metric
+
+
+def make_ter(
+    tokenize: str, is_lowercase: bool = False, references: list[list[str]] | None = None
+) -> TER:
+    """Return sacreBLEU's translation edit rate."""
+    return TER(case_sensitive=not is_lowercase, references=references)
+
+
+def edit_rate(sums: np.ndarray) -> np.ndarray:
+    """Return edits over words of the reference, in per cent."""
+    return 100 * sums[..., 0] / sums[..., 1]
+
+
+@pytest.fixture
+def ter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add the line."""
+    line = Metric(label="TER", digits=2, better="lower", sacre=SacreMetric(make_ter, edit_rate))
+    monkeypatch.setitem(METRICS, "ter", line)
+
+
+@pytest.mark.usefixtures("ter")
+def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out a second list of metrics: record, tables, figures and what is printed."""
+    args = translation.parse([*ONE, "--out", str(tmp_path)])
+    task = translation.embedded(args)
+    (test,) = task.tests
+    compare(replace(task, tests=[replace(test, primary_metric="ter")]), args)
+    record = schema.load(tmp_path / "lstm_seq2seq-seed1.json")
+    lines = (tmp_path / "lstm_seq2seq-seed1.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    theirs = TER(case_sensitive=True).corpus_score(
+        [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
+    )
+    found = record["tests"][0]["overall"]["ter"]
+    assert found["value"] == pytest.approx(theirs.score, rel=1e-12)
+    assert found["low"] < found["value"] < found["high"]
+    assert record["signatures"]["ter"].startswith("nrefs:1|case:mixed|tok:tercom")
+    assert record["intervals"]["ter"] == "BCa bootstrap"
+    cell = f"{found['value']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
+    tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
+    assert cell in tables
+    assert f"TER: `{record['signatures']['ter']}`" in tables
+    figure = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
+    assert "TER against source length" in figure
+    assert "lower is better" in figure
+    printed = capsys.readouterr().out
+    assert f"lstm_seq2seq, seed 1: TER {found['value']:.2f}," in printed
+    assert "length: TER by source length (words), greedy" in printed
+
+
+@pytest.mark.usefixtures("ter")
+def test_texts_from_elsewhere_are_scored_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a metric that `seqmodels score` lacks, or one without the test between systems."""
+    hyps, refs = ["Ein Hund sieht den Baum ."] * 12, ["Der Hund sieht einen Baum ."] * 12
+    for name, texts in {"src": refs, "ref": refs, "one": hyps, "two": refs}.items():
+        (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    paths = {name: str(tmp_path / name) for name in ("src", "ref", "one", "two")}
+    (tmp_path / "src").write_text("A dog sees a tree .\n" * 12, encoding="utf-8")
+    given = ["--src", paths["src"], "--ref", paths["ref"], paths["one"], paths["two"]]
+    monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *given])
+    with pytest.raises(SystemExit):
+        main.main()
+    printed = capsys.readouterr().out
+    table = printed.partition("### TER\n")[2].partition("###")[0]
+    value = TER(case_sensitive=True).corpus_score(hyps, [refs]).score
+    assert value > 20
+    assert f"{value:.2f}" in table
+    assert f"{-value:+.2f}" in table
+    assert "TER: `nrefs:1" in printed
+
+
+@pytest.mark.parametrize("key", ["ter", "rouge"])
+def test_the_ledger_takes_the_metrics_of_the_table(
+    key: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Keeps out a list of metrics in the ledger's schema."""
+    figure = {"system": "a", "metric": key, "value": "60.1"}
+    entry = {"source": "A", "corpus": "b", "test": "c", "comparable": False, "why": "d"}
+    made = {"schema": ledger.SCHEMA, "entries": [entry | {"figures": [figure]}]}
+    (tmp_path / ledger.FILE).write_text(json.dumps(made))
+    if key == "ter":
+        request.getfixturevalue("ter")
+        assert ledger.load(tmp_path)[0].figures[0].metric == "ter"
+    else:
+        with pytest.raises(ValueError, match="unknown metric 'rouge'; choose from nats, bits"):
+            ledger.load(tmp_path)
+
+
+# --------------------------------------------------------------------------------------- A task
+
+TASK = '''
+"""Say digits again."""
+
+import argparse
+import random
+from functools import partial
+
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.task import Recipe, Task, TestSet
+from seqmodels.data.batches import Example
+from seqmodels.data.tokenizers import Words
+from seqmodels.interface import EOS
+from seqmodels.utils.terminal import guard
+from tasks import flags
+
+
+def echo(args: argparse.Namespace) -> Task:
+    tokenizer, rng = Words(list("0123456789")), random.Random(1)
+    texts = [" ".join(rng.choices("0123456789", k=2 + i % 6)) for i in range(200)]
+    ids = [tokenizer.encode(text) for text in texts]
+    examples = [Example([*i, EOS], [*i, EOS]) for i in ids]
+    test = TestSet(
+        name="digits", axis="source length (digits)", primary_metric="accuracy", noun="numbers",
+        examples=examples[100:], x=[len(e.src) - 1 for e in examples[100:]],
+        buckets=[(n, n) for n in range(2, 8)], max_train_length=7,
+    )
+    return Task(
+        name="echo", data={"name": "random digits", "sha256": ""}, tokenizer=tokenizer,
+        train=examples[:80], valid=examples[80:100], tests=[test],
+        recipes={"transformer": Recipe({"n_heads": 4, "n_layers": 2, "d_ff": 256}, lr=2e-3)},
+        training={"tokens": args.tokens or 400, "batch_tokens": 100}, n_parameters=1_000_000,
+    )
+
+
+parse = partial(flags.of, "echo", __doc__)
+
+
+def main(argv=None):
+    args = parse(argv)
+    guard("echo", lambda: compare(echo(args), args))
+'''
+
+
+def test_a_task_is_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a list of tasks in the harness, the records, the figures or the driver."""
+    (tmp_path / "echo.py").write_text(TASK, encoding="utf-8")
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    monkeypatch.setattr(
+        everything, "MADE_HERE", [("echo", "echo", "--models transformer bahdanau")]
+    )
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
+    everything.make(tmp_path / "out", False, [])
+    record = schema.load(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
+    assert (record["task"], record["tests"][0]["noun"]) == ("echo", "numbers")
+    assert "recipe" in {event["kind"] for event in record["events"]}
+    figure = (tmp_path / "out" / "echo" / "score-digits.svg").read_text(encoding="utf-8")
+    assert "symbol accuracy (%) against source length" in figure.lower()
+    assert "number n of numbers" in figure
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "### digits: symbol accuracy (%)" in page
+    assert "Echo · random digits" in page
+    assert (
+        "digits: symbol accuracy (%) by source length (digits), greedy" in capsys.readouterr().out
+    )
