@@ -170,6 +170,17 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
         assert table.scores(rows) == test["overall"]  # the rows are enough to score again
 
 
+def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:
+    """Keeps out the caches of this implementation recorded as what the paper hands over."""
+    made = record.load(compared / f"{name}-seed1.json")
+    kept, sizes = dict(made["cache_bytes"]), made["model_config"]
+    for n, n_bytes in made["source_bytes"]:
+        assert n_bytes == CATALOG[name].source_bytes(sizes, n) <= kept[n]
+    assert [n for n, _ in made["source_bytes"]] == [*kept]
+    if name == "transformer":  # one vector a word, against keys and values of every layer
+        assert all(2 * sizes["n_layers"] * n <= kept[s] for s, n in made["source_bytes"])
+
+
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
     """Keeps out a heat map of a model that does not attend, and one with EOS in it."""
     kept, example = record.load(compared / f"{name}-seed1.json")["alignment"], toy().shown.example
