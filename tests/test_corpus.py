@@ -123,20 +123,26 @@ def test_unequal_lines(folder: Path) -> None:
 def test_a_copy_is_no_translation(folder: Path) -> None:
     """Keep out one language twice, which every model with attention learns at once."""
     (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
-    with pytest.raises(ValueError, match=r"train\.de and .*train\.en hold the same text; one must"):
+    with pytest.raises(
+        ValueError, match=r"train\.de and .*train\.en contain the same text; one must"
+    ):
         read_parallel([folder])
 
 
 def test_not_a_folder(folder: Path) -> None:
     """Keep out a traceback for a path with a typing error, and one file in two files' place."""
-    with pytest.raises(ValueError, match=r"x does not exist; it is no preset and no OWNER/NAME"):
+    with pytest.raises(
+        ValueError, match=r"x does not exist; it is not a known corpus and not OWNER/NAME"
+    ):
         read_parallel([folder / "x"])
-    with pytest.raises(ValueError, match=r"train\.de is one file; both sides in one file: \.tsv, "):
+    with pytest.raises(
+        ValueError, match=r"train\.de is one text file; give two, or both sides in one \.tsv, "
+    ):
         read_parallel([folder / "train.de"])
-    with pytest.raises(ValueError, match=r"^3 files are given; a parallel corpus has two$"):
+    with pytest.raises(ValueError, match=r"^3 files were given; a parallel corpus has two$"):
         read_parallel([folder / "train.de"] * 3)
     with pytest.raises(
-        ValueError, match=r"^a limit goes with tables and the hub; text files are r"
+        ValueError, match=r"^a limit applies only to tables and the hub; text files are r"
     ):
         read_parallel([folder], limit=5)
 
@@ -227,9 +233,7 @@ def test_two_files_without_languages(tmp_path: Path) -> None:
         assert (opened.src_lang, opened.tgt_lang) == named
         assert [pair[:2] for _, pair in opened.pairs(*corpus.SPLITS)] == [("one", "eins")]
     for unknown in ("klingon", "xx"):
-        with pytest.raises(
-            ValueError, match=rf"^'{unknown}' is not a language's code, such as de, "
-        ):
+        with pytest.raises(ValueError, match=rf"^'{unknown}' is not a language code such as de, "):
             read_parallel(two, (unknown, "en"))
     assert [pair[:2] for _, pair in read_parallel(same).pairs(*corpus.SPLITS)] == [("i", "1")]
     with pytest.raises(
@@ -290,7 +294,7 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
         opened = read_parallel([path], numbers, limit)
         found = [pair for split in corpus.SPLITS for pair in texts(opened, split)]
         assert {pair.src for pair in found} == {"Va !", "Salut !"}
-    asked = rf"x\.{ending} begins with Go\. \| Va !; if these are names of columns, give those .*, "
+    asked = rf"x\.{ending} begins with Go\. \| Va !; if these are column names, choose .*; "
     for languages in ((None, None), ("en", "fr"), (None, "fr")):
         with pytest.raises(ValueError, match=rf"{asked}.* numbers: --source 1 --target 2$"):
             read_parallel([path], languages, limit)
@@ -318,16 +322,16 @@ def test_a_header_is_not_a_pair(first: str, asked, limit: int | None, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("x.tsv", "de\ten\na\tb\nc\n", r"x\.tsv, line 3: 1 columns, where the first line has 2$"),
-        ("x.tsv", "de\ten\na\tb\tc\n", r"x\.tsv, line 2: 3 columns, where the first line has 2$"),
-        ("x.tsv", "de\tde\na\tb\n", r"line 1: a name twice in the header; where a file has no h"),
-        ("x.tsv", "de\tfr\na\tb\n", r"target is 'en'; .*x\.tsv \(where a file has no header, nu"),
-        ("x.tsv", "de\ten\n", r"x\.tsv has no row$"),
-        ("x.tsv", "de,en\na,b\n", r"has no two columns of text, but de,en$"),
+        ("x.tsv", "de\ten\na\tb\nc\n", r"x\.tsv, line 3: 1 columns, but the first line has 2$"),
+        ("x.tsv", "de\ten\na\tb\tc\n", r"x\.tsv, line 2: 3 columns, but the first line has 2$"),
+        ("x.tsv", "de\tde\na\tb\n", r"line 1: duplicate names in the header; if a file has no h"),
+        ("x.tsv", "de\tfr\na\tb\n", r"target is 'en'; .*x\.tsv \(if a file has no header, gi"),
+        ("x.tsv", "de\ten\n", r"x\.tsv has no rows$"),
+        ("x.tsv", "de,en\na,b\n", r"has fewer than two text columns: de,en$"),
         (
             "x.jsonl",
             '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00", "en": "b"}\n',
-            r"x\.jsonl, line 3: half a surrogate pair, which is not a character$",
+            r"x\.jsonl, line 3: a lone surrogate, which is not a character$",
         ),
         ("x.csv", 'de,en\na,"b\n', r"x\.csv, line 2: unexpected end of data$"),
         ("x.csv", 'de,en\na,"b" c\n', r"x\.csv, line 2: ',' expected after '\"'$"),
@@ -336,9 +340,13 @@ def test_a_header_is_not_a_pair(first: str, asked, limit: int | None, tmp_path: 
             '{"de": "a", "en": "b"}\n{"de": \n',
             r"x\.jsonl, line 2: not JSON: Expecting va",
         ),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', r"x\.jsonl, line 2: no object with names"),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', r"x\.jsonl, line 2: 'de' is no text$"),
-        ("x.jsonl", '{"de": "a", "en": 1}\n', r"x\.jsonl has no two columns of text, but de$"),
+        ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', r"x\.jsonl, line 2: not an object with na"),
+        (
+            "x.jsonl",
+            '{"de": "a", "en": "b"}\n{"de": 1}\n',
+            r"x\.jsonl, line 2: 'de' is not a text$",
+        ),
+        ("x.jsonl", '{"de": "a", "en": 1}\n', r"x\.jsonl has fewer than two text columns: de$"),
         ("x.jsonl", "[" * 100_000 + "\n", r"x\.jsonl, line 1: not JSON: "),
         ("x.jsonl", "", r"x\.jsonl is empty$"),
     ],
@@ -361,13 +369,13 @@ def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
 def test_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a traceback from sacreBLEU: unknown names, no network; and read what it has."""
     with pytest.raises(
-        ValueError, match=r"^'wmt99' is no test set of sacreBLEU's; `sacrebleu --li"
+        ValueError, match=r"^'wmt99' is not a test set of sacreBLEU; `sacrebleu --li"
     ):
         corpus.official("wmt99", "de", "en")
     with pytest.raises(ValueError, match=r"^sacreBLEU's wmt14 has no de-xx, but cs-en, de-en, en"):
         corpus.official("wmt14", "de", "xx")
     with pytest.raises(
-        ValueError, match=r"^sacreBLEU cannot fetch wmt14 de-en; without network pu"
+        ValueError, match=r"^sacreBLEU cannot fetch wmt14 de-en; without a network, pu"
     ):
         corpus.official("wmt14", "de", "en")
 

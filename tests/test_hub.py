@@ -120,7 +120,7 @@ def test_texts_without_header(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{ending}"
     path.write_text("One day.\nAnother.\n" * 9)
     with pytest.raises(
-        ValueError, match=r"begins with One day\.; .* not, their numbers: --column 1$"
+        ValueError, match=r"begins with One day\.; .* not, give column numbers: --column 1$"
     ):
         presets.read_running([path])
     everything = dict.fromkeys(corpus.SPLITS, (0.0, 1.0))
@@ -134,7 +134,7 @@ def test_texts_without_header(ending: str, tmp_path: Path) -> None:
 
 def test_empty_folder(tmp_path: Path) -> None:
     """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
-    with pytest.raises(ValueError, match=r"is a folder without files; to be read: \.tsv, "):
+    with pytest.raises(ValueError, match=r"is a folder without files; it must contain \.tsv, "):
         presets.read_running([tmp_path])
     with pytest.raises(ValueError, match=r" has no train\.xx; needed: two, e\.g\. train\.de and"):
         read_parallel([tmp_path])
@@ -171,7 +171,7 @@ def test_streams(tmp_path: Path) -> None:
         (
             lambda pairs: pa.table({"a": list(range(len(pairs))), "b": ["x"] * len(pairs)}),
             (None, None),
-            r"tiny has no two columns of text, but b$",
+            r"tiny has fewer than two text columns: b$",
         ),
     ],
 )
@@ -195,9 +195,9 @@ def test_broken_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('{"de": "c \\ud800", "en": "d"}', "half a surrogate pair"),
+        ('{"de": "c \\ud800", "en": "d"}', "a lone surrogate"),
         ('{"de": "c", "en": ', "not JSON"),
-        ('["c", "d"]', "no object"),
+        ('["c", "d"]', "not an object"),
     ],
 )
 def test_a_broken_line(line: str, fault: str, tmp_path: Path) -> None:
@@ -240,10 +240,12 @@ def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_unknown_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out "no network" for a name with a typing error."""
-    with pytest.raises(ValueError, match=r"^a b/c is no set on the hub: "):
+    with pytest.raises(ValueError, match=r"^a b/c is not a dataset on the hub: "):
         hub.revision_of("a b/c")
     for data in ("nothing", "./x/y", "a/b/c", "x/y.jsonl"):
-        with pytest.raises(ValueError, match=r"does not exist; it is no preset and no OWNER/NAME"):
+        with pytest.raises(
+            ValueError, match=r"does not exist; it is not a known corpus and not OWNER/NAME"
+        ):
             read_parallel([data])
 
 
@@ -252,7 +254,7 @@ def test_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").write_text("")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "home" / "datasets"))
     with pytest.raises(
-        ValueError, match=r"the cache .*home.* cannot be written: Not a directory; HF"
+        ValueError, match=r"the cache .*home.* cannot be written to: Not a directory; set HF"
     ):
         read_parallel([layout(tmp_path / "tiny", flat)])
 
@@ -326,14 +328,10 @@ def test_the_bible_from_an_empty_cache(
 def test_another_bible(tmp_path: Path) -> None:
     """Keep out another edition's split by the same name, and verses that are shifted."""
     paths = ebible(tmp_path, VERSES | {"test": VERSES["test"][1:]})
-    with pytest.raises(
-        ValueError, match=r"^1 verses to be tested, such as GEN 10:24, are not in bot"
-    ):
+    with pytest.raises(ValueError, match=r"^1 test verses, such as GEN 10:24, are not in bot"):
         bible.split(paths, tmp_path)
     paths[0].write_text("GEN 1:1\n")
-    with pytest.raises(
-        ValueError, match=r"vref\.txt, .* have 1, 708, 708 lines; they need one for "
-    ):
+    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 708, 708 lines; each needs one "):
         bible.split(paths, tmp_path)
 
 
@@ -415,10 +413,13 @@ def test_texts_from_an_empty_cache(
         parts = {split: "".join(opened.splits[split]()) for split in ("train", "test")}
         assert "".join(parts.values()) == body
         (tmp_path / "cache" / f"{name}.txt").unlink()
-        for other, why in (("<html>", "gave something else"), (None, "cannot be fetched: .*404")):
+        for other, why in (
+            ("<html>", "returned something else"),
+            (None, "cannot be fetched: .*404"),
+        ):
             path.write_text(other) if other else path.unlink()
             with pytest.raises(
-                ValueError, match=rf"{name} {why}.*; to have {name} without network"
+                ValueError, match=rf"{name} {why}.*; to use {name} without a network"
             ):
                 presets.running([name])
 
@@ -431,7 +432,7 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, preset in presets.PARALLEL.items():
         assert f"Source: {preset.source}. Licence: {preset.licence}.\n" in presets.about(name)
         with pytest.raises(
-            ValueError, match=rf"put it into a folder as {preset.local}, and name th"
+            ValueError, match=rf"put it into a folder as {preset.local}, and set SE"
         ):
             presets.parallel([name])
     layout(tmp_path / "wmt14-de-en", nested)
@@ -446,7 +447,7 @@ def test_a_preset_of_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known = presets.PARALLEL["multi30k"].sha256 or ""
     assert presets.note("multi30k", known) == presets.note("my/own", "0") == ""
     assert presets.note("wmt14-de-en", "0") == ""
-    assert presets.note("multi30k", "0").startswith("multi30k is not the text that is known by th")
+    assert presets.note("multi30k", "0").startswith("multi30k is not the text known by th")
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     (tmp_path / "anki").mkdir()
     (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")

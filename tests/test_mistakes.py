@@ -94,7 +94,7 @@ def test_a_column_that_is_not_there(
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "x", "b": "y", "n": 1}\n' * 3)
     result = call(next_token, "--data", path, "--column", "c")
-    check_one_line(result, "a.jsonl has no column 'c' of texts, but 'a', 'b'; --column names one")
+    check_one_line(result, "a.jsonl has no text column 'c', but 'a', 'b'; choose one with --column")
     path.write_text('{"a": "x"\n')
     result = call(next_token, "--data", path, "--limit", 3)
     check_one_line(result, "a.jsonl, line 1: not JSON: Expecting ',' delimiter")
@@ -122,20 +122,20 @@ PLAIN = ["--context", "0"]
         (translation, ["--source", "de"], ["--source goes with --data"]),
         (translation, ["--source", ""], ["--source goes with --data"]),
         (translation, ["--vocab", "300"], ["--vocab goes with --data"]),
-        (translation, ["--data", "nowhere"], ["nowhere does not exist; it is no preset"]),
-        (translation, ["--data", __file__], ["test_mistakes.py is one file; both sides in one"]),
+        (translation, ["--data", "nowhere"], ["nowhere does not exist; it is not a known corpus"]),
+        (translation, ["--data", __file__], ["test_mistakes.py is one text file; give two, or"]),
         (translation, ["--data", str(ROOT / "tasks")], ["tasks has no train.xx"]),
-        (translation, ["--data", "a", "b", "c"], ["3 files are given"]),
+        (translation, ["--data", "a", "b", "c"], ["3 files were given"]),
         (translation, ["--data", "x", "y"], ["x does not exist; give the path of a UTF-8"]),
         (translation, ["--data", "x", "--tokenizer", "bert"], ["'bert'", "bpe"]),
         (translation, ["--data", "x", "--limit", "0"], ["--limit"]),
         (next_token, ["--data", "nowhere"], ["nowhere does not exist"]),
-        (next_token, ["--data", "nobody/nothing"], ["nobody/nothing cannot", "without network"]),
-        (next_token, ["--data", "names"], ["names.txt cannot be fetched", "to have names without"]),
+        (next_token, ["--data", "nobody/nothing"], ["nobody/nothing cannot", "without a network"]),
+        (next_token, ["--data", "names"], ["names.txt cannot be fetched", "to use names without"]),
         (next_token, ["--data", __file__, "/"], ["/ cannot be read: Is a directory"]),
-        (next_token, ["--data", __file__, "a.csv"], ["a.csv is one of several files"]),
-        (next_token, ["--data", __file__, "--limit", "9"], ["a limit goes with a table"]),
-        (next_token, ["--data", __file__, "--column", "a"], ["a column goes with a table"]),
+        (next_token, ["--data", __file__, "a.csv"], ["a.csv is a table; several files must"]),
+        (next_token, ["--data", __file__, "--limit", "9"], ["a limit applies only to a table"]),
+        (next_token, ["--data", __file__, "--column", "a"], ["a column applies only to a table"]),
         (next_token, ["--data", __file__, "--tokenizer", "x"], ["--tokenizer", "'x'", "bytes"]),
         (next_token, ["--data", __file__, "--block", "9"], ["--context 0; the context is 128"]),
         (next_token, ["--data", __file__, *PLAIN, "--block", "4000"], ["--block 4000: at most"]),

@@ -73,11 +73,11 @@ def test_counts() -> None:
     assert {f"n_blank_{split}" for split in ("train", "valid", "test")} < set(ready.data)
     assert summary(ready.data, False).split("\n") == [
         "tiny de→en: 7 train, 2 valid, 2 test pairs",
-        "  train: left out: 2 blank, 1 longer than 200 tokens on a side; kept: 1 that came before, "
-        "1 with one side 9 times as long as the other, 1 with a source that valid or test has",
-        "  valid: left out: 0 blank, 0 longer than 200 tokens on a side; kept: 1 that came before",
+        "  train: left out: 2 blank, 1 longer than 200 tokens on a side; kept: 1 repeated, "
+        "1 with one side 9 times as long as the other, 1 with a source that is in valid or test",
+        "  valid: left out: 0 blank, 0 longer than 200 tokens on a side; kept: 1 repeated",
         "  test: left out: 1 blank, 0 longer than 400 tokens on a side",
-        "  1 test sources are in train, too",
+        "  1 test sources are also in train",
     ]
 
 
@@ -87,7 +87,7 @@ def test_cleaned() -> None:
     assert [example.line for example in ready.train] == [1, 3, 5, 6]
     assert ready.data["name"] == "tiny de→en, cleaned"
     assert (len(ready.valid), len(ready.test)) == (2, 2)
-    assert "left out, too: 1 that came before" in summary(ready.data, True)
+    assert "also left out: 1 repeated" in summary(ready.data, True)
 
 
 def test_unknown_words() -> None:
@@ -129,8 +129,8 @@ def test_nothing_left(split: str) -> None:
     n_most = {"train": 200, "valid": 200, "test": 400}[split]
     with pytest.raises(
         ValueError,
-        match=rf"^tiny: no pair of {split} is left: 1 have more than {n_most} tokens on a side, "
-        "which --max-tokens can allow, and 1 have a blank one$",
+        match=rf"^tiny: no pair of {split} is left: 1 have more than {n_most} tokens on a side "
+        r"\(see --max-tokens\), and 1 have a blank side$",
     ):
         prepared(empty)
     assert list((store.cache()).glob("*.part-*")) == []
@@ -140,8 +140,8 @@ def test_nothing_left(split: str) -> None:
 @pytest.mark.parametrize(
     ("pairs", "why"),
     [
-        ([("a", "b")], r"1 pairs are too few to draw valid and test from, .*give more \(a larg"),
-        ([("a", "b"), ("c", "d")], "2 pairs are too few to draw valid and test from, "),
+        ([("a", "b")], r"1 pairs are too few to draw valid and test from: .*give more \(a larg"),
+        ([("a", "b"), ("c", "d")], "2 pairs are too few to draw valid and test from: "),
         ([("A ", "b"), ("a", "c")] * 40, "all 80 pairs have the same source, and a source is ne"),
         ([("", " ")] * 9, "(9 of 9 pairs in train have a blank|all 9 pairs have the same source)"),
         ([(str(i), "") for i in range(99)], r"\d+ of \d+ pairs in (train|valid|test) have a blank"),
@@ -338,7 +338,8 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(
-        files.WriteError, match=r"cannot be created: Not a directory; SEQMODELS_CACHE names another"
+        files.WriteError,
+        match=r"cannot be created: Not a directory; set SEQMODELS_CACHE to",
     ):
         prepared(corpus_of())
 
@@ -346,9 +347,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     with monkeypatch.context() as homeless:
         homeless.setattr(Path, "expanduser", no_home)
-        with pytest.raises(
-            ValueError, match=r"^there is no home folder; SEQMODELS_CACHE names a pl"
-        ):
+        with pytest.raises(ValueError, match=r"^there is no home folder; set SEQMODELS_CACHE to"):
             prepared(corpus_of())
 
     def full(*_: object) -> None:
@@ -357,7 +356,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(Writer, "add", full)
     with pytest.raises(
-        files.WriteError, match=r"could not be written: No space left on device; SE"
+        files.WriteError, match=r"could not be written: No space left on device; set"
     ):
         prepared(corpus_of())
     assert list(store.cache().glob("*.part-*")) == []

@@ -194,7 +194,7 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert whole(opened, "train") == SAID["train"]
     ready = prepare_text(opened, "bytes", 300, say=lambda line: None)
     assert ready.data["tested"] == "valid"
-    assert "tested is valid" in text_summary(ready.data)
+    assert "test is valid" in text_summary(ready.data)
 
 
 def test_some_rows_are_streamed(tmp_path: Path) -> None:
@@ -219,9 +219,12 @@ def test_lines_of_a_folder_of_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"column": "words"}, "has no column 'words' of texts, but 'a', 'b'; --column names one$"),
-        ({"column": "n"}, "has no column 'n' of texts, but 'a', 'b'; --column names one$"),
-        ({}, "has no column 'text' or 'sentence' of texts, but 'a', 'b'; --column names one$"),
+        (
+            {"column": "words"},
+            "has no text column 'words', but 'a', 'b'; choose one with --column$",
+        ),
+        ({"column": "n"}, "has no text column 'n', but 'a', 'b'; choose one with --column$"),
+        ({}, "has no text column 'text' or 'sentence', but 'a', 'b'; choose one with --column$"),
     ],
 )
 def test_a_column_that_is_not_there(given: dict[str, str], why: str, tmp_path: Path) -> None:
@@ -236,22 +239,28 @@ def test_mistakes_with_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
     both = [tmp_path / "a.txt", tmp_path / "a.jsonl"]
-    with pytest.raises(ValueError, match=r"a\.jsonl is one of several files; those are to be text"):
+    with pytest.raises(ValueError, match=r"a\.jsonl is a table; several files must all be text"):
         read_running(both)
-    with pytest.raises(ValueError, match=r"^a limit goes with a table or the hub; text files are"):
+    with pytest.raises(
+        ValueError, match=r"^a limit applies only to a table or the hub; text files are"
+    ):
         read_running(both[:1], limit=3)
-    with pytest.raises(ValueError, match=r"^a column goes with a table or the hub; text files are"):
+    with pytest.raises(
+        ValueError, match=r"^a column applies only to a table or the hub; text files are"
+    ):
         read_running(both[:1], column="text")
     with pytest.raises(ValueError, match=r"b\.txt does not exist; give the path of a UTF-8 text"):
         read_running([tmp_path / "a.txt", tmp_path / "b.txt"])
-    with pytest.raises(ValueError, match=r"b\.txt does not exist; it is no preset and no OWNER/NA"):
+    with pytest.raises(
+        ValueError, match=r"b\.txt does not exist; it is not a known corpus and not OWNER/NA"
+    ):
         read_running([tmp_path / "b.txt"])
     with pytest.raises(
-        ValueError, match=r"^nobody/nothing cannot be read: .* without network give"
+        ValueError, match=r"^nobody/nothing cannot be read: .* without a network, give"
     ):
         read_running(["nobody/nothing"])
     with pytest.raises(
-        ValueError, match=r"to have tinystories without network, put it into a fold"
+        ValueError, match=r"to use tinystories without a network, put it into a fold"
     ):
         presets.running(["tinystories"])
 
@@ -283,11 +292,13 @@ def test_a_text_is_fetched_once(
     with pytest.raises(
         ValueError,
         match=r"^https://raw.*names\.txt cannot be fetched: .*no route.*"
-        r"; to have names without network, put it into a folder ",
+        r"; to use names without a network, put it into a folder ",
     ):
         presets.running(["names"])
     internet(b"<html>Please log in.</html>")
-    with pytest.raises(ValueError, match=r"names\.txt gave something else; to have names without"):
+    with pytest.raises(
+        ValueError, match=r"names\.txt returned something else; to use names without"
+    ):
         presets.running(["names"])
     internet(names)
     known = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
@@ -302,7 +313,7 @@ def test_a_text_is_fetched_once(
     (cached / "names.txt").write_bytes(names[5:])
     ready = prepare_text(presets.running(["names"]), "bytes", 300, say=lambda line: None)
     note = presets.note("names", ready.data["sha256"])
-    assert note == "names is not the text that is known by this name; scores will be others, too"
+    assert note == "names is not the text known by this name: scores will differ"
     assert presets.note("mine.txt", "any") == presets.note("tinystories", "any") == ""
 
 
@@ -322,7 +333,7 @@ End of the Project Gutenberg EBook of A Book\r
 def test_a_frame_is_left_out(internet: Fetch) -> None:
     """Keeps out licences that are learned by heart, and a page that is no book."""
     internet(b"<html>Try later.</html>")
-    with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 gave something else; to have war-a"):
+    with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 returned something else; to use war-a"):
         presets.running(["war-and-peace"])
     internet(BOOK.replace("THIS", "THE").encode())  # of today: other marks, another checksum
     opened = presets.running(["war-and-peace"])
@@ -395,7 +406,7 @@ def test_white_space_is_no_text(kind: str, tmp_path: Path) -> None:
     for said in ("\n \n" * 500, "x"):
         (tmp_path / "x.txt").write_text(said)
         with pytest.raises(
-            ValueError, match=r"^x\.txt has no text in (train|valid), or white space"
+            ValueError, match=r"^x\.txt has no text in (train|valid), or only white space"
         ):
             prepare_text(read_running([tmp_path / "x.txt"]), kind, 300, say=lambda line: None)
 
@@ -436,7 +447,7 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path, said = tmp_path / "a.txt", []
     path.write_text("".join(f"{i} said, and went.\n" for i in range(400)))
     first = prepare_text(read_running([path]), "bpe", 300, say=said.append)
-    assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; kept "]
+    assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; cached "]
     with monkeypatch.context() as patch:
         patch.setattr(prepare, "write_ids", None)
         again = prepare_text(read_running([path]), "bpe", 300, say=said.append)

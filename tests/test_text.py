@@ -240,28 +240,31 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     [
         ("{", "Expecting property name"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "no kind that is known"),
-        ('{"kind": ["bpe"]}', "no kind that is known"),
-        ('{"kind": "sentencepiece"}', "no kind that is known"),
-        ('{"kind": "words"}', "no kind that is known, with its fields"),
-        ('{"kind": "words", "words": "ab"}', "no kind that is known, with its fields"),
-        ('{"kind": "words", "words": ["a", 1]}', "no kind that is known, with its fields"),
+        ("[]", "unknown kind"),
+        ('{"kind": ["bpe"]}', "unknown kind"),
+        ('{"kind": "sentencepiece"}', "unknown kind"),
+        ('{"kind": "words"}', "unknown kind, or wrong fields"),
+        ('{"kind": "words", "words": "ab"}', "unknown kind, or wrong fields"),
+        ('{"kind": "words", "words": ["a", 1]}', "unknown kind, or wrong fields"),
         ('{"kind": "words", "words": ["a", "a"]}', "every word once"),
-        ('{"kind": "words", "words": ["a b"]}', "nothing but words"),
-        ('{"kind": "words", "words": [""]}', "nothing but words"),
+        ('{"kind": "words", "words": ["a b"]}', "and only words"),
+        ('{"kind": "words", "words": [""]}', "and only words"),
         ('{"kind": "words", "words": ["\\ud800"]}', "surrogates not allowed"),
         (json.dumps({"kind": "words", "words": ["a" * 401]}), "1 to 400 bytes"),
-        ('{"kind": "characters"}', "no kind that is known, with its fields"),
-        ('{"kind": "characters", "characters": ["a"]}', "no kind that is known, with its fields"),
-        ('{"kind": "characters", "characters": "aa"}', "each of them once"),
+        ('{"kind": "characters"}', "unknown kind, or wrong fields"),
+        ('{"kind": "characters", "characters": ["a"]}', "unknown kind, or wrong fields"),
+        ('{"kind": "characters", "characters": "aa"}', "without duplicates"),
         ('{"kind": "characters", "characters": "ba"}', "must be sorted"),
         ('{"kind": "characters", "characters": "a\\ud800"}', "surrogates not allowed"),
-        ('{"kind": "published", "name": "gpt2"}', "no kind that is known, with its fields"),
-        (published_file(["gpt2"]), "no kind that is known, with its fields"),
+        ('{"kind": "published", "name": "gpt2"}', "unknown kind, or wrong fields"),
+        (published_file(["gpt2"]), "unknown kind, or wrong fields"),
         (published_file("gpt2"), "sha256 is not that of the ranks of gpt2"),
-        (published_file("cl100k_base"), "'cl100k_base' is not among what is fetched"),
-        (published_file("../gpt2"), "'../gpt2' is not among what is fetched"),
-        (published_file("https://a.b/c"), "is not among what is fetched: gpt2, o200k_base"),
+        (published_file("cl100k_base"), "'cl100k_base' is not a published encoding"),
+        (published_file("../gpt2"), "'../gpt2' is not a published encoding"),
+        (
+            published_file("https://a.b/c"),
+            "a published encoding; choose from gpt2, o200k_base",
+        ),
         (bpe_file("YQ"), "padding"),
         (bpe_file("é"), "ASCII"),
         (bpe_file(1), "bytes-like"),
@@ -269,7 +272,7 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
         (bpe_file("YQ==", "YQ=="), "every piece once"),
         (bpe_file(*BYTES, ""), "1 to 400 bytes"),
         (bpe_file(*BYTES, "QUFB" * 134), "1 to 400 bytes"),
-        (bpe_file(*BYTES, split=r"(\w+)*x"), "not the pattern that is known"),
+        (bpe_file(*BYTES, split=r"(\w+)*x"), "not the pattern of this version"),
         (" " * (2**24 + 1), "16,777,217 bytes; at most 16,777,216 are read"),
     ],
     ids=lambda value: value[:40],
@@ -279,7 +282,7 @@ def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
     """Keep out a traceback, a hang or a full memory, whoever made the file and whatever for."""
     path = tmp_path / "tokenizer.json"
     path.write_text(written)
-    with pytest.raises(ValueError, match=rf"tokenizer\.json makes no tokenizer: .*{fault}"):
+    with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
         load(path)
 
 
@@ -288,7 +291,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.json cannot be read: No such file"):
         load(tmp_path / "none.json")
     (tmp_path / "latin1.json").write_bytes(b'{"kind": "\xff"}')
-    with pytest.raises(ValueError, match=r"latin1\.json makes no tokenizer: .*0xff"):
+    with pytest.raises(ValueError, match=r"latin1\.json is not a tokenizer: .*0xff"):
         load(tmp_path / "latin1.json")
 
 
@@ -367,7 +370,7 @@ def test_nothing_else_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("cl100k_base", "GPT2", "gpt2 ", "", "https://a.b/c", "../../etc/passwd"):
         path.write_text(published_file(name))
         with pytest.raises(
-            ValueError, match=r"tokenizer\.json makes no tokenizer: .* fetched: gpt2"
+            ValueError, match=r"tokenizer\.json is not a tokenizer: .* choose from gpt2"
         ):
             load(path)
 
@@ -395,12 +398,12 @@ def test_an_encoding_cannot_be_had(name: str, state: str, offline: Path) -> None
         elif state == "folder":
             path.mkdir()
     why = "Is a directory" if state == "folder" else "ProxyError"
-    fault = rf"{name} cannot be had here \({why}\); .*TIKTOKEN_CACHE_DIR.* or use --tokenizer bpe"
+    fault = rf"{name} is not available \({why}\); .*TIKTOKEN_CACHE_DIR.* or use --tokenizer bpe"
     with pytest.raises(ValueError, match=rf"^the encoding {fault}"):
         make(name, [], 0)
     saved = offline.parent / "tokenizer.json"
     saved.write_text(published_file(name))
-    with pytest.raises(ValueError, match=rf"tokenizer\.json makes no tokenizer: .*{fault}"):
+    with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
         load(saved)
 
 
@@ -415,7 +418,7 @@ def test_what_comes_is_something_else(offline: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("requests.get", lambda _: Page())
     for name in PUBLISHED:
-        with pytest.raises(ValueError, match=rf"{name} cannot be had here \(Hash mismatch"):
+        with pytest.raises(ValueError, match=rf"{name} is not available \(Hash mismatch"):
             Published(name)
 
 
@@ -435,7 +438,7 @@ def test_every_kind_is_made() -> None:
     ]  # fmt: skip
     assert make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
     assert make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
-    with pytest.raises(ValueError, match=r"'word' is no tokenizer; .* bpe, words, .*gpt2"):
+    with pytest.raises(ValueError, match=r"'word' is not a tokenizer; .* bpe, words, .*gpt2"):
         make("word", LINES, 300)
 
 

@@ -169,7 +169,7 @@ def test_a_size_that_is_not_chosen(
     with pytest.raises(SystemExit) as stopped:
         task.main(["--data", str(data), "--tokenizer", kind, "--vocab", "300"])
     assert stopped.value.code == 2
-    assert f"--vocab 300 goes with bpe, words, spaces; {kind} has a s" in capsys.readouterr().err
+    assert f"--vocab 300 applies only to bpe, words, spaces; {kind} has" in capsys.readouterr().err
 
 
 def test_max_tokens_is_a_flag(folder: Path) -> None:

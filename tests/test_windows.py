@@ -94,7 +94,7 @@ def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_an_empty_split(tmp_path: Path) -> None:
     """Keeps out a division by zero where a split holds nothing."""
     (tmp_path / "a.txt").write_text("abc")
-    with pytest.raises(ValueError, match=r"^a\.txt has no text in valid, or white "):
+    with pytest.raises(ValueError, match=r"^a\.txt has no text in valid, or only white "):
         prepare_text(read_running([tmp_path / "a.txt"]), "bytes", 300, say=lambda line: None)
 
 

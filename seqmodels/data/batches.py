@@ -1,4 +1,4 @@
-"""Batches by token budget and length; their order is a function of (seed, epoch) alone."""
+"""Batches by token budget and length, in an order that depends only on (seed, epoch)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from torch import Tensor
 from seqmodels.interface import BOS, PAD, Batch
 
 POOL = 50
-"""Batches that are shuffled together before they are sorted by length."""
+"""Batches in a pool, whose examples are sorted by length together."""
 SHARD = 1_000_000
-"""Examples whose batches are made, and shuffled, at a time."""
+"""Examples whose batches are made and shuffled at a time."""
 
 
 class Example(NamedTuple):
@@ -26,28 +26,28 @@ class Example(NamedTuple):
     src: Sequence[int]
     tgt: Sequence[int]
     unscored: frozenset[int] = frozenset()
-    """Places in the target that are not scored, like the words of a question."""
+    """Positions in the target that are not scored, such as the words of a question."""
     line: int = 0
-    """Where it stands in its file, or among its kind, from 1; messages name it. 0: unknown."""
+    """Its line in its file, or its number among its kind, from 1, for messages. 0: unknown."""
 
     def scored(self) -> list[int]:
-        """Return the target's tokens that are to be found."""
+        """Return the target tokens that are scored."""
         return [token for token in self.tgt_out() if token != PAD]
 
     def tgt_out(self) -> Sequence[int]:
-        """Return the target with PAD in the places that are not scored."""
+        """Return the target with PAD at the positions that are not scored."""
         if not self.unscored:
             return self.tgt
         return [PAD if i in self.unscored else token for i, token in enumerate(self.tgt)]
 
 
 class Examples(Sequence[Example]):
-    """Examples that are made when they are asked for, because all of them would fill the memory."""
+    """Examples that are built on access, because all of them may not fit into memory."""
 
     @property
     @abstractmethod
     def lengths(self) -> np.ndarray:
-        """Return the tokens of each source and of each target: (n, 2)."""
+        """Return the number of tokens of each source and each target: (n, 2)."""
 
     @abstractmethod
     def at(self, i: int) -> Example:
@@ -64,14 +64,14 @@ class Examples(Sequence[Example]):
 
 
 def lengths(examples: Sequence[Example]) -> np.ndarray:
-    """Return the tokens of each source and of each target: (n, 2)."""
+    """Return the number of tokens of each source and each target: (n, 2)."""
     if isinstance(examples, Examples):
         return examples.lengths
     return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
-    """Return the rows as one int64 tensor, filled up with PAD on the right."""
+    """Return the rows as one int64 tensor, padded with PAD on the right."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     filled = np.full((len(rows), lengths.max()), PAD)
     filled[np.arange(lengths.max()) < lengths[:, None]] = np.fromiter(chain(*rows), np.int64)
@@ -79,7 +79,7 @@ def pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
-    """Put examples into one padded Batch."""
+    """Collate examples into one padded Batch."""
     src = pad([e.src for e in examples]).to(device)
     tgt_out = pad([e.tgt_out() for e in examples]).to(device)
     tgt_in = pad([[BOS, *e.tgt[:-1]] for e in examples]).to(device)
@@ -87,7 +87,7 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
 
 
 def cut(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[int]]:
-    """Cut the order into runs of at most `batch_tokens`: rows × the longest row's size."""
+    """Cut the order into batches of at most `batch_tokens`: rows × size of the longest row."""
     runs: list[list[int]] = [[]]
     longest = 0
     for i, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
@@ -112,8 +112,8 @@ def shuffled(
     """Yield one epoch's batches of indices.
 
     All examples are shuffled; pools of about POOL batches are sorted by length and cut; then the
-    batches are shuffled, those of each SHARD examples together. So a batch holds like lengths, and
-    no two epochs hold the same batches.
+    batches are shuffled, those of each SHARD examples together. A batch thus has similar lengths,
+    and no two epochs have the same batches.
     """
     rng = random.Random(f"{seed}/{epoch}")
     n_tokens = lengths(examples)
@@ -131,7 +131,7 @@ def shuffled(
 
 
 def shuffle(n: int, rng: random.Random) -> np.ndarray:
-    """Return 0 … n-1 in random order; NumPy's, where Python's would take many seconds."""
+    """Return 0 … n-1 in random order, from NumPy where Python would take many seconds."""
     if n > SHARD:
         return np.random.default_rng(rng.getrandbits(64)).permutation(n)
     order = list(range(n))
@@ -150,7 +150,7 @@ class Draw(NamedTuple):
 def draws(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0
 ) -> Iterator[Draw]:
-    """Yield training batches without end, epoch after epoch, from any one of them on."""
+    """Yield training batches without end, epoch after epoch, starting from any batch."""
     while True:
         runs = shuffled(examples, batch_tokens, seed, epoch)
         for i, rows in enumerate(islice(runs, batch, None), batch):

@@ -1,14 +1,14 @@
 """The Bible by verses, split for the score against length, from eBible's public texts.
 
 Line n of each file of the eBible corpus is verse n of `vref.txt`, such as `GEN 1:1`. A verse is a
-pair where both translations have it alone: a line that is blank is not in that translation, and
-one that is `<range>` is in the line before it, which holds several verses then.
+pair if both translations have it on its own line: if the line is blank, the translation lacks the
+verse; if it is `<range>`, the line before contains it together with other verses.
 
     valid        Esther, Hosea, Galatians, James
     test_books   Ruth, Jonah, Mark, Philippians: whole books, apart from the others
-    test         of the other books, drawn once at random: 100 verses for each bin of ten German
+    test         from the other books, drawn once at random: 100 verses for each bin of ten German
                  words up to 60, and the 10 that are longer; their references are in `bible.refs`
-    train        what is left, in order
+    train        the rest, in order
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RANGE = "<range>"
 
 
 def verses(paths: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
-    """Yield reference, German and English of each verse that both have alone, from FILES."""
+    """Yield the reference, German and English of each verse that is a pair, from FILES."""
     refs, de, en = ([line.strip() for line in read_lines(path)] for path in paths)
     if not len(refs) == len(de) == len(en):
         n_lines = ", ".join(f"{len(side):,}" for side in (refs, de, en))
         raise ValueError(
-            f"{', '.join(map(str, paths))} have {n_lines} lines; they need one for each verse"
+            f"{', '.join(map(str, paths))} have {n_lines} lines; each needs one line per verse"
         )
     after = zip([*de[1:], ""], [*en[1:], ""], strict=True)
     for ref, german, english, following in zip(refs, de, en, after, strict=True):
@@ -44,7 +44,7 @@ def verses(paths: Sequence[Path]) -> Iterator[tuple[str, str, str]]:
 def split(paths: Sequence[Path], out: Path) -> dict[str, int]:
     """Write `train.de`, `train.en`, … into a folder; return how many pairs each split has.
 
-    Raises ValueError where a verse to be tested is not there.
+    Raises ValueError if a test verse is missing.
     """
     tested = set(read_lines(TEST))
     sides: dict[str, list[str]] = {
@@ -59,7 +59,7 @@ def split(paths: Sequence[Path], out: Path) -> dict[str, int]:
         sides[f"{name}.en"].append(english)
     if tested:
         raise ValueError(
-            f"{len(tested):,} verses to be tested, such as {min(tested)}, are not in both "
+            f"{len(tested):,} test verses, such as {min(tested)}, are not in both "
             f"{paths[1]} and {paths[2]}; give eBible's Luther 1912 and World English Bible"
         )
     for name, lines in sides.items():

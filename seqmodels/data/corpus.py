@@ -1,6 +1,6 @@
 """Parallel corpora, from two files, a folder or a table.
 
-No corpus is held in memory: it is read again where it is needed.
+A corpus is not held in memory, but read again whenever it is needed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ SPLITS = ("train", "valid", "test")
 ALSO = {"valid": ("valid", "validation", "val", "dev")}
 """Other names of a split."""
 HELD_OUT = 2_000
-"""Pairs of valid, and of test, where a corpus has train alone; a twentieth of it, if that is less.
-"""
+"""Pairs of valid, and of test, if a corpus has only train; at most a twentieth of it each."""
 
 
 class Pair(NamedTuple):
@@ -31,7 +30,7 @@ class Pair(NamedTuple):
     src: str
     tgt: str
     line: int = 0
-    """Where it stands in its file, blank lines counted, or among its kind; from 1. 0: unknown."""
+    """Its line in its file, counting blank ones, or its number among its kind; 0: unknown."""
 
 
 Pairs = Callable[[], Iterator[Pair]]
@@ -39,22 +38,22 @@ Pairs = Callable[[], Iterator[Pair]]
 
 
 class Parallel(NamedTuple):
-    """A parallel corpus, to be read as often as one likes."""
+    """A parallel corpus, which can be read any number of times."""
 
     name: str
     src_lang: str
     tgt_lang: str
     parts: Mapping[str, Pairs]
-    """Train, and valid and test where the corpus has them."""
+    """Train, and valid and test if the corpus has them."""
     n: int
     """Rows of train, at most."""
     key: str
-    """Changes where the content does, and is known without reading it pair by pair."""
+    """Changes whenever the content does; known without reading it pair by pair."""
     origins: tuple[str, str] = ("", "")
-    """Where the two sides of train are: a file each, or columns of one."""
+    """Where the two sides of train are: two files, or two columns of one."""
 
     def first_lines(self) -> str:
-        """Return where each side is read from and what it begins with, in lines for a person."""
+        """Describe where each side is read from and how it begins, one line per side."""
         src, tgt, _ = next(self.parts["train"](), Pair("", ""))
         return "\n".join(
             f"{side}: {one_line(origin)}, first line: {glimpse(text)}"
@@ -66,9 +65,9 @@ class Parallel(NamedTuple):
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
 
-        Valid and test are drawn from train where the corpus has none: about HELD_OUT pairs each, or
-        a twentieth of it. A source sentence draws for all its pairs, so that it stands on one side
-        only; the draw depends on it alone, but for case and white space, and is always the same.
+        Valid and test are drawn from train if the corpus lacks them: about HELD_OUT pairs each, or
+        a twentieth of it. All pairs with the same source sentence are in the same split; the draw
+        depends only on this sentence, ignoring case and white space, and is always the same.
         """
         drawn = [split for split in SPLITS if split not in self.parts]
         for split in self.parts:
@@ -84,7 +83,7 @@ class Parallel(NamedTuple):
 
 
 def draw(sentence: str) -> float:
-    """Return a number from 0 to 1 that looks random and is a sentence's own."""
+    """Return a pseudorandom number from 0 to 1 that depends only on the sentence."""
     same = " ".join(sentence.casefold().split()).encode()
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
 
@@ -115,23 +114,23 @@ def read_folder(
 
 
 def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Parallel:
-    """Open two text files: the source and its translation, unless languages say it otherwise.
+    """Open two text files: the source and its translation, unless languages say otherwise.
 
-    Languages choose between files whose names tell theirs, and name those of other files. Raises
-    ValueError where they contradict the names of the files.
+    Languages choose between files whose names contain a language, and label other files. Raises
+    ValueError if they contradict the file names.
     """
     where = " with ".join(map(str, paths))
     codes = [_language_of(path, languages) for path in paths]
     if any(languages) and codes[0] == codes[1] is not None:
         raise ValueError(
-            f"{where} has {codes[0]!r} twice, so that --source and --target cannot tell which is "
-            "which; leave these out: the first is the source"
+            f"{where} has {codes[0]!r} twice, so that --source and --target cannot say which is "
+            "which; leave them out: the first file is the source"
         )
     if codes == [None, None]:
         named = list(languages)
         for code in named:
             if code is not None and not is_language(code):
-                raise ValueError(f"{code!r} is not a language's code, such as de, deu or pt_BR")
+                raise ValueError(f"{code!r} is not a language code such as de, deu or pt_BR")
     else:
         others = [code for code in languages if code not in (None, *codes)] or [None]
         named = [code or others[0] for code in codes]
@@ -147,7 +146,7 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
 
 
 def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
-    """Return the last part of a file's name that is a language, or one of those; else None."""
+    """Return the last part of a file name that is a language or among `languages`; else None."""
     stem, *parts = path.name.split(".")
     parts = [stem, *parts] if stem in LANGUAGES else parts
     return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
@@ -162,7 +161,7 @@ def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, int, str]:
             "line n of one must translate line n of the other"
         )
     if all(a == b for a, b in zip(lines(src), lines(tgt), strict=True)):
-        raise ValueError(f"{src} and {tgt} hold the same text; one must translate the other")
+        raise ValueError(f"{src} and {tgt} contain the same text; one must translate the other")
     return partial(_pairs, src, tgt), n_src, f"{src_sum} {tgt_sum}"
 
 
@@ -184,7 +183,7 @@ def _languages(folder: Path) -> list[str]:
 
 
 def _name_of(folder: Path, split: str, codes: Sequence[str]) -> str:
-    """Return what a split is called here."""
+    """Return the name of a split in this folder."""
     names = ALSO.get(split, (split,))
     return next((name for name in names if (folder / f"{name}.{codes[0]}").exists()), split)
 
@@ -193,11 +192,11 @@ def _name_of(folder: Path, split: str, codes: Sequence[str]) -> str:
 
 
 def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
-    """Open a table that has train alone."""
+    """Open a table, which has only train."""
     head = header(path, languages) if path.suffix != ".jsonl" else None
     first = next(rows(path, head), None)
     if first is None:
-        raise ValueError(f"{path} has no row")
+        raise ValueError(f"{path} has no rows")
     found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
     where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
     src_lang, tgt_lang = directed(found, languages, where)
@@ -208,13 +207,13 @@ def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
 
 
 def translations(row: Mapping[str, Any]) -> list[str]:
-    """Return the languages of a row that holds its texts in `translation`, as the hub's sets do."""
+    """Return the languages of a row with its texts in `translation`, as in datasets on the hub."""
     inner = row.get("translation")
     return [*inner] if isinstance(inner, dict) else []
 
 
 def is_text(cell: Any) -> bool:
-    """Return whether a cell may be a side: a text, or nothing."""
+    """Return whether a cell can be one side of a pair: a text, or nothing."""
     return cell is None or isinstance(cell, str)
 
 
@@ -225,7 +224,7 @@ def _table_pairs(path: Path, head: Header | None, src_lang: str, tgt_lang: str) 
         src, tgt = cells.get(src_lang), cells.get(tgt_lang)
         if not (is_text(src) and is_text(tgt)):
             name = src_lang if not is_text(src) else tgt_lang
-            raise ValueError(f"{path}, line {n}: {name!r} is no text")
+            raise ValueError(f"{path}, line {n}: {name!r} is not a text")
         yield Pair(src or "", tgt or "", n)
 
 
@@ -233,23 +232,23 @@ def _table_pairs(path: Path, head: Header | None, src_lang: str, tgt_lang: str) 
 
 
 def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
-    """Return a test set that sacreBLEU knows, such as `wmt14` or `iwslt17`; it fetches it once.
+    """Return a test set of sacreBLEU, such as `wmt14` or `iwslt17`, which it downloads once.
 
-    Raises ValueError for one that it does not know, or cannot have now.
+    Raises ValueError if it is unknown, or cannot be downloaded.
     """
     from sacrebleu import utils
 
     pair = f"{src_lang}-{tgt_lang}"
     if test not in utils.get_available_testsets():
-        raise ValueError(f"{test!r} is no test set of sacreBLEU's; `sacrebleu --list` names them")
+        raise ValueError(f"{test!r} is not a test set of sacreBLEU; `sacrebleu --list` lists them")
     if pair not in utils.get_langpairs_for_testset(test):
         known = ", ".join(sorted(utils.get_langpairs_for_testset(test)))
         raise ValueError(f"sacreBLEU's {test} has no {pair}, but {known}")
     try:
         src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
-    except (Exception, SystemExit) as fault:  # of one of several network libraries
+    except (Exception, SystemExit) as fault:  # from one of several network libraries
         raise ValueError(
-            f"sacreBLEU cannot fetch {test} {pair}; without network put its files into the folder "
-            "that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
+            f"sacreBLEU cannot fetch {test} {pair}; without a network, put its files into the "
+            "folder that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
     return _side_by_side(Path(src), Path(tgt))[0]

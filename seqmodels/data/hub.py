@@ -1,7 +1,7 @@
 """Tables of text through `datasets`: files .tsv .csv .jsonl .parquet, folders of them, the hub.
 
-There is one path for all three: a folder that looks like a set on the hub is read as that set is.
-Rows lie in memory-mapped files. Of a set too large to fetch, some rows are streamed.
+One code path reads all three: a folder with the layout of a dataset on the hub is read like it.
+Rows are in memory-mapped files. If a dataset is too large to download, some rows are streamed.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ BUFFER = 10_000
 BATCH = 1_000
 """Rows that are read at a time."""
 TIMEOUT_S = 10.0
-"""How long to wait for the hub before what is on disk is taken."""
+"""How long to wait for the hub before using what is on disk."""
 OFFLINE = (
-    "without network give text files, or a .tsv, .csv, .jsonl or .parquet file, as --data; --help "
-    "says more"
+    "without a network, give text files or a .tsv, .csv, .jsonl or .parquet file as --data; see "
+    "--help"
 )
 KINDS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_blank_lines": False}
 VERBATIM |= {"lineterminator": "\n"}
-"""How pandas reads CSV as it stands: "None" and "NA" are words."""
+"""Have pandas read CSV verbatim: "None" and "NA" are words."""
 
 datasets.disable_progress_bars()
-datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what it says is told in one line
+datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
 
 
 class Where(NamedTuple):
-    """What `load_dataset` is told."""
+    """The arguments of `load_dataset`."""
 
     path: str
     name: str | None = None
@@ -55,7 +55,7 @@ class Where(NamedTuple):
     more: Mapping[str, Any] = {}
 
     def load(self, is_streaming: bool = False) -> Any:
-        """Call it."""
+        """Load the dataset."""
         told: dict[str, Any] = {"path": self.path, "name": self.name, "data_files": self.data_files}
         told |= {"revision": self.revision, "streaming": is_streaming, **self.more}
         return datasets.load_dataset(**told)
@@ -65,9 +65,9 @@ class Where(NamedTuple):
 
 
 def read_parallel(data: str, languages: Sequence[str | None], limit: int | None) -> Parallel:
-    """Open a file, a folder or a set on the hub; see `presets.read_parallel`.
+    """Open a file, a folder or a dataset on the hub; see `presets.read_parallel`.
 
-    `limit` streams as many pairs of train, shuffled, instead of fetching all of them.
+    With `limit`, that many pairs of train are streamed, shuffled, instead of downloading all.
     """
     splits = load(find(data, languages), data, limit)
     first = next(iter(splits.values()))
@@ -95,7 +95,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
-    """Yield the pairs of a table; what is missing is blank."""
+    """Yield the pairs of a table; missing sides are blank."""
     line = count(1)
     for batch in rows.with_format("arrow").iter(BATCH):
         both = batch.to_pydict()
@@ -110,7 +110,7 @@ def _pairs(rows: Dataset, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
 # ------------------------------------------------------------------------------ Running text
 
 COLUMNS = ("text", "sentence")
-"""Names that the column with the texts has."""
+"""Names by which the text column is found."""
 
 
 def read_running(
@@ -119,10 +119,10 @@ def read_running(
     limit: int | None,
     shares: Mapping[str, tuple[float, float]],
 ) -> Running:
-    """Open a file, a folder or a set on the hub; see `presets.read_running`.
+    """Open a file, a folder or a dataset on the hub; see `presets.read_running`.
 
-    `limit` streams as many rows of train, shuffled, instead of fetching all of them. Where valid or
-    test is missing, the other one is both.
+    With `limit`, that many rows of train are streamed, shuffled, instead of downloading all. If
+    valid or test is missing, the other one serves as both.
     """
     splits = load(find(data, [column], n_known=1), data, limit)
     column = column_of(next(iter(splits.values())), column, data)
@@ -142,18 +142,18 @@ def read_running(
 
 
 def column_of(rows: Dataset, column: str | None, data: str) -> str:
-    """Return the column with the texts; raises ValueError where it is not there, or not plain."""
+    """Return the text column; raises ValueError if it is missing or ambiguous."""
     found = [name for name, kind in rows.features.items() if is_text(kind)]
     for name in (column,) if column else (*COLUMNS, *found[: len(found) == 1]):
         if name in found:
             return name
     listed = ", ".join(map(repr, found)) or "none"
     wanted = repr(column) if column else "'text' or 'sentence'"
-    raise ValueError(f"{data} has no column {wanted} of texts, but {listed}; --column names one")
+    raise ValueError(f"{data} has no text column {wanted}, but {listed}; choose one with --column")
 
 
 def _texts(rows: Dataset, column: str) -> Iterator[str]:
-    """Yield the documents of a table, each ended by a line feed."""
+    """Yield the documents of a table, each followed by a line feed."""
     for batch in rows.select_columns(column).with_format("arrow").iter(BATCH):
         for document in batch[column].to_pylist():
             if document is not None:
@@ -164,9 +164,9 @@ def _texts(rows: Dataset, column: str) -> Iterator[str]:
 
 
 def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
-    """Return the splits of a file, of a folder or of a set on the hub, under our names for them.
+    """Return the splits of a file, a folder or a dataset on the hub, by our names for them.
 
-    A split alone is train. Raises ValueError that says in one line what is wrong.
+    A single split is train. Raises ValueError with the cause in one line.
     """
     try:
         loaded = streamed(where, limit) if limit else where.load()
@@ -183,7 +183,7 @@ def load(where: Where, data: str, limit: int | None) -> dict[str, Dataset]:
 
 
 def check_lines(where: Where) -> None:
-    """Raise ValueError that names file and line where a JSONL file on disk is wrong."""
+    """Raise ValueError that names file and line if a JSONL file on disk is malformed."""
     given = Path(where.data_files or where.path)
     for path in [given] if given.is_file() else below(given):
         if path.suffix == ".jsonl":
@@ -191,69 +191,78 @@ def check_lines(where: Where) -> None:
 
 
 def below(folder: Path) -> list[Path]:
-    """Return what is in a folder and in those directly below it."""
+    """Return the contents of a folder and of the folders directly in it."""
     return sorted(path for depth in ("*", "*/*") for path in folder.glob(depth))
 
 
 def find(data: str, asked: Sequence[str | None], n_known: int = 2) -> Where:
     """Return where to load from: a path that exists, else the hub.
 
-    The columns that are asked for, and so many that are known, tell a header: see `readers.header`.
+    A header is recognised by the columns asked for, or by `n_known` common names: see
+    `readers.header`.
     """
     path = Path(data)
     if path.is_file():
         if path.suffix not in KINDS:
-            raise ValueError(f"{path} is one file; both sides in one file: {', '.join(TABLES)}")
+            raise ValueError(
+                f"{path} is one text file; give two, or both sides in one {', '.join(TABLES)}"
+            )
         more = as_csv(path, asked, n_known) if KINDS[path.suffix] == "csv" else {}
         more = more | ({"sep": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {})
         return Where(KINDS[path.suffix], data_files=str(path), more=more)
     if path.is_dir():
         found = below(path)
         if not any(file.is_file() for file in found):
-            raise ValueError(f"{path} is a folder without files; to be read: {', '.join(TABLES)}")
+            raise ValueError(
+                f"{path} is a folder without files; it must contain {', '.join(TABLES)}"
+            )
         tables = [file for file in found if file.suffix in TABLES]
         is_csv = tables and all(KINDS[file.suffix] == "csv" for file in tables)
         return Where(str(path), more=as_csv(tables[0], asked, n_known) if is_csv else {})
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
-        raise ValueError(f"{data} does not exist; it is no preset and no OWNER/NAME of the hub")
+        raise ValueError(
+            f"{data} does not exist; it is not a known corpus and not OWNER/NAME on the hub"
+        )
     name, _, config = data.partition(":")
     return Where(name, config or None, revision=revision_of(name))
 
 
 def as_csv(path: Path, asked: Sequence[str | None], n_known: int) -> dict[str, Any]:
-    """Return how pandas is to read a TSV or CSV file, and others like it."""
+    """Return pandas' options for a TSV or CSV file, and for others like it."""
     names, is_in_file = header(path, asked, n_known)
     return {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
 
 
 def revision_of(name: str) -> str | None:
-    """Return the commit of a set on the hub; None without network: what is on disk is taken then.
+    """Return the commit of a dataset on the hub; None without a network, when the disk is used.
 
-    Raises ValueError if the hub knows no such set.
+    Raises ValueError if the hub has no such dataset.
     """
     try:
         return HfApi().dataset_info(name, timeout=TIMEOUT_S).sha
     except (HfHubHTTPError, HFValidationError) as fault:
         if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
             return None
-        raise ValueError(f"{name} is no set on the hub: {reason(fault)}; {OFFLINE}") from fault
-    except Exception:  # of one of several network libraries, by version
+        raise ValueError(
+            f"{name} is not a dataset on the hub: {reason(fault)}; {OFFLINE}"
+        ) from fault
+    except Exception:  # from one of several network libraries, by version
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
         return None
 
 
 def reason(fault: BaseException) -> str:
-    """Return what was wrong, in one line."""
+    """Return the cause of an error, in one line."""
     if isinstance(fault, ConnectionError):
-        return f"the hub cannot be reached, and this set is not on disk; {OFFLINE}"
+        return f"the hub cannot be reached, and this dataset is not on disk; {OFFLINE}"
     deepest = fault
     caches = str(constants.HF_HOME), str(datasets.config.HF_DATASETS_CACHE)
     while (below := deepest.__cause__ or deepest.__context__) is not None:
         deepest = below
     if isinstance(deepest, OSError) and str(deepest.filename).startswith(caches):
         return (
-            f"the cache {deepest.filename} cannot be written: {deepest.strerror}; HF_HOME names "
-            "another place"
+            f"the cache {deepest.filename} cannot be written to: {deepest.strerror}; set HF_HOME "
+            "to another folder"
         )
     return one_line(str(deepest) or type(deepest).__name__)[:300]
 
@@ -262,9 +271,9 @@ def reason(fault: BaseException) -> str:
 
 
 def streamed(where: Where, limit: int) -> dict[str, Dataset]:
-    """Fetch `limit` rows of train, shuffled, and all of the other splits, without the rest.
+    """Download only `limit` rows of train, shuffled, and the other splits completely.
 
-    They are written to disk as they come, once, and are memory-mapped from there.
+    They are written to disk once, as they arrive, and memory-mapped from there.
     """
     splits = where.load(is_streaming=True)
     return {

@@ -1,4 +1,4 @@
-"""Languages: their codes, and which of those that a corpus has are its source and target."""
+"""Language codes, and which of a corpus's languages are its source and target."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ ISO_639_1 = (
     "sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh "
     "zu"
 )
-"""The codes of two letters."""
+"""Two-letter codes."""
 LANGUAGES = frozenset(ISO_639_1.split())
 CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
 """A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
 NO_CODES = ("txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new")
-"""Endings of three letters that say what a file is, not its language."""
+"""Three-letter file endings that are not languages."""
 
 
 def is_language(name: str) -> bool:
-    """Return whether a name is a language's code; any three letters may be one."""
+    """Return whether a name is a language code; any three letters can be one."""
     if (found := CODE.fullmatch(name)) is None or name in NO_CODES:
         return False
     return len(found[1]) == 3 or found[1] in LANGUAGES
 
 
 def directed(found: Sequence[str], languages: Sequence[str | None], where: str) -> tuple[str, str]:
-    """Return the source's and the target's language out of those that were found.
+    """Return the source language and the target language out of those that were found.
 
-    Raises ValueError where one is not there, where they are the same, or where it takes a choice.
+    Raises ValueError if one is missing, if they are the same, or if the choice is ambiguous.
     """
     if len(found) < 2:
-        raise ValueError(f"{where} has no two columns of text, but {', '.join(found) or 'none'}")
+        raise ValueError(f"{where} has fewer than two text columns: {', '.join(found) or 'none'}")
     listed = " and ".join(map(repr, sorted(found)))
     for side, language in zip(("source", "target"), languages, strict=True):
         if language is not None and language not in found:

@@ -1,4 +1,4 @@
-"""Byte-level BPE: where a text is cut, what is merged, and where published merges are."""
+"""Byte-level BPE: how text is split, how merges are learned, and where published ones are."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ SPLIT = (
     r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""Where BPE cuts a text before it merges, after GPT-4's pattern: a word takes the space or mark
-before it along, digits stand in threes, and every character belongs to some piece."""
+"""How BPE splits a text before merging, after GPT-4's pattern: a word includes the space or mark
+before it, digits are in groups of up to three, and every character belongs to some piece."""
 BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;!?、。，！？])")
-"""Some of the places where SPLIT and the published patterns all cut: a text may be cut there."""
+"""Some of the places where SPLIT and all published patterns split: text can be cut there."""
 BLOCK = 1_000
-"""Characters after which a text is cut: splitters fail on a run of a million spaces, and trainers
-take minutes, and a hundred bytes of memory for each byte, where a text is one piece."""
+"""Characters after which a text is cut: splitters fail on a run of a million spaces, and for a text
+in one piece, trainers take minutes and a hundred bytes of memory per byte."""
 MOST_TRAINED = 50_000_000
-"""Bytes of text, the first ones, that words and merges are trained on, so that a stream of any
-length fits into memory; what follows is not read."""
+"""Words and merges are trained on this many bytes from the beginning of a text, so that a stream of
+any length fits into memory; the rest is not read."""
 LONGEST_PIECE = 400
-"""Bytes of the longest piece: as a label it stands in records and figures."""
+"""Bytes of the longest piece, which is a label in records and figures."""
 
 
 def blocks(text: str) -> Iterator[str]:
-    """Cut a text into blocks of at most two BLOCK characters, where it would be cut anyway.
+    """Cut a text into blocks of at most 2 × BLOCK characters, where it would be split anyway.
 
-    Where there is no such place, as in a long run of spaces, a block ends in the middle.
+    If there is no such place, as in a long run of spaces, a block ends in the middle.
     """
     start = 0
     while len(text) - start > 2 * BLOCK:
@@ -44,7 +44,7 @@ def blocks(text: str) -> Iterator[str]:
 
 
 def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
-    """Yield the blocks of the lines, or these, the first MOST_TRAINED bytes of them."""
+    """Yield the first MOST_TRAINED bytes of the lines, in blocks if `is_cut`."""
     n_left = MOST_TRAINED
     for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
         n_left -= len(block.encode())
@@ -54,7 +54,7 @@ def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
 
 
 def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
-    """Learn byte-level BPE; ids are the 256 bytes, then the merges in their order."""
+    """Train byte-level BPE; ids are the 256 bytes, then the merges in order."""
     split = hf.pre_tokenizers.Split(hf.Regex(SPLIT), behavior="isolated")
     as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     trained = hf.Tokenizer(hf.models.BPE())
@@ -69,7 +69,7 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
 
 
 def byte_values() -> dict[str, int]:
-    """Return the byte behind each character by which byte-level BPE writes bytes (GPT-2's map)."""
+    """Return the byte that each character stands for in byte-level BPE (GPT-2's mapping)."""
     themselves = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [value for value in range(256) if value not in themselves]
     moved = {chr(256 + i): value for i, value in enumerate(others)}
@@ -77,17 +77,19 @@ def byte_values() -> dict[str, int]:
 
 
 def fetch(name: str) -> tiktoken.Encoding:
-    """Return a published encoding; raise ValueError where it cannot be had."""
+    """Return a published encoding; raise ValueError if it is not available."""
     if name not in PUBLISHED:
-        raise ValueError(f"{name!r} is not among what is fetched: {', '.join(PUBLISHED)}")
+        raise ValueError(
+            f"{name!r} is not a published encoding; choose from {', '.join(PUBLISHED)}"
+        )
     try:
         return tiktoken.get_encoding(name)
-    except OSError as fault:  # requests' errors, too, whose text is long
+    except OSError as fault:  # including requests' errors, whose text is long
         why = fault.strerror or type(fault).__name__
     except ValueError as fault:
         why = str(fault)
     raise ValueError(
-        f"the encoding {name} cannot be had here ({why}); where there is a network, have "
-        f"tiktoken.get_encoding('{name}') fill a folder that TIKTOKEN_CACHE_DIR names, and name a "
-        "copy of it so here, or use --tokenizer bpe, which is trained here"
+        f"the encoding {name} is not available ({why}); on a machine with a network, set "
+        f"TIKTOKEN_CACHE_DIR to a folder and call tiktoken.get_encoding('{name}'), then copy that "
+        "folder here and set TIKTOKEN_CACHE_DIR to it, or use --tokenizer bpe, trained here"
     )

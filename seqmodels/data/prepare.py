@@ -1,4 +1,4 @@
-"""From a corpus to tokens, once: clean, train the tokenizer, encode; `store` keeps them."""
+"""From a corpus to tokens, once: clean, train the tokenizer, encode; `store` caches them."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
 
 FORMAT = 3
-"""Of the folder; another one is made where this changes."""
+"""Version of the folder's format: when it changes, a new folder is made."""
 MOST_RATIO = 9.0
-"""Words on one side for each on the other, above which a pair is no translation (as in Moses)."""
+"""Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
 
 class How(NamedTuple):
-    """What is done to a corpus."""
+    """How to prepare a corpus."""
 
     tokenizer: str = "bpe"
     vocab_size: int = 4_000
     is_lowercase: bool = False
     is_cleaned: bool = False
-    """Leave out of train what is only counted otherwise: see `Cleaner`."""
+    """Leave pairs out of train that are otherwise only counted: see `Cleaner`."""
     max_tokens: int = 200
-    """On a side, a source's EOS included, in train and valid, and twice as many in test; longer
-    pairs are left out, and counted."""
+    """On each side, including a source's EOS, in train and valid, and twice as many in test; longer
+    pairs are left out and counted."""
     has_source_eos: bool = True
-    """End each source with EOS, as each target ends."""
+    """End each source with EOS, like each target."""
 
 
 FAULTS = ("duplicate", "unequal", "held_out")
 WORDS = {
-    "duplicate": "that came before",
+    "duplicate": "repeated",
     "unequal": f"with one side {MOST_RATIO:.0f} times as long as the other",
-    "held_out": "with a source that valid or test has",
+    "held_out": "with a source that is in valid or test",
 }  # fmt: skip
 COUNTS = [f"n_{split}" for split in SPLITS]
 COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
@@ -57,14 +57,14 @@ COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unkno
 
 
 class Prepared(NamedTuple):
-    """A corpus that is ready for models."""
+    """A prepared corpus."""
 
     tokenizer: Tokenizer
     train: Tokens
     valid: Tokens
     test: Tokens
     test_texts: list[tuple[str, str]]
-    """Source and target of each test pair, as they were before they were encoded."""
+    """Source and target of each test pair, before encoding."""
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
 
@@ -73,11 +73,11 @@ class Prepared(NamedTuple):
 
 
 class Cleaner:
-    """Lower-case, leave out and count.
+    """Lower-case, filter and count pairs.
 
-    Always left out: pairs with a blank side. Counted, and left out of train where `is_cleaned`:
-    pairs that came before, pairs with one side MOST_RATIO times as long as the other, in words, and
-    pairs of train whose source is in valid or test, too.
+    Pairs with a blank side are always left out. These are counted, and left out of train if
+    `is_cleaned`: repeated pairs, pairs with one side MOST_RATIO times as long as the other, in
+    words, and pairs of train whose source is also in valid or test.
     """
 
     def __init__(self, corpus: Parallel, how: How):
@@ -89,14 +89,14 @@ class Cleaner:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was counted."""
+        """Reset all counts."""
         self.counts: Counter[str] = Counter()
         self.in_train: set[str] = set()
-        """Sources of valid and test that were met in train."""
+        """Sources of valid and test that were found in train."""
         self.digests = hashlib.sha256(), hashlib.sha256()
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
-        """Yield what is kept of some splits."""
+        """Yield the pairs of some splits that are kept."""
         seen: dict[str, set[int]] = {split: set() for split in splits}
         for split, pair in self.corpus.pairs(*splits):
             for digest, side in zip(self.digests, pair[:2], strict=True):
@@ -112,11 +112,11 @@ class Cleaner:
                 yield split, pair
 
     def checksum(self) -> str:
-        """Return the checksum of all that was read since the beginning, in either direction."""
+        """Return the checksum of all that was read since `begin`, the same in both directions."""
         return hashlib.sha256(b"".join(sorted(d.digest() for d in self.digests))).hexdigest()
 
     def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
-        """Return what speaks against a pair."""
+        """Return the faults of a pair."""
         found = []
         mark = hash((pair.src, pair.tgt))
         if mark in seen:
@@ -135,9 +135,9 @@ class Cleaner:
 
 
 def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> Prepared:
-    """Return a corpus ready for models; the work is done once, and by one process of several.
+    """Prepare a corpus; the work is done once, by one of several processes.
 
-    Raises ValueError for a corpus that leaves nothing to train or test on, WriteError.
+    Raises ValueError if nothing is left to train or test on, and WriteError.
     """
     known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
     doing = f"{printable(corpus.name)}: cleaning and tokenizing"
@@ -154,7 +154,7 @@ def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> P
 
 
 def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
-    """Write tokenizer, tokens and the test's texts; return what else is to be known."""
+    """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     cleaner = Cleaner(corpus, how)
     for split in SPLITS:
         if next(cleaner.pairs(split), None) is None:
@@ -196,39 +196,38 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
 
 
 def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
-    """Return why a corpus has no pair in a split, in a sentence."""
+    """Explain in a sentence why a corpus has no pairs in a split."""
     name, n = printable(corpus.name), sum(1 for _ in corpus.pairs(split))
     if n:
         n_blank = counts[f"n_blank_{split}"]
         rest = ", and --clean leaves out the others" if n_blank < n else ""
         return f"{name}: {n_blank:,} of {n:,} pairs in {split} have a blank side{rest}"
     if len(corpus.parts) == len(SPLITS):
-        return f"{name} has no pair in {split}"
+        return f"{name} has no pairs in {split}"
     sources = Counter(map(draw, (pair.src for pair in corpus.parts["train"]())))
     n = sources.total()
     if n > 1 and len(sources) == 1:
         return (
-            f"{name}: all {n:,} pairs have the same source, and a source is never in two of train, "
-            "valid and test; give other sentences as well"
+            f"{name}: all {n:,} pairs have the same source, and a source is never in more than one "
+            "split; give other sentences as well"
         )
     return (
-        f"{name}: {n:,} pairs are too few to draw valid and test from, {split} would be empty; "
-        "give more (a larger --limit, where there is one), or files for valid and test"
+        f"{name}: {n:,} pairs are too few to draw valid and test from: {split} would be empty; "
+        "give more (a larger --limit, if there is one), or files for valid and test"
     )
 
 
 def none_left(split: str, corpus: Parallel, counts: Mapping[str, int], longest: int) -> str:
-    """Return why no pair of a split is left, in a sentence."""
+    """Explain in a sentence why no pair of a split is left."""
     n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
     return (
         f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
-        f"{longest:,} tokens on a side, which --max-tokens can allow, and {n_blank:,} have a blank "
-        "one"
+        f"{longest:,} tokens on a side (see --max-tokens), and {n_blank:,} have a blank side"
     )
 
 
 def summary(data: dict[str, Any], is_cleaned: bool) -> str:
-    """Return what was found in a corpus, in lines for a person."""
+    """Summarise a corpus in a few lines."""
     told = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
     for split in SPLITS:
         n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
@@ -236,14 +235,14 @@ def summary(data: dict[str, Any], is_cleaned: bool) -> str:
         out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
         odd = [f"{n:,} {WORDS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
         is_out = is_cleaned and split == "train"
-        kept = [f"; {'left out, too' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
+        kept = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
         told.append(f"  {split}: left out: {out}{''.join(kept)}")
-    told.append(f"  {data['n_test_sources_in_train']:,} test sources are in train, too")
+    told.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
     return "\n".join(told + unknown(data))
 
 
 def unknown(data: dict[str, Any]) -> list[str]:
-    """Return in which splits there are tokens that the tokenizer does not know, in lines."""
+    """Return a line for each split with tokens that the tokenizer does not know."""
     return [
         f"  {n:,} tokens of {split} are unknown: {n / data[f'n_tokens_{split}']:.2%}, read as ⁇"
         for split in SPLITS
@@ -252,7 +251,7 @@ def unknown(data: dict[str, Any]) -> list[str]:
 
 
 class PreparedText(NamedTuple):
-    """Running text that is ready for models."""
+    """Prepared running text."""
 
     tokenizer: Tokenizer
     train: Ids
@@ -265,9 +264,9 @@ class PreparedText(NamedTuple):
 def prepare_text(
     corpus: Running, kind: str, vocab_size: int, say: Callable[[str], None] = print
 ) -> PreparedText:
-    """Return running text ready for models; the work is done once, as in `prepare`.
+    """Prepare running text; the work is done once, as in `prepare`.
 
-    Raises ValueError for a text of which a split is empty, WriteError.
+    Raises ValueError if a split is empty, and WriteError.
     """
     known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
     doing = f"{printable(corpus.name)}: tokenizing"
@@ -280,12 +279,12 @@ def prepare_text(
 
 
 def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dict[str, Any]:
-    """Write tokenizer and tokens; return what else is to be known."""
+    """Write the tokenizer and the tokens; return facts for the record."""
     for split in SPLITS:
         is_needed = str.strip if split == "train" else bool
         if not any(map(is_needed, corpus.splits[split]())):
             raise ValueError(
-                f"{printable(corpus.name)} has no text in {split}, or white space alone; give more "
+                f"{printable(corpus.name)} has no text in {split}, or only white space; give more "
                 "text"
             )
     tokenizer = tokenizers.make(kind, corpus.splits["train"](), vocab_size)
@@ -304,11 +303,11 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
 
 
 def text_summary(data: dict[str, Any]) -> str:
-    """Return what was found in running text, in lines for a person."""
+    """Summarise running text in a few lines."""
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
     told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
     if n := data["n_characters_left_out"]:
         told.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
     if "tested" in data:
-        told.append("  there is no third part: tested is valid, by which weights are chosen, too")
+        told.append("  there is no third split: test is valid, which also chooses the weights")
     return "\n".join(told + unknown(data))

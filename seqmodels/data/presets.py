@@ -1,6 +1,6 @@
-"""Corpora by name: where they come from, under which licence, and the checksum that is expected.
+"""Corpora known by name: where they come from, their licence and their expected checksum.
 
-A corpus is looked for in the folder that SEQMODELS_DATA names, then on the hub or at its address.
+A corpus is looked up in the folder SEQMODELS_DATA, then on the hub or at its address.
 None of them is part of this project.
 """
 
@@ -32,17 +32,17 @@ class Preset(NamedTuple):
     local: str
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
-    """Of what we saw by this name, as a record has it; None: not seen."""
+    """Of the text that we used by this name, as in a record; None: not used."""
     splits: Mapping[str, str] = {}
-    """What the splits are called in that folder, where not by our names."""
+    """Names of the splits in that folder, where they differ from ours."""
     columns: Mapping[str, str] = {}
-    """Which column of a local file without header holds which language."""
+    """Language -> column, for a local file without a header."""
     shares: Mapping[str, tuple[float, float]] = SHARES
-    """Of the splits, where a text has none."""
+    """Where each split of a text without splits begins and ends."""
     is_gutenberg: bool = False
-    """An edition of Project Gutenberg, which corrects it now and then, in its frame."""
+    """An edition of Project Gutenberg, with its header and footer; corrected now and then."""
     is_tokenized: bool = False
-    """Its words are between spaces already, and unknown ones may be written `<unk>`."""
+    """Its words are separated by spaces already, and rare ones can be written `<unk>`."""
 
     @property
     def is_on_hub(self) -> bool:
@@ -82,32 +82,32 @@ PARALLEL = {
 
 
 def local(preset: Preset) -> Path | None:
-    """Return where a corpus lies on this machine, if SEQMODELS_DATA has it."""
+    """Return the path of a corpus on this machine, if SEQMODELS_DATA has it."""
     folder = os.environ.get("SEQMODELS_DATA")
     path = Path(folder).expanduser() / preset.local if folder else None
     return path if path and path.exists() else None
 
 
 def about(name: str) -> str:
-    """Return what a corpus is, whose it is and where it comes from, for a person."""
+    """Describe a corpus, its source and its licence, in one line."""
     if (known := (PARALLEL | TEXT).get(name)) is None:
         return ""
     return f"{name}: {known.about}. Source: {known.source}. Licence: {known.licence}.\n"
 
 
 def note(name: str, sha256: str) -> str:
-    """Return a line for a person if a corpus is not the one that is known by this name."""
+    """Return a warning if a corpus is not the one known by this name."""
     known = (PARALLEL | TEXT).get(name)
     if known is None or known.sha256 in (None, sha256):
         return ""
-    return f"{name} is not the text that is known by this name; scores will be others, too"
+    return f"{name} is not the text known by this name: scores will differ"
 
 
 def offline(name: str, preset: Preset) -> str:
-    """Return how to have a corpus without network."""
+    """Explain how to use a corpus without a network."""
     return (
-        f"to have {name} without network, put it into a folder as {preset.local}, and name that "
-        "folder in SEQMODELS_DATA"
+        f"to use {name} without a network, put it into a folder as {preset.local}, and set "
+        "SEQMODELS_DATA to that folder"
     )
 
 
@@ -132,7 +132,7 @@ def parallel(
     if path:
         return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
     if not preset.is_on_hub:
-        raise ValueError(f"{name} is not fetched ({preset.source}); {offline(name, preset)}")
+        raise ValueError(f"{name} is not downloaded ({preset.source}); {offline(name, preset)}")
     try:
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:
@@ -140,13 +140,15 @@ def parallel(
 
 
 def made_bible(folder: Path | None, preset: Preset) -> Path:
-    """Return the split of the Bible, made from eBible's files in a folder, or at its address."""
-    from seqmodels.data.store import kept  # it takes seconds to import, and names do without
+    """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
+    from seqmodels.data.store import kept  # takes seconds to import, not needed for names
 
     given = [folder / Path(file).name for file in bible.FILES] if folder else []
     if not (given and all(path.exists() for path in given)):
         listed = ", ".join(Path(file).name for file in bible.FILES)
-        otherwise = f"{offline('bible', preset)}; it holds either our splits or {listed} of eBible"
+        otherwise = (
+            f"{offline('bible', preset)}; the folder has either our splits or eBible's {listed}"
+        )
         given = [
             fetch(
                 bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, otherwise
@@ -167,34 +169,34 @@ def read_parallel(
 
     data        one of: two text files, the second the translation of the first; a folder of
                 `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
-                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub
-    languages   the source's and the target's: the codes of text files, the names of columns, or
-                their numbers, from 1; None: the source is the first of two files, or the first in
-                the alphabet where a folder or a table has just two
+                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the hub
+    languages   of source and target: codes of text files, names of columns, or their numbers,
+                from 1; None: the source is the first of two files, or the alphabetically first
+                language if a folder or a table has exactly two
     limit       pairs of train to stream from a table, shuffled, instead of reading all of it
-    names       what splits are called in a folder of text files, where not as here
+    names       names of the splits in a folder of text files, where they differ from ours
 
     Raises ValueError.
     """
     first = Path(data[0])
     if len(data) > 2:
-        raise ValueError(f"{len(data)} files are given; a parallel corpus has two")
+        raise ValueError(f"{len(data)} files were given; a parallel corpus has two")
     is_lines = len(data) == 2 or (first.is_dir() and not has_tables(first))
     if is_lines and limit:
-        raise ValueError("a limit goes with tables and the hub; text files are read whole")
+        raise ValueError("a limit applies only to tables and the hub; text files are read whole")
     if is_lines:
         if len(data) == 2:
             return corpus.read_two_files([first, Path(data[1])], languages)
         return corpus.read_folder(first, languages, names or {})
     if first.suffix in readers.ROWS and first.is_file() and not limit:
         return corpus.read_table(first, languages)
-    from seqmodels.data import hub  # it takes seconds to import, and text files do without
+    from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
     return hub.read_parallel(str(data[0]), languages, limit)
 
 
 def has_tables(folder: Path) -> bool:
-    """Return whether a folder, or one in it, has tables, as the hub has, and no `train.xx`."""
+    """Return whether a folder, or one in it, has tables, as on the hub, and no `train.xx`."""
     if any(path.suffix not in TABLES for path in folder.glob("train.*")):
         return False
     found = (path for depth in ("*", "*/*") for path in folder.glob(depth))
@@ -235,9 +237,9 @@ TEXT = {
     ),
 }  # fmt: skip
 TIMEOUT_S = 20.0
-"""How long to wait for an address."""
+"""How long to wait for a download."""
 MOST_BYTES = 2**26
-"""Of what is fetched."""
+"""Limit of a download."""
 
 
 def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
@@ -265,29 +267,31 @@ def read_running(
     """Open running text.
 
     data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
-             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a set on the hub:
-             each row is a document
-    column   the one with the texts; None: `text` or `sentence`, or the only one there is
+             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the
+             hub: each row is a document
+    column   the text column; None: `text` or `sentence`, or the only one
     limit    rows of train to stream from a table, shuffled, instead of reading all of it
-    shares   of each split, in characters, where there are none
+    shares   where each split begins and ends, in characters, for data without splits
 
     Raises ValueError.
     """
     first = Path(data[0])
     if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
-        from seqmodels.data import hub  # it takes seconds to import, and text files do without
+        from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
         return hub.read_running(str(data[0]), column, limit, shares)
     for flag, given in (("limit", limit), ("column", column)):
         if given:
-            raise ValueError(f"a {flag} goes with a table or the hub; text files are read whole")
+            raise ValueError(
+                f"a {flag} applies only to a table or the hub; text files are read whole"
+            )
     return read_texts([Path(what) for what in data], shares)
 
 
 def fetched(name: str, preset: Preset) -> Path:
-    """Return the cache's copy of a text that has an address; it is fetched once.
+    """Return the cached copy of a text with an address, which is downloaded once.
 
-    Raises ValueError where it cannot be, or where something else comes.
+    Raises ValueError if the download fails or is not the expected text.
     """
 
     def is_it(content: bytes) -> bool:
@@ -299,12 +303,12 @@ def fetched(name: str, preset: Preset) -> Path:
 
 
 def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: str) -> Path:
-    """Return the cache's copy of what is at an address; it is fetched once.
+    """Return the cached copy of a file at an address, which is downloaded once.
 
-    Raises ValueError where it cannot be, or where something else comes, and says what to do
-    otherwise; WriteError.
+    Raises ValueError, which ends with `otherwise`, if the download fails or is not what `is_it`
+    accepts, and WriteError.
     """
-    from seqmodels.data.store import cache, made  # it takes seconds, and names do without
+    from seqmodels.data.store import cache, made  # takes seconds, not needed for names
 
     path = made(cache()) / name
     if path.exists():
@@ -312,9 +316,9 @@ def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: st
     try:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content = answer.read(MOST_BYTES)
-    except Exception as fault:  # of one of several network libraries
+    except Exception as fault:  # from one of several network libraries
         why = one_line(str(fault)) or type(fault).__name__
         raise ValueError(f"{address} cannot be fetched: {why}; {otherwise}") from fault
     if not is_it(content):
-        raise ValueError(f"{address} gave something else; {otherwise}")
+        raise ValueError(f"{address} returned something else; {otherwise}")
     return files.write(path, content)

@@ -1,8 +1,8 @@
-"""Readers: lines, text and rows of files as people have them.
+"""Read lines, text and table rows from files in all the shapes that users have.
 
 Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
-`str.splitlines`, which cuts there, shifts every later pair of a parallel corpus. What is no text is
-refused, with its file and line.
+`str.splitlines`, which splits there, shifts every later pair of a parallel corpus. Anything that is
+not text is refused, naming file and line.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
 PIECE = 2**20
-"""Bytes of running text that are read at a time, with the rest of the last line."""
+"""Bytes of running text that are read at a time, plus the rest of the last line."""
 MOST_LINE = 2**24
-"""Bytes of the longest line."""
+"""Limit of a line, in bytes."""
 
 
 def glimpse(text: str) -> str:
-    """Return the beginning of a text on one line that no terminal takes for a command."""
+    """Return the beginning of a text on one line, with unprintable characters escaped."""
     line = one_line(text[:1_000])
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
 
@@ -39,7 +39,7 @@ def glimpse(text: str) -> str:
 
 @contextmanager
 def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
-    """Open a text file; raise ValueError that names it where it cannot be read."""
+    """Open a text file; raise ValueError that names it if it cannot be read."""
     try:
         with files.opened(Path(path), takes_pipe) as file:
             yield file
@@ -52,7 +52,7 @@ def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
 def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
 
-    Raises ValueError that names file and line for what is no text.
+    Raises ValueError that names file and line for anything that is not text.
     """
     n = 0
     with _opened(path, takes_pipe) as file:
@@ -88,8 +88,8 @@ def read_text(path: str | Path) -> str:
 def pieces(path: str | Path) -> Iterator[str]:
     """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    It comes in pieces that end where lines do, unless a line is longer than PIECE. Raises
-    ValueError that names file and line for what is no text.
+    Pieces end where lines do, unless a line is longer than PIECE. Raises ValueError that names file
+    and line for anything that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     with _opened(path) as file:
@@ -104,7 +104,7 @@ def pieces(path: str | Path) -> Iterator[str]:
 
 
 def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
-    """Return the text of a piece that begins in line n; no bytes are the end of the file."""
+    """Return the text of a piece that begins in line n; no bytes mean the end of the file."""
     try:
         text = decode(raw, not raw)
     except UnicodeDecodeError as fault:
@@ -113,14 +113,14 @@ def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool],
         raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
     if (start := text.find("\0")) >= 0:
         n += text.count("\n", 0, start)
-        raise ValueError(f"{path}, line {n}: a zero byte, which no text holds; is it UTF-16?")
+        raise ValueError(f"{path}, line {n}: a zero byte, which is not text; is it UTF-16?")
     if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
         raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
     return text
 
 
 def scan(path: str | Path) -> tuple[str, int]:
-    """Return a file's checksum and how many lines it has, from its bytes alone."""
+    """Return a file's checksum and number of lines, from its bytes."""
     digest, n, last = hashlib.sha256(), 0, b"\n"
     with _opened(path) as file:
         while chunk := file.read(2**20):
@@ -132,7 +132,7 @@ def scan(path: str | Path) -> tuple[str, int]:
 
 
 def sha256(chunks: Iterable[str]) -> str:
-    """Return the checksum of texts in their order, each ended by a line feed.
+    """Return the checksum of texts in order, each followed by a line feed.
 
     For the lines of an LF file it is what the `sha256sum` command prints.
     """
@@ -145,17 +145,17 @@ def sha256(chunks: Iterable[str]) -> str:
 # ---------------------------------------------------------------------------------- Tables
 
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
-"""Endings of files with a row for a pair, or for a text."""
+"""Endings of files with a pair, or a text, in each row."""
 ROWS = (".tsv", ".csv", ".jsonl")
 """Endings of tables that are text; `hub` reads the others."""
 
 
 class Header(NamedTuple):
-    """How the columns of a table are called."""
+    """The names of the columns of a table."""
 
     names: list[str]
     is_in_file: bool
-    """The first line holds names, if not these; else the first row."""
+    """Whether the first line is a header, if perhaps with other names, or the first row."""
 
 
 NAMES = (
@@ -164,16 +164,16 @@ NAMES = (
     "dutch czech polish turkish arabic chinese japanese korean vietnamese"
 )
 KNOWN = LANGUAGES.union(NAMES.split())
-"""What a column may be called, in lower case, so that a header is seen to be one."""
+"""Names of columns, in lower case, by which a header is recognised."""
 
 
 def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
-    """Return how the columns of a TSV or CSV file are called.
+    """Return the names of the columns of a TSV or CSV file.
 
-    The first line is a header if one of its cells is asked for by its name, or `n_known` of them
-    are KNOWN. Columns that are asked for by number, and those of a file without a header, are
-    called 1, 2, … Raises ValueError where neither is known to be so: a header that is not one would
-    cost a row, and a row that is a header would be learned.
+    The first line is a header if one of its cells is asked for by name, or `n_known` of them are
+    KNOWN. Columns that are asked for by number are named 1, 2, … Raises ValueError if it is unclear
+    whether there is a header: a row taken for a header would be lost, and a header taken for a row
+    would be trained on.
     """
     first = next((cells for _, cells in _cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in asked)
@@ -184,19 +184,18 @@ def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
         flags = ("--source", "--target") if n_known == 2 else ("--column",)
         numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
         raise ValueError(
-            f"{path} begins with {glimpse(' | '.join(first))}; if these are names of columns, give "
-            f"those that you want with {' and '.join(flags)}, if not, their numbers: {numbered}"
+            f"{path} begins with {glimpse(' | '.join(first))}; if these are column names, choose "
+            f"with {' and '.join(flags)}; if not, give column numbers: {numbered}"
         )
     if len(set(first)) < len(first):
-        raise ValueError(f"{path}, line 1: a name twice in the header; {NO_HEADER}")
+        raise ValueError(f"{path}, line 1: duplicate names in the header; {NO_HEADER}")
     return Header(first, True)
 
 
 def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the line and the cells of each row of a TSV, CSV or JSONL file.
 
-    TSV knows no quotation marks. Blank lines are passed over. Raises ValueError that names file and
-    line.
+    TSV has no quoting. Blank lines are skipped. Raises ValueError that names file and line.
     """
     if header is None:
         yield from _json_rows(path)
@@ -210,7 +209,7 @@ def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[s
             continue
         if len(row) != len(names):
             raise ValueError(
-                f"{path}, line {line}: {len(row)} columns, where the first line has {len(names)}"
+                f"{path}, line {line}: {len(row)} columns, but the first line has {len(names)}"
             )
         yield line, dict(zip(names, row, strict=True))
 
@@ -232,7 +231,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
 
 
-NO_HEADER = "where a file has no header, number its columns: --source 1 --target 2"
+NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -244,18 +243,18 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError) as fault:
             raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
         if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {n}: no object with names and texts")
+            raise ValueError(f"{path}, line {n}: not an object with names and texts")
         if SURROGATE.search(line) and not is_utf8(json.dumps(row, ensure_ascii=False)):
-            raise ValueError(f"{path}, line {n}: half a surrogate pair, which is not a character")
+            raise ValueError(f"{path}, line {n}: a lone surrogate, which is not a character")
         yield n, row
 
 
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""As JSON writes one half of a pair."""
+"""A surrogate as JSON escapes it."""
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can hold a text: not half a surrogate pair."""
+    """Return whether UTF-8 can encode a text: not a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

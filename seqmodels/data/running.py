@@ -1,6 +1,6 @@
-"""Running text, from files, without Project Gutenberg's frames, cut into splits.
+"""Running text from files, without Project Gutenberg's headers and footers, cut into splits.
 
-No text is held in memory: it is read again where it is needed.
+Text is not held in memory, but read again whenever it is needed.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from seqmodels.utils.terminal import one_line
 Texts = Callable[[], Iterator[str]]
 """Read a split, piece by piece, from its beginning."""
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
-"""Where the splits of a text that has none begin and end."""
+"""Where each split of a text without splits begins and ends."""
 
 
 class Running(NamedTuple):
-    """Running text: three splits, each of which can be read as often as one likes."""
+    """Running text: three splits, each of which can be read any number of times."""
 
     name: str
     splits: Mapping[str, Texts]
     key: str
-    """Changes where the content does, and is known without reading it piece by piece."""
+    """Changes whenever the content does; known without reading it piece by piece."""
     is_valid_tested: bool = False
-    """There is no third split: what is tested is valid."""
+    """There is no third split: test is valid."""
     n_left_out: int = 0
-    """Characters of a header and a footer."""
+    """Characters of headers and footers."""
     origin: str = ""
     """Where it is read from."""
 
     def first_line(self) -> str:
-        """Return where the text is read from and its first line with text, for a person."""
+        """Describe where the text is read from and how it begins."""
         found = (line for piece in self.splits["train"]() for line in piece.split("\n"))
         first = next((line for line in found if line.strip()), "")
         return f"text: {one_line(self.origin)}, first line: {glimpse(first)}"
@@ -46,7 +46,7 @@ def read_texts(
 ) -> Running:
     """Open text files, which are read one after the other, and cut them into splits."""
     if tables := [str(path) for path in paths if path.suffix in TABLES]:
-        raise ValueError(f"{tables[0]} is one of several files; those are to be text files")
+        raise ValueError(f"{tables[0]} is a table; several files must all be text files")
     framed = [path for path in paths if is_framed(path)]
     n_left_out = sum(sum(map(len, pieces(path))) - sum(map(len, unframed(path))) for path in framed)
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
@@ -64,12 +64,12 @@ MARK = re.compile(
 
 
 def is_framed(path: Path) -> bool:
-    """Return whether a file has Project Gutenberg's header before a text, or before several."""
+    """Return whether a file has a header of Project Gutenberg, or several."""
     return any(found[1] == "START" for piece in pieces(path) for found in MARK.finditer(piece))
 
 
 def unframed(path: Path) -> Iterator[str]:
-    """Yield the books of a file, each in one piece, without Project Gutenberg's frames."""
+    """Yield the books of a file, each in one piece, without Project Gutenberg's text."""
     is_in, book = False, list[str]()
     for piece in pieces(path):
         start = 0

@@ -1,7 +1,7 @@
-"""Tokens on disk: written once by one process of several, read where they are needed.
+"""Tokens on disk: written once, by one of several processes, and read where they are needed.
 
-What is made is kept in a folder of its own for each corpus, tokenizer and way of cleaning, under
-~/.cache/seqmodels (SEQMODELS_CACHE names another place). It may be removed at any time.
+Each combination of corpus, tokenizer and cleaning has a folder in ~/.cache/seqmodels, or in the
+folder SEQMODELS_CACHE. It can be removed at any time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from seqmodels.utils.lock import NO_LOCKS
 
 
 class Tokens(Examples):
-    """Examples on disk; none is in memory but those that are asked for."""
+    """Examples on disk; only those being read are in memory."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -46,7 +46,7 @@ class Tokens(Examples):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Return the tokens of each source and of each target: (n, 2)."""
+        """Return the number of tokens of each source and each target: (n, 2)."""
         return np.diff(self.ends, prepend=0).astype(np.int32).reshape(-1, 2)
 
     def __len__(self) -> int:
@@ -61,12 +61,12 @@ class Tokens(Examples):
         return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process by name."""
+        """Pass the path to another process."""
         return Tokens, (self.path,)
 
 
 class Writer:
-    """Write pairs one by one; `Tokens` reads them."""
+    """Writes pairs one by one; `Tokens` reads them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -75,7 +75,7 @@ class Writer:
         self.end = 0
 
     def add(self, src: Sequence[int], tgt: Sequence[int], line: int, n_words: int) -> None:
-        """Write a source of so many words and its target."""
+        """Write a source of `n_words` words and its target."""
         self.ids.write(np.array([*src, *tgt], np.uint32).tobytes())
         middle = self.end + len(src)
         self.end = middle + len(tgt)
@@ -101,28 +101,28 @@ def kept(
     build: Callable[[Path], dict[str, Any]],
     say: Callable[[str], None] = print,
 ) -> Path:
-    """Return the folder of what depends on `known` alone; `build` fills it if it is not there."""
+    """Return the folder for what depends only on `known`; `build` fills it if it is missing."""
     folder = made(cache()) / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
     try:
         with alone(folder, say):
             if not is_whole(folder):
-                say(f"{doing}; kept in {folder}")
+                say(f"{doing}; cached in {folder}")
                 make(folder, build)
     except OSError as fault:
         raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; SEQMODELS_CACHE names "
-            "another place"
+            f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
+            "to another folder"
         ) from fault
     return folder
 
 
 def cache() -> Path:
-    """Return the folder of all that is prepared."""
+    """Return the folder of the cache."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
     try:
         return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
     except RuntimeError as fault:
-        raise ValueError("there is no home folder; SEQMODELS_CACHE names a place") from fault
+        raise ValueError("there is no home folder; set SEQMODELS_CACHE to a folder") from fault
 
 
 def made(folder: Path) -> Path:
@@ -131,14 +131,14 @@ def made(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise files.WriteError(
-            f"{folder} cannot be created: {fault.strerror}; SEQMODELS_CACHE names another place"
+            f"{folder} cannot be created: {fault.strerror}; set SEQMODELS_CACHE to another folder"
         ) from fault
     return folder
 
 
 @contextmanager
 def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Wait until no other process prepares the same; on a disk without locks, do not wait."""
+    """Wait until no other process prepares the same, if the file system has locks."""
     with open(folder.with_suffix(".lock"), "w") as lock:
         try:
             if not lock_descriptor(lock.fileno(), blocking=False):
@@ -151,7 +151,7 @@ def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Return whether a folder has all that was written to it, unchanged."""
+    """Return whether a folder is complete and unchanged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         sums = files.read_json(folder / "made.json")["sha256"]
         return all(digest_of(folder / name) == known for name, known in sums.items())
@@ -159,8 +159,8 @@ def is_whole(folder: Path) -> bool:
 
 
 def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
-    """Have `build` fill a folder, note its checksums, and put it in its place, whole."""
-    for left in folder.parent.glob(f"{folder.name}.part-*"):  # of a process that was killed
+    """Let `build` fill a folder, add its checksums, and move it into place when complete."""
+    for left in folder.parent.glob(f"{folder.name}.part-*"):  # from a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
@@ -182,11 +182,11 @@ def digest_of(path: Path) -> str:
 # -------------------------------------------------------------------------------- Running text
 
 EVERY = 32
-"""Tokens after which it is noted in which line of the text they stand."""
+"""The line is stored for every token whose index is a multiple of this."""
 
 
 class Ids:
-    """Running text on disk, token by token; none is in memory but those that are asked for."""
+    """Token ids of running text on disk; only those being read are in memory."""
 
     def __init__(self, path: Path, vocab_size: int):
         self.path, self.vocab_size = path, vocab_size
@@ -197,15 +197,15 @@ class Ids:
         return len(self.ids)
 
     def cut(self, start: int, end: int) -> list[int]:
-        """Return the tokens from one place up to another."""
+        """Return the tokens from `start` to before `end`."""
         return self.ids[start:end].tolist()
 
     def line(self, i: int) -> int:
-        """Return in which line a token stands, or one shortly before it; 0: unknown."""
+        """Return the line of a token, or of one shortly before it; 0: unknown."""
         return int(self.lines[i // EVERY])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Go to another process by name."""
+        """Pass the path to another process."""
         return Ids, (self.path, self.vocab_size)
 
 
@@ -214,7 +214,7 @@ def _mapped(path: Path, dtype: Any) -> np.ndarray:
 
 
 def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]:
-    """Write a text piece by piece, for `Ids`; return how many tokens it has, how many unknown."""
+    """Write a text piece by piece for `Ids`; return its number of tokens and of unknown ones."""
     dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
     feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
     lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0

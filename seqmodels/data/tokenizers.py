@@ -1,13 +1,13 @@
 """Tokenizers: text to ids and back, by words, characters, bytes, or byte-level BPE.
 
-In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and what a text contains starts at 4. No
-text can write a special: "<eos>" in a corpus is five ordinary characters.
+In every vocabulary ids 0 to 3 are PAD, BOS, EOS and UNK, and those of text start at 4. No text can
+encode to a special: "<eos>" in a corpus is five ordinary characters.
 
     Words       readable plots, small closed vocabularies; a word not trained on becomes UNK
-    Spaces      what stands between spaces, and line feeds: the tokens of a corpus that has its own
-    Characters  those of the training text; long sequences; one that is not among them becomes UNK
+    Spaces      what spaces separate, and line feeds: for a corpus that is tokenised already
+    Characters  those of the training text, all others become UNK; long sequences
     Bytes       no vocabulary to train, no UNK, the longest sequences
-    BPE         between words and bytes: merges learned from the given lines alone, no UNK
+    BPE         between words and bytes: merges learned from the given lines only, no UNK
     Published   BPE with the merges of a published model, from the network, no UNK
 """
 
@@ -48,7 +48,7 @@ MOST_PIECES = 2**20
 """Largest vocabulary."""
 MOST_IDS = N_SPECIALS + MOST_PIECES
 MIN_COUNT = 2
-"""How often a word must occur for `make` to take it: from those left out a model learns UNK."""
+"""How often a word must occur for `make` to include it: from the others, models learn UNK."""
 RANKS = ".tiktoken"
 """Ending of the file with the ranks of a BPE."""
 
@@ -57,13 +57,13 @@ class Tokenizer(ABC):
     """Turn text into ids and back."""
 
     name: str
-    """What tables and figures call it, with its size."""
+    """Its name in tables and figures, with its size."""
     labels: Sequence[str]
     """The printable piece of every id."""
 
     @property
     def vocab_size(self) -> int:
-        """Count the ids, the four specials included."""
+        """Return the number of ids, including the four specials."""
         return len(self.labels)
 
     @abstractmethod
@@ -86,7 +86,7 @@ class Tokenizer(ABC):
         """Write the tokenizer as JSON; `load` reads it."""
         fields = json.dumps(self._fields(), ensure_ascii=False, indent=0)
         write(Path(path), fields + "\n")
-        Path(path).with_suffix(RANKS).unlink(missing_ok=True)  # of another one that stood here
+        Path(path).with_suffix(RANKS).unlink(missing_ok=True)  # from another tokenizer
 
     @abstractmethod
     def _fields(self) -> dict[str, Any]:
@@ -99,16 +99,16 @@ def split_words(text: str) -> list[str]:
 
 
 class Words(Tokenizer):
-    """Words and punctuation marks. White space is not kept: decoding puts its own."""
+    """Words and punctuation marks. White space is not kept; decoding inserts its own."""
 
     kind = "words"
     split = staticmethod(split_words)
     is_cut = True
-    """Long lines may be cut before a mark to be trained on."""
+    """For training, long lines can be cut before a punctuation mark."""
 
     def __init__(self, words: Sequence[str]):
         if len(set(words)) != len(words) or any(self.split(word) != [word] for word in words):
-            raise ValueError("the vocabulary must hold every word once, and nothing but words")
+            raise ValueError("the vocabulary must contain every word once, and only words")
         _check_sizes([word.encode() for word in words])
         self._words = [*SPECIALS, *words]
         self.labels = [*map(printable, self._words)]
@@ -117,9 +117,9 @@ class Words(Tokenizer):
 
     @classmethod
     def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MOST_IDS) -> Words:
-        """Take the words that occur `min_count` times in `lines`, the most frequent first.
+        """Use the words that occur at least `min_count` times in `lines`, the most frequent first.
 
-        No more than fit into `vocab_size` ids, and none longer than LONGEST_PIECE.
+        There are at most `vocab_size` ids, and no words longer than LONGEST_PIECE.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
         counts = Counter(word for part in trained_on(lines, cls.is_cut) for word in cls.split(part))
@@ -143,12 +143,12 @@ class Words(Tokenizer):
 
 
 def split_spaces(text: str) -> list[str]:
-    """Return what stands between white space, and each line feed."""
+    """Return the tokens that white space separates, and each line feed."""
     return re.findall(r"\n|\S+", text)
 
 
 class Spaces(Words):
-    """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`; and line feeds.
+    """The tokens of a corpus that is tokenised already, such as `<unk>` or `@,@`, and line feeds.
 
     A line feed takes the place of the <eos> that published perplexities count for each line.
     """
@@ -158,39 +158,39 @@ class Spaces(Words):
     is_cut = False
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the tokens with spaces between them, but for the ends of lines."""
+        """Return the tokens with spaces between them, except at line ends."""
         return re.sub(r" ?\n ?", "\n", " ".join(self._words[i] for i in ids if i >= UNK))
 
 
 class _Pieces(Tokenizer):
-    """Pieces of UTF-8, which decoding puts side by side: a text comes back exactly."""
+    """Pieces of UTF-8, which decoding concatenates: a text comes back exactly."""
 
     def __init__(self, pieces: Sequence[bytes]):
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self.labels = [*SPECIALS, *map(_visible, pieces)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of `ids`; � stands for bytes that are no UTF-8."""
+        """Return the text of `ids`; bytes that are not UTF-8 become �."""
         return b"".join(self._pieces[i] for i in ids).decode(errors="replace")
 
     def n_bytes(self, ids: Sequence[int]) -> int:
-        """Count the bytes: a character that a window cuts counts by its part, not as a �."""
+        """Count the bytes; if a window cuts a character, only its part counts, not a �."""
         return sum(len(self._pieces[i]) for i in ids)
 
 
 class Characters(_Pieces):
-    """Unicode's characters, in the order of their code points."""
+    """Unicode characters, in the order of their code points."""
 
     def __init__(self, characters: str):
         if [*characters] != sorted(set(characters)):
-            raise ValueError("the characters must be sorted, each of them once")
+            raise ValueError("the characters must be sorted, without duplicates")
         super().__init__([character.encode() for character in characters])
         self.name = f"characters ({self.vocab_size:,})"
         self._ids = {character: i for i, character in enumerate(characters, N_SPECIALS)}
 
     @classmethod
     def train(cls, lines: Iterable[str], min_count: int = 1) -> Characters:
-        """Take every character that occurs `min_count` times in `lines`."""
+        """Use every character that occurs at least `min_count` times in `lines`."""
         counts = Counter(chain.from_iterable(lines))
         characters = sorted(character for character, n in counts.items() if n >= min_count)
         if not characters:
@@ -221,15 +221,15 @@ class Bytes(_Pieces):
 
 
 class _Merged(_Pieces):
-    """Byte-level BPE: a pattern cuts a text, and in each part bytes merge into pieces.
+    """Byte-level BPE: a pattern splits a text, and in each part bytes merge into pieces.
 
-    `pieces` are in the order in which they merge, the 256 single bytes among them.
+    `pieces` are in the order in which they merge, including the 256 single bytes.
     """
 
     def __init__(self, pieces: Sequence[bytes], pattern: str):
         ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
         if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
-            raise ValueError("the ranks must hold every piece once, all 256 bytes among them")
+            raise ValueError("the ranks must contain every piece once, including all 256 bytes")
         _check_sizes(pieces)
         super().__init__(pieces)
         self._encoding = tiktoken.Encoding(
@@ -242,15 +242,15 @@ class _Merged(_Pieces):
         return [*chain.from_iterable(map(self._encoding.encode_ordinary, blocks(text)))]
 
     def _ranks(self) -> list[str]:
-        """Return the pieces in their order, as JSON and tiktoken's files have them."""
+        """Return the pieces in order, as in JSON and in tiktoken's files."""
         return [base64.b64encode(piece).decode() for piece in self._pieces[N_SPECIALS:]]
 
 
 class BPE(_Merged):
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
 
-    Saved, it is a tiktoken encoding, too (which keeps a copy of what it loads, by its path, unless
-    TIKTOKEN_CACHE_DIR is empty); these are the ids of `encode`:
+    When saved, it is a tiktoken encoding as well, with the ids of `encode` (tiktoken caches what it
+    loads by its path, unless TIKTOKEN_CACHE_DIR is empty):
 
         ranks = tiktoken.load.load_tiktoken_bpe("tokenizer.tiktoken")
         own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
@@ -263,9 +263,9 @@ class BPE(_Merged):
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
-        """Merge the most frequent pair of `lines` again and again until there are `vocab_size` ids.
+        """Merge the most frequent pair in `lines` repeatedly until there are `vocab_size` ids.
 
-        There are fewer where no pair is left that occurs twice; `name` shows how many.
+        There are fewer if no pair is left that occurs twice; `name` shows how many.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 256)
         rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
@@ -274,7 +274,7 @@ class BPE(_Merged):
         return cls([bytes(value_of[char] for char in piece) for piece in in_order])
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON, which `load` reads, and beside it its ranks for tiktoken."""
+        """Write the tokenizer as JSON, which `load` reads, and its ranks for tiktoken beside it."""
         super().save(path)
         lines = [f"{piece} {rank}\n" for rank, piece in enumerate(self._ranks())]
         write(Path(path).with_suffix(RANKS), "".join(lines))
@@ -284,10 +284,11 @@ class BPE(_Merged):
 
 
 class Published(_Merged):
-    """One of tiktoken's encodings, which tiktoken fetches once and keeps.
+    """One of tiktoken's encodings, which tiktoken downloads once and caches.
 
-    An id is tiktoken's plus 4 (but for runs that `blocks` has to cut); tiktoken's own specials have
-    none. Raises ValueError where it cannot be had, or its ranks have another sha256 than is given.
+    An id is tiktoken's plus 4 (except for runs that `blocks` has to cut); tiktoken's own specials
+    have none. Raises ValueError if it is not available, or if the SHA-256 of its ranks is not the
+    given one.
     """
 
     def __init__(self, name: str, sha256: str | None = None):
@@ -297,7 +298,7 @@ class Published(_Merged):
         self.name = f"{name} ({self.vocab_size:,})"
         found = hashlib.sha256("\n".join(self._ranks()).encode()).hexdigest()
         if sha256 not in (None, found):
-            raise ValueError(f"its sha256 is not that of the ranks of {name} as they are here")
+            raise ValueError(f"its sha256 is not that of the ranks of {name} on this machine")
         self._saved = {"kind": "published", "name": name, "sha256": found}
 
     def _fields(self) -> dict[str, Any]:
@@ -305,7 +306,7 @@ class Published(_Merged):
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Make one of KINDS, trained on `lines`, which are read once at most.
+    """Make one of KINDS, trained on `lines`, which are read at most once.
 
     Those of SIZED have up to `vocab_size` ids, the others as many as they need.
     """
@@ -321,23 +322,23 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
         return Bytes()
     if kind in PUBLISHED:
         return Published(kind)
-    raise ValueError(f"{kind!r} is no tokenizer; there are {', '.join(KINDS)}")
+    raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(KINDS)}")
 
 
 def chosen_size(kind: str, asked: int | None, default: int) -> int:
-    """Return how many ids a tokenizer may have; raise ValueError where that is not to be chosen."""
+    """Return the size of a tokenizer; raise ValueError if it is asked for but cannot be chosen."""
     if asked and kind not in SIZED:
         raise ValueError(
-            f"--vocab {asked} goes with {', '.join(SIZED)}; {kind} has a size of its own"
+            f"--vocab {asked} applies only to {', '.join(SIZED)}; {kind} has a fixed size"
         )
     return asked or default
 
 
 def load(path: str | Path) -> Tokenizer:
-    """Read a saved tokenizer, trusting no one; raise ValueError that names the file and its fault.
+    """Read a saved tokenizer without trusting it; raise ValueError that names file and fault.
 
-    A pattern of another's could take forever, or panic; BPE is read with the one known here alone.
-    Nothing is fetched but what a file of kind published names among PUBLISHED.
+    A foreign pattern could take forever, or panic, so BPE is only read with SPLIT. Nothing is
+    downloaded except one of PUBLISHED, if the file names it.
     """
     try:
         match read_json(Path(path)):
@@ -351,21 +352,21 @@ def load(path: str | Path) -> Tokenizer:
                 return Bytes()
             case {"kind": "bpe", "split": str(split), "ranks": [*ranks]}:
                 if split != SPLIT:
-                    raise ValueError("its split is not the pattern that is known here")
+                    raise ValueError("its split is not the pattern of this version")
                 return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
             case {"kind": "published", "name": str(name), "sha256": str(sha256)}:
                 return Published(name, sha256)
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:
-        raise ValueError(f"{path} makes no tokenizer: {fault}") from fault
-    raise ValueError(f"{path} makes no tokenizer: no kind that is known, with its fields")
+        raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
+    raise ValueError(f"{path} is not a tokenizer: unknown kind, or wrong fields")
 
 
 def _check_sizes(pieces: Sequence[bytes]) -> None:
     if len(pieces) > MOST_PIECES or not all(map(_fits, pieces)):
         raise ValueError(
-            f"at most {MOST_PIECES:,} pieces of 1 to {LONGEST_PIECE:,} bytes make a vocabulary"
+            f"a vocabulary has at most {MOST_PIECES:,} pieces of 1 to {LONGEST_PIECE:,} bytes"
         )
 
 
@@ -379,5 +380,5 @@ def _check_vocab_size(vocab_size: int, least: int) -> None:
 
 
 def _visible(piece: bytes) -> str:
-    """Return `piece` with spaces as ▁, and with escapes where it has no glyph of its own."""
+    """Return `piece` with spaces as ▁, and with unprintable characters escaped."""
     return printable(piece.decode(errors="backslashreplace").replace(" ", "▁"))

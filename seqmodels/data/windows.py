@@ -1,4 +1,4 @@
-"""Windows onto running text on disk: what a model reads and what it is to say next."""
+"""Windows of running text on disk: what a model reads, and what it has to predict."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from seqmodels.interface import BOS
 
 
 class Windows(Examples):
-    """Targets of one length, each after a context of random length: its source, or BOS alone.
+    """Targets of one length, each after a context of random length: its source, or only BOS.
 
-    Half of the windows keep all the context, the others less, the same ones for one seed.
+    Half of the windows keep the whole context, the others less, always the same for one seed.
     """
 
     def __init__(self, ids: Ids, starts: range, n_target: int, context: int = 0, seed: int = 0):
         self.ids, self.starts, self.n_target = ids, starts, n_target
         rng, n = np.random.default_rng(seed), len(starts) if context else 1
         less = rng.integers(context + 1, size=n, dtype=np.int32)
-        self.contexts = np.where(rng.random(n) < 0.5, context, less)  # one 0 where there is none
+        self.contexts = np.where(rng.random(n) < 0.5, context, less)  # a single 0 if there is none
 
     @property
     def lengths(self) -> np.ndarray:
-        """Return the tokens of each source and of each target: (n, 2)."""
-        n_source = np.maximum(self.contexts, 1)  # BOS is one
+        """Return the number of tokens of each source and each target: (n, 2)."""
+        n_source = np.maximum(self.contexts, 1)  # BOS is a token
         both = np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
         return np.broadcast_to(both, (len(self), 2))
 
@@ -42,7 +42,7 @@ class Windows(Examples):
 class Whole(Examples):
     """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
 
-    Each block scores its last `stride` tokens; those before them, the last block has scored.
+    A block scores the `stride` tokens that the previous one did not; it repeats others unscored.
     """
 
     def __init__(self, ids: Ids, block: int, stride: int, n: int | None = None):
@@ -51,7 +51,7 @@ class Whole(Examples):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Return the tokens of each source and of each target: (n, 2)."""
+        """Return the number of tokens of each source and each target: (n, 2)."""
         return np.broadcast_to([1, min(self.block, self.n)], (len(self), 2))
 
     def __len__(self) -> int:
