@@ -57,16 +57,16 @@ def test_weights_come_back(name: str, fresh: Tiny, pairs: Pairs, tmp_path: Path)
 def test_weights_must_be_there_and_fit(fresh: Tiny, tmp_path: Path) -> None:
     """Keeps out a traceback for results without weights, for others' weights, for a broken file."""
     path = tmp_path / "run.safetensors"
-    with pytest.raises(ValueError, match="not here; train it again"):
+    with pytest.raises(ValueError, match="are missing; train it again"):
         checkpoint.load(entry("gpt"), path)
     checkpoint.save(path, fresh("bahdanau").state_dict())
-    with pytest.raises(ValueError, match="does not fit its record"):
+    with pytest.raises(ValueError, match="does not match its record"):
         checkpoint.load(entry("gpt"), path)
     checkpoint.save(path, fresh("gpt").state_dict())
-    with pytest.raises(ValueError, match="does not fit its record"):
+    with pytest.raises(ValueError, match="does not match its record"):
         checkpoint.load({**entry("gpt"), "model_config": {"vocab_size": V, "n_wings": 2}}, path)
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ValueError, match="does not fit its record"):
+    with pytest.raises(ValueError, match="does not match its record"):
         checkpoint.load(entry("gpt"), path)
 
 

@@ -256,7 +256,7 @@ def test_runs_that_lack_a_part(trained: Path, call: Call, tmp_path: Path) -> Non
     """Keeps out a traceback for results that were shared without weights, or changed by hand."""
     run = tmp_path / "gpt-seed1"
     shutil.copy(trained / "gpt-seed1.json", tmp_path)
-    check_one_line(call(main, "translate", run, "a"), "weights", "not here; train it again")
+    check_one_line(call(main, "translate", run, "a"), "weights", "are missing; train it again")
     shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
     check_one_line(call(main, "translate", run, "a"), "tokenizer.json cannot be read")
     shutil.copy(trained / "tokenizer.json", tmp_path)
@@ -267,7 +267,7 @@ def test_runs_that_lack_a_part(trained: Path, call: Call, tmp_path: Path) -> Non
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made))
     check_one_line(call(main, "translate", run, "a"), "is damaged or belongs to another run")
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))
-    check_one_line(call(main, "translate", run, "a"), "does not fit its record", "n_wings")
+    check_one_line(call(main, "translate", run, "a"), "does not match its record", "n_wings")
     shutil.copy(trained / "gpt-seed1.safetensors", tmp_path)
     del made["model_config"]["n_wings"]
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made | {"weights_sha256": None}))

@@ -1,8 +1,8 @@
-"""Everything that a run needs to go on, and weights, on disk: safetensors, never a pickle.
+"""Checkpoints, from which a run resumes, and weights on disk: safetensors, never a pickle.
 
-A checkpoint is one file, RUN.checkpoint-NUMBER-CHECKSUM.safetensors: tensors, and as metadata the
-JSON of all that is no tensor. Its name holds the beginning of its content's SHA-256, so one that
-is torn or decayed is told from a good one; the one before it is kept for that day.
+A checkpoint is one file, RUN.checkpoint-NUMBER-CHECKSUM.safetensors: tensors, and everything else
+as JSON in the metadata. Its name contains the beginning of its content's SHA-256, which reveals a
+torn or corrupted file; the previous checkpoint is kept for that case.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from seqmodels.utils import files
 
 SCHEMA = "seqmodels.checkpoint/1"
 MOST_BYTES = 16 * 2**30
-"""Largest file of weights that is read."""
+"""Size limit of a file of weights."""
 SHARE = 0.01
-"""Most of the time that is spent on writing checkpoints, however often they are wanted."""
+"""Limit of the share of time spent on writing checkpoints, however often they are due."""
 
 
 class Checkpoint(NamedTuple):
-    """What was on disk."""
+    """A checkpoint read from disk."""
 
     path: Path
     tensors: dict[str, Tensor]
     state: dict[str, Any]
-    """All that is no tensor; nothing in it has been checked."""
+    """Everything except the tensors, unchecked."""
 
 
 class Checkpoints:
-    """The newest two checkpoints of one run, beside its record, which is to be RUN.json."""
+    """The latest two checkpoints of a run, beside its record, RUN.json."""
 
     def __init__(self, record: Path, every_s: float = 30.0):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
@@ -53,7 +53,7 @@ class Checkpoints:
         self.due = time.monotonic() + every_s
 
     def paths(self) -> list[Path]:
-        """Return the run's checkpoints, good or bad, the newest first."""
+        """Return the run's checkpoints, intact or damaged, the latest first."""
         found = [path for path in self.folder.iterdir() if self.pattern.fullmatch(path.name)]
         return sorted(found, key=self.number, reverse=True)
 
@@ -67,9 +67,9 @@ class Checkpoints:
         return time.monotonic() >= self.due
 
     def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Write the next one, and remove all but this one and the last.
+        """Write the next checkpoint, and remove all but it and the previous one.
 
-        Raises WriteError; then the last one is still there.
+        Raises WriteError; the previous one is then still there.
         """
         since = time.monotonic()
         metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **state})}
@@ -88,19 +88,19 @@ class Checkpoints:
     def newest(
         self, say: Callable[[str], None] = print, most_bytes: int = MOST_BYTES
     ) -> Checkpoint | None:
-        """Return the newest one that is whole; say which are not. None if there is none."""
+        """Return the latest intact checkpoint, or None; report the damaged ones."""
         for path in self.paths():
             try:
                 found = read(path, most_bytes)
             except (ValueError, OSError) as error:
-                say(f"{error}; going back to the checkpoint before")
+                say(f"{error}; going back to the previous checkpoint")
             else:
                 self.last = path
                 return found
         return None
 
     def remove(self) -> None:
-        """Remove all: the run is recorded, or to be begun again."""
+        """Remove all checkpoints: the run is recorded, or starts again."""
         for path in self.paths():
             path.unlink(missing_ok=True)
 
@@ -113,7 +113,7 @@ def sha256(content: bytes) -> str:
 def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
     """Read a checkpoint.
 
-    Raises ValueError, which names the file, if its content is not what its name says.
+    Raises ValueError that names the file if its content does not match its name.
     """
     content = files.read(path, most_bytes)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
@@ -123,9 +123,9 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
         state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
         tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is no checkpoint: {error}") from None
+        raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
-        raise ValueError(f"{path} is no checkpoint of this version ({SCHEMA})")
+        raise ValueError(f"{path} is not a checkpoint of this version ({SCHEMA})")
     return Checkpoint(path, tensors, state)
 
 
@@ -144,26 +144,26 @@ def save(path: Path, weights: Mapping[str, Tensor]) -> str:
 
 
 def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
-    """Build the record's model and give it the weights at PATH; return it ready to be used.
+    """Build the record's model with the weights at PATH, in evaluation mode.
 
-    Raises ValueError if the weights are not there (results are kept without them), or not those
-    that the record was made with: a record that holds their checksum must match it.
-    Nothing is built before names and shapes are known to be the same, so that a model takes no more
-    memory than its file has bytes.
+    Raises ValueError if the weights are missing (results are committed without them), or are not
+    those of the record, by the checksum that it contains.
+    Names and shapes are compared before anything is built, so that a model takes no more memory
+    than its file has bytes.
     """
     if not path.exists():
-        raise ValueError(f"{path}: the weights of this run are not here; train it again")
+        raise ValueError(f"{path}: the weights of this run are missing; train it again")
     content = files.read(path, MOST_BYTES)
     if (wanted := record.get("weights_sha256")) not in (None, sha256(content)):
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
-            "which its record holds; restore the file or train the run again"
+            "as in its record; restore the file or train the run again"
         )
     try:
         weights = safetensors.torch.load(content)
         if record["model_config"].get("n_layers", 1) > len(weights):
             raise ValueError(
-                f"{len(weights)} tensors are no {record['model_config']['n_layers']} layers"
+                f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
             )
         with torch.device("meta"):
             expected = build(record["model"], **record["model_config"]).state_dict()
@@ -171,5 +171,5 @@ def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
         model = build(record["model"], **record["model_config"])
         model.load_state_dict(weights)
     except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"{path} does not fit its record, train it again: {error}") from error
+        raise ValueError(f"{path} does not match its record; train it again: {error}") from error
     return model.eval()

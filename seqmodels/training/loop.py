@@ -19,20 +19,20 @@ from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer
 from seqmodels.utils import progress
 from seqmodels.utils.terminal import whole
 
-# oneDNN keeps a kernel for each of 1,024 shapes; those of batches are seldom met again.
+# oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 TRIM_EVERY = 20
-"""Batches after which free memory is handed back."""
+"""Batches after which free memory is returned to the system."""
 
 
 def fastest_precision(device: str) -> Precision:
-    """Return bfloat16 where it multiplies matrices at least half as fast again as float32."""
+    """Return bfloat16 if it multiplies matrices at least 1.5 times as fast as float32."""
     if device == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     wide, narrow = torch.ones(512, 512), torch.ones(512, 512, dtype=torch.bfloat16)
     seconds: list[list[float]] = [[], []]
-    for _ in range(10):  # in turn: what else the machine does hits both
+    for _ in range(10):  # in turns: other load affects both
         for a, times in zip((wide, narrow), seconds, strict=True):
             since = time.perf_counter()
             a @ a
@@ -51,22 +51,22 @@ def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> 
 
 
 def next_point(at: Progress, cfg: TrainConfig) -> float:
-    """Return after how many tokens the curve's next point is due."""
+    """Return the number of tokens at which the curve's next point is due."""
     n_points = sum(point["tokens"] > at.schedule_from for point in at.curve)
     to_train = cfg.tokens - at.schedule_from
     return at.schedule_from + to_train * (n_points + 1) / cfg.n_validations
 
 
 def losses(at: Progress) -> str:
-    """Return the last losses in words, for the line of a bar."""
+    """Format the latest losses, for a progress bar."""
     known = {"train": at.losses[-20:], "valid": [p["valid_nats"] for p in at.curve[-1:]]}
     return ", ".join(f"{name} {fmean(values):.3f}" for name, values in known.items() if values)
 
 
 def trim() -> None:
-    """Hand free memory back to the system: batches of ever other sizes leave glibc's heap in holes.
+    """Return free memory to the system: batches of varying sizes fragment glibc's heap.
 
-    With another C library nothing is done.
+    Does nothing with another C library.
     """
     with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
         ctypes.CDLL(None).malloc_trim(0)
@@ -79,11 +79,11 @@ def train(
     save: Callable[[], None] = lambda: None,
     is_due: Callable[[], bool] = lambda: False,
 ) -> list[dict[str, Any]]:
-    """Train until the budget is spent, leave the model at its best weights, return the curve.
+    """Train until the budget is spent; leave the model with its best weights, return the curve.
 
-    A trainer that comes from a checkpoint goes on as if it had never stopped: the same batches, the
-    same draws, the same bits. `save` writes such a checkpoint, whenever it is due, when a signal
-    asks to stop, and at the end.
+    A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
+    same random numbers, the same bits. `save` writes a checkpoint; it is called whenever one is
+    due, when a signal asks to stop, and at the end.
     """
     model, cfg, at = trainer.model, trainer.cfg, trainer.progress
     device = str(next(model.parameters()).device)
@@ -115,7 +115,7 @@ def train(
 
 
 def learn(trainer: Trainer, examples: Sequence[Example], draw: Draw) -> None:
-    """Learn one batch, and note that it is done."""
+    """Train on one batch, and note that it is done."""
     chosen, at = [examples[i] for i in draw.rows], trainer.progress
     lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
     with whole():

@@ -1,4 +1,4 @@
-"""A model in training: what one batch changes, and all that it takes to go on another day."""
+"""A model in training: what one batch changes, and all that is needed to resume."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from seqmodels.records.schema import Count, Strict, check
 Precision = Literal["float32", "bfloat16"]
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What AdamW keeps of each parameter."""
+"""AdamW's state for each parameter."""
 N_LOSSES = 100
-"""Losses by which a spike is told from what is usual."""
+"""Recent losses with which a loss is compared to detect a spike."""
 MOST_SKIPPED = 10
-"""Batches without a finite loss, after which a run stops."""
+"""Batches without a finite loss that a run skips before it stops."""
 MOST_EVENTS = 1_000
-"""Events that are kept for the record."""
+"""Events in a record, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train; all models of one comparison differ in `lr` alone."""
+    """How to train; all models of one comparison differ only in `lr`."""
 
     tokens: int
     """Budget: target tokens to train on."""
@@ -43,13 +43,13 @@ class TrainConfig:
     batch_tokens: int = 1500
     """Rows × longest source or target in a batch."""
     warmup: float = 0.1
-    """Share of the budget in which the learning rate climbs; then it falls linearly to zero."""
+    """Share of the budget over which the learning rate rises; then it falls linearly to zero."""
     beta_2: float = 0.98
-    """AdamW's memory of squared gradients (Vaswani et al. 2017, 5.3)."""
+    """AdamW's decay of squared gradients (Vaswani et al. 2017, 5.3)."""
     weight_decay: float = 0.01
-    """AdamW's decay."""
+    """AdamW's weight decay."""
     max_grad_norm: float = 1.0
-    """Norm to which a larger gradient is scaled down."""
+    """Norm to which larger gradients are clipped."""
     label_smoothing: float = 0.0
     """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
     n_validations: int = 10
@@ -57,35 +57,35 @@ class TrainConfig:
     seed: int = 1
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
-    """In which matrices are multiplied; weights, their sums and the optimiser are float32."""
+    """Of matrix products; weights, sums and the optimiser are in float32."""
 
 
 class Progress(Strict):
-    """How far a training has come, in what JSON can hold."""
+    """How far training has come, in JSON types."""
 
     epoch: Count = 0
     batch: Count = 0
-    """The epoch's batch that comes next."""
+    """The epoch's next batch."""
     step: Count = 0
     tokens: Count = 0
     seconds: float = 0.0
     losses: list[float] = Field(default_factory=list)
-    """Of the last batches, by which a spike is told."""
+    """Of the last batches, to detect a spike."""
     nats_sum: float = 0.0
-    """Of the losses since the curve's last point."""
+    """Sum of the losses since the curve's last point."""
     n_losses: Count = 0
     n_parts: Count = 1
-    """Pieces of a batch that go through the model one after the other, for lack of memory."""
+    """Pieces in which a batch goes through the model, one by one, for lack of memory."""
     n_skipped: Count = 0
     schedule_from: Count = 0
     """Tokens after which the schedule began: those of a finished run that is trained further."""
     curve: list[dict[str, int | float]] = Field(default_factory=list)
     events: list[dict[str, int | str]] = Field(default_factory=list)
-    """What the record tells besides (see schema.Event)."""
+    """Events for the record (see schema.Event)."""
 
 
 class Trainer:
-    """A model in training: all that one batch changes, and all that it takes to go on."""
+    """A model in training: all that one batch changes, and all that is needed to resume."""
 
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
         self.model, self.cfg, self.progress = model, cfg, Progress()
@@ -101,7 +101,7 @@ class Trainer:
     def optimizer_step(self, batch: Batch, lr: float) -> float:
         """Take one step at this learning rate; return the loss before it.
 
-        Where loss or gradient is not finite nothing is changed, and NaN is returned.
+        If the loss or the gradient is not finite, nothing is changed, and NaN is returned.
         """
         for group in self.optimiser.param_groups:
             group["lr"] = lr
@@ -113,10 +113,10 @@ class Trainer:
         return loss
 
     def backward(self, batch: Batch) -> float:
-        """Leave the gradient of the mean loss in the parameters; return it, NaN without targets.
+        """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
-        Where memory does not suffice the batch is halved, and halved again: the same gradient, in
-        pieces. Raises ValueError if one row alone is too much.
+        If memory runs out, the batch is halved repeatedly: the same gradient, in pieces. Raises
+        ValueError if a single row is too much.
         """
         while True:
             self.optimiser.zero_grad()
@@ -130,7 +130,7 @@ class Trainer:
             if n_parts >= 2 * len(batch.src):
                 raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
             self.progress.n_parts = n_parts
-            self.log_event("memory", f"out of memory; from here on batches in {n_parts} pieces")
+            self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
 
     def parts(self, batch: Batch) -> list[tuple[Batch, float]]:
         """Cut a batch into pieces with targets; return each with its share of the target tokens."""
@@ -148,9 +148,9 @@ class Trainer:
         return loss.item()
 
     def training_step(self, batch: Batch, lines: Sequence[int]) -> None:
-        """Take the next step of the schedule, and then account for it.
+        """Take the next step of the schedule, and then update the progress.
 
-        Whatever is raised by the step itself leaves progress and generators as they were before it.
+        If the step itself raises, progress and random generators are as they were before it.
         Raises ValueError if too many batches had no finite loss or gradient.
         """
         at, cfg, since = self.progress, self.cfg, time.perf_counter()
@@ -162,7 +162,7 @@ class Trainer:
         try:
             loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), lr)
         except BaseException:
-            set_torch_states(*drawn)  # of dropout: the same batch is to be taken again
+            set_torch_states(*drawn)  # for dropout: the same batch will be repeated
             raise
         at.step, at.tokens = at.step + 1, at.tokens + n
         at.seconds += time.perf_counter() - since
@@ -180,23 +180,23 @@ class Trainer:
         if at.n_skipped > MOST_SKIPPED:
             raise ValueError(
                 f"training diverged at step {at.step:,}: {where}, after {MOST_SKIPPED} batches "
-                f"that were skipped for this; the last checkpoint is kept; use an lr below {cfg.lr}"
+                f"skipped for this reason; the last checkpoint is kept; use an lr below {cfg.lr}"
             )
         self.log_event("skipped", f"batch skipped: {where}")
 
     def log_event(self, kind: str, what: str) -> None:
-        """Say what happened, and keep it for the record."""
+        """Log an event, and keep it for the record."""
         self.log(f"step {self.progress.step:,}: {what}")
         if len(self.progress.events) < MOST_EVENTS:
             self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
 
     log: Callable[[str], None] = staticmethod(print)
-    """How a line reaches the person."""
+    """Shows a line to the user."""
 
     def add_point(self, scores: Mapping[str, float]) -> None:
         """Add a point to the curve; the weights are kept if it is the best.
 
-        Raises ValueError if they give no finite loss.
+        Raises ValueError if the validation loss is not finite.
         """
         at = self.progress
         point = {"step": at.step, "tokens": at.tokens, "seconds": round(at.seconds, 3)}
@@ -211,7 +211,7 @@ class Trainer:
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return every tensor that it takes to go on: weights, the best ones, AdamW's moments."""
+        """Return all tensors needed to resume: weights, the best ones, AdamW's moments."""
         found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         found |= {f"best/{name}": tensor for name, tensor in self.best.items()}
         for name, p in self.model.named_parameters():
@@ -219,13 +219,13 @@ class Trainer:
         return found
 
     def state(self) -> dict[str, Any]:
-        """Return all that it takes besides, in what JSON can hold."""
+        """Return everything else needed to resume, in JSON types."""
         return {"progress": self.progress.model_dump(), "generators": generators()}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Go on from where `tensors` and `state` were taken.
+        """Resume from `tensors` and `state`.
 
-        Raises ValueError that names what does not fit.
+        Raises ValueError that names what does not match.
         """
         progress = check(Progress, state.get("progress"))
         weights, best, *moments = (
@@ -264,31 +264,31 @@ def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) ->
 
 
 def schedule(done: float, warmup: float) -> float:
-    """Return the learning rate as a share of its peak after a share `done` of the budget."""
+    """Return the learning rate, as a share of its peak, after the share `done` of the budget."""
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
 
 
 def is_spike(loss: float, losses: Sequence[float]) -> bool:
-    """Return whether a loss stands out of the last ones: by a nat, and by six deviations."""
+    """Return whether a loss exceeds the last ones' mean by a nat and six standard deviations."""
     if len(losses) < N_LOSSES or loss <= 1 + statistics.fmean(losses):
         return False
     return bool(loss > np.mean(losses) + 6 * np.std(losses))
 
 
 def name_lines(lines: Sequence[int]) -> str:
-    """Return where a batch's examples stand, the first few of them."""
+    """Return the lines of a batch's examples, the first few of them."""
     more = ", …" if len(lines) > 8 else ""
     return f"lines {', '.join(map(str, sorted(lines)[:8]))}{more} of the training data"
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether there was no memory left: on a GPU, or where torch or oneDNN says so."""
+    """Return whether memory ran out, on a GPU or according to torch or oneDNN."""
     is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
     return is_full or any(text in str(error) for text in FULL)
 
 
 FULL = "can't allocate memory", "could not create a primitive", "could not create a memory object"
-"""What torch and oneDNN say when a processor's memory is full."""
+"""Messages of torch and oneDNN when a CPU's memory is full."""
 
 
 def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -299,7 +299,7 @@ def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
             for t in (found, expected)
         )
         if here != there:
-            raise ValueError(f"{name} is {here}, to be {there}")
+            raise ValueError(f"{name} is {here}, expected {there}")
 
 
 # Random generators
@@ -318,14 +318,14 @@ def generators() -> dict[str, Any]:
 
 
 def cuda_states() -> list[Tensor]:
-    """Return the states of the cards' generators."""
+    """Return the states of the GPUs' generators."""
     return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
 
 def set_generators(states: Any) -> None:
-    """Put the random generators where they were.
+    """Restore the random generators.
 
-    Raises ValueError for anything that is no state of theirs.
+    Raises ValueError for an invalid state.
     """
     try:
         version, words, gauss = states["python"]
@@ -334,23 +334,23 @@ def set_generators(states: Any) -> None:
         cuda = states["cuda"][: torch.cuda.device_count()]
         set_torch_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
     except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
-        raise ValueError(f"no state of a random generator: {error}") from None
+        raise ValueError(f"invalid state of a random generator: {error}") from None
 
 
 def set_torch_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
-    """Put torch's generators where they were."""
+    """Restore torch's generators."""
     torch.set_rng_state(cpu)
     for i, state in enumerate(cuda):
         torch.cuda.set_rng_state(state, i)
 
 
 def bytes_tensor(text: str) -> Tensor:
-    """Return what hexadecimal digits stand for."""
+    """Return the bytes that a string of hexadecimal digits encodes."""
     return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)
 
 
 def seed_all(seed: int) -> None:
-    """Start every random generator."""
+    """Seed every random generator."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
