@@ -1,8 +1,8 @@
-"""The only list of models: in order of history, and what every figure, table and list calls them.
+"""The only list of models: in order of history, with their names in all figures, tables and lists.
 
-No torch. A model's line here is what can be known of it without building it; the rest is in its
-file. A sixth model is its file and one line here, or one call of `register`. The kinds of
-tokenizers are listed here as well: a command line offers both before it imports anything.
+No torch. A model's entry is what can be known about it without building it; the rest is in its
+file. A sixth model is its file and one entry here, or one call of `register`. The kinds of
+tokenizers are listed here as well: command lines offer both before they import anything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Entry:
     """One model."""
 
     label: str
-    """Its name for a reader: one name, everywhere."""
+    """Its display name, the same everywhere."""
     year: int
     paper: str
     home: str
@@ -38,9 +38,9 @@ class Entry:
         return self.state == "grows"
 
     def source_bytes(self, sizes: Mapping[str, Any], n_source: int) -> int:
-        """Return the bytes, in float32, that the paper hands over for a source of so many tokens.
+        """Return the float32 bytes that the paper hands over for a source of `n_source` tokens.
 
-        What an implementation keeps besides, such as keys and values, is not counted.
+        Whatever else an implementation keeps, such as keys and values, is not counted.
         """
         factors = self.handed_over.split(" × ")
         numbers = math.prod(int(f) if f.isdigit() else sizes[f] for f in factors)
@@ -116,8 +116,8 @@ def attending() -> list[str]:
 
 
 PUBLISHED = ("gpt2", "o200k_base")
-"""tiktoken's encodings that may be fetched: those of GPT-2 and of GPT-4o."""
+"""tiktoken's encodings that can be downloaded: those of GPT-2 and of GPT-4o."""
 TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *PUBLISHED)
 """The kinds of tokenizers that `tokenizers.make` makes."""
 SIZED = ("bpe", "words", "spaces")
-"""Those whose size is chosen."""
+"""Those whose size can be chosen."""

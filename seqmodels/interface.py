@@ -36,16 +36,16 @@ class Batch(NamedTuple):
     tgt_in: Int[Tensor, "B T"]
     """BOS y1 … y_{T-1}."""
     tgt_out: Int[Tensor, "B T"]
-    """y1 … y_T, the last one EOS where the text ends there; PAD is not scored."""
+    """y1 … y_T, the last one EOS if the text ends there; PAD is not scored."""
 
 
 class SequenceModel(nn.Module):
-    """The base of all models; a subclass writes out the three methods."""
+    """The base class of all models; a subclass writes out the three methods."""
 
     config_type: ClassVar[type]
     """A frozen dataclass of sizes; its first field is `vocab_size`."""
     shared_by_beams: ClassVar[tuple[str, ...]] = ()
-    """Fields of the State that the beams of one source share: B rows of them beside R of others."""
+    """Fields of the State that the beams of a source share: they have B rows, the others R."""
     aligned_layers: ClassVar[slice] = slice(None)
     """Layers over which `align` averages."""
 
@@ -53,7 +53,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         self.config = config
         self.src_attentions: list[Any] = []
-        """The modules that attend to the source, layer by layer; their `weights` say how."""
+        """The modules that attend to the source, layer by layer; `weights` returns how much."""
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Any:
         """Read the source; return the State before the first target token."""
@@ -100,10 +100,10 @@ def reorder(
     sources: Int[Tensor, " B"] | None = None,
     shared: tuple[str, ...] = (),
 ) -> S:
-    """Return the State whose row i goes on as the old row `rows[i]`; serves any beam of any model.
+    """Return the State whose row i continues the old row `rows[i]`, for any model and search.
 
-    Of the fields that are `shared` by the beams of a source, and of a `KVCache`'s keys and values,
-    the rows `sources` are kept (None: all of them, uncopied).
+    In the fields that are `shared` by the beams of a source, and in the keys and values of a
+    `KVCache`, the rows `sources` are kept (None: all of them, uncopied).
     """
     kept = []
     for name, field in zip(state._fields, state, strict=True):  # type: ignore[attr-defined]

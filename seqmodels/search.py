@@ -37,7 +37,7 @@ def trim_at_eos(tokens: list[int]) -> list[int]:
 
 
 def is_due(t: int, device: torch.device) -> bool:
-    """Return whether to look for finished texts; not always, because a GPU waits for each look."""
+    """Return whether to check for finished texts: on a GPU, rarely, because each check waits."""
     return device.type == "cpu" or t % 16 == 0
 
 
@@ -52,8 +52,8 @@ class Limits:
     def unfinished(self, t: int, done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
         """Return the rows to keep after t tokens; None to keep all.
 
-        Finished rows are kept until dropping them pays. A row at its limit is always dropped: the
-        model may have no position for another token.
+        Finished rows are kept until dropping them pays off. A row at its limit is always dropped:
+        the model may have no position for another token.
         """
         if t not in self.ends and not is_due(t, done.device):
             return None
@@ -134,16 +134,16 @@ def sample_from_prefix(
     generator: torch.Generator,
     temperature: float = 1.0,
 ) -> list[list[int]]:
-    """Continue targets of which a prefix is given; return them with their prefix.
+    """Continue targets from a prefix; return them with it.
 
-    The source is BOS alone, as for a plain language model.
+    The source is only BOS, as for a plain language model.
     """
     src = torch.full((len(prefix), 1), BOS, device=prefix.device)
     return generate(model, src, src == BOS, max_len, drawn(generator, temperature), prefix)
 
 
 def drawn(generator: torch.Generator, temperature: float) -> Choose:
-    """Return a function that samples a token from its logits; raises ValueError."""
+    """Return a function that samples a token from logits; raises ValueError for the temperature."""
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
 

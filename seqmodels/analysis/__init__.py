@@ -1,1 +1,1 @@
-"""Look into trained models through the interface alone."""
+"""Analyses of what models produce, through the interface only."""

@@ -6,10 +6,10 @@ Paper
     numbers, A.x by its appendix.
 
 Before
-    The RNN encoder–decoder presses every source into one vector; its BLEU falls with length.
+    The RNN encoder–decoder compresses every source into one vector; its BLEU falls with length.
 
 Idea
-    Keep one annotation per source word, read from both sides. Before each target word, score all
+    Keep one annotation per source word, read in both directions. Before each target word, score all
     annotations against the decoder's state and read their weighted mean: a soft alignment.
 
 Symbols
@@ -25,15 +25,15 @@ Symbols
     t_i         t       (B,M)      maxout layer of the output
 
 Differs
-    1. z lets the new state in, as A.1.1 and the authors' code have it: the other way round than
-       in `rnn_encdec` (eq. 7 of Cho et al.).
-    2. The output reads s_i, as eq. (4) has it; A.2.2 prints s_{i-1}. In the authors' code the
-       state that scores and is read has already read y_{i-1}; by A.1.1 it has not, and so here.
+    1. z lets the new state in, as in A.1.1 and in the authors' code: the opposite of
+       `rnn_encdec` (eq. 7 of Cho et al.).
+    2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the state
+       used for score and output has already read y_{i-1}; in A.1.1, and here, it has not.
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. The first word is written after reading BOS (authors' code: a vector of zeros). The authors
-       end each source with an end-of-sequence token; here a task says whether it does.
+       end each source with an end-of-sequence token; here each task decides.
 
 Cost
     Time O((S+T) D² + S T D), memory O(S D) between source and target; S + T sequential steps.
@@ -59,7 +59,7 @@ class Config:
     """Sizes; the defaults are the paper's."""
 
     vocab_size: int
-    """Tokens in the shared vocabulary (paper: 30,000 words a language)."""
+    """Tokens in the shared vocabulary (paper: 30,000 words per language)."""
     d_model: int = 1000
     """Width of decoder state and of each encoder direction (A.2.3: n)."""
     d_embed: int = 620
@@ -78,7 +78,7 @@ PAPER = Config(vocab_size=30_000)
 
 
 class State(NamedTuple):
-    """All that the decoder knows: it grows with the source, one annotation a word."""
+    """All that the decoder knows: it grows with the source, one annotation per word."""
 
     h: Float[Tensor, "B S D2"]
     keys: Float[Tensor, "B S A"]
@@ -191,7 +191,7 @@ class Bahdanau(SequenceModel):
         init(self)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
-        """Annotate the source; every word keeps its own place."""
+        """Annotate the source, each word with its own vector."""
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         back_1 = h[:, 0, self.config.d_model :]
         s = torch.tanh(self.W_s(back_1))  #                                          s_0, A.2.2
@@ -199,7 +199,7 @@ class Bahdanau(SequenceModel):
         return State(h.to(keys), keys, src_mask, s)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token: attend with s_{i-1}, then move on with what was seen."""
+        """Write one token: attend with s_{i-1}, then update the state with what was read."""
         e = self.dropout(self.embed(y))
         c = self.attention(state.s, state)
         s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
@@ -208,7 +208,7 @@ class Bahdanau(SequenceModel):
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Loop over `step`'s recurrence; what does not depend on the state is computed before."""
+        """Loop over `step`'s recurrence; what does not depend on the state is computed first."""
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
         x, s = self.W(e), state.s

@@ -10,8 +10,8 @@ Before
     The Transformer has two stacks, and needs pairs of texts to train them.
 
 Idea
-    Keep the decoder's self-attention alone. Every task is a text to be continued: a source is
-    just what stands before the target.
+    Keep only the decoder's self-attention. Every task is a text to continue: a source is just
+    what comes before the target.
 
 Symbols
     paper       code      shape        meaning
@@ -22,10 +22,10 @@ Symbols
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
-       counted as positions; the loss is on the target alone, the tokens all models are scored on.
+       counted as positions; the loss is on the target only, the tokens on which all are scored.
     2. GPT-2 has one vocabulary anyway; the other four share it.
-    3. `init_std` lets narrow models start from wider weights; its default is the paper's. It is the
-       positions' too, for which OpenAI's released code has 0.01.
+    3. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
+       applies to positions, for which OpenAI's released code uses 0.01.
     4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
@@ -64,7 +64,7 @@ class Config:
     n_positions: int = 1024
     """Longest text, source and target together (section 2.3)."""
     init_std: float = 0.02
-    """Weights start at N(0, this²) (2018, section 4.1); narrower models need more to start."""
+    """Weights start at N(0, this²) (2018, section 4.1); narrower models need a larger one."""
     dropout: float = 0.1
     """Share of units dropped in training."""
 
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """2017: H attentions side by side; queries, keys and values are of the same text."""
+    """2017: H attentions side by side; queries, keys and values come from the same text."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -98,7 +98,7 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
-        """Return how much each query attends to each key; it may where the mask is True."""
+        """Return how much each query attends to each key, where the mask is True."""
         score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)
 
@@ -109,7 +109,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class Layer(nn.Module):
-    """2.3: self-attention and feed-forward, each after a norm and added to the stream."""
+    """2.3: self-attention and feed-forward, each after a norm, added to the residual stream."""
 
     def __init__(self, cfg: Config, layer: int):
         super().__init__()
@@ -152,7 +152,7 @@ class GPT(SequenceModel):
         return self.config.n_positions - n_source
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; the text has n tokens by now, with pads."""
+        """Return embeddings of tokens and positions; the text now has n tokens, with pads."""
         if n > self.config.n_positions <= int(position.max()):
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
@@ -163,7 +163,7 @@ class GPT(SequenceModel):
     def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int) -> Tensor:
         """Pass tokens through all layers; return the logits of the last ones.
 
-        The last layer attends for these alone: nothing reads what it says of the others.
+        The last layer computes only these: nothing reads its output for the others.
         """
         for layer in self.decoder:
             is_last = layer is self.decoder[-1]

@@ -10,8 +10,8 @@ Before
     from the last target word through everything back to the first source word.
 
 Idea
-    Depth and memory: four layers of LSTM a side, the encoder's last state handed over layer by
-    layer. And one trick: read the source backwards, so that first words meet first words.
+    Depth and memory: four LSTM layers on each side, the encoder's last state handed over layer by
+    layer. And one trick: read the source backwards, so that the first words are close together.
 
 Symbols
     paper       code    shape      meaning
@@ -23,17 +23,17 @@ Symbols
 
 Differs
     1. Graves' peephole weights are left out: with them the paper's count of 64 M recurrent
-       parameters (2 sides × 4 layers × 8 M) would not come out; biases are kept.
+       parameters (2 sides × 4 layers × 8 M) would not add up; biases are kept.
     2. One vocabulary and one embedding serve both languages, because all five models share them.
     3. AdamW (paper: SGD at 0.7, halved); dropout between layers is ours; one model (paper: five).
-    4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) let narrow layers start faster;
+    4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) help narrow layers to start;
        their defaults are the paper's.
     5. The first word is written after reading BOS. In the paper (figure 1) it is written where the
-       source's end-of-sequence token is read, and there is no BOS; here a task says whether sources
-       end with that token, and it is turned round with the rest of the source.
+       source's end-of-sequence token is read, and there is no BOS; here each task decides whether
+       sources end with that token, which stays at the end of a reversed source.
 
 Cost
-    Time O((S+T) L D²), memory O(L D) between source and target whatever S is; S + T sequential
+    Time O((S+T) L D²), memory O(L D) between source and target for any S; S + T sequential
     steps.
 """
 
@@ -66,9 +66,9 @@ class Config:
     is_reversed: bool = True
     """Read the source from its last word to its first (section 3.3)."""
     init_range: float = 0.08
-    """Parameters start uniformly in ± this (section 3.4); narrower layers need more to start."""
+    """Parameters start uniformly in ± this (section 3.4); narrower layers need a wider range."""
     forget_bias: float = 0.0
-    """Added to the forget gates' biases at the start, so that cells keep (paper: nothing)."""
+    """Added to the forget gates' biases at the start, so that cells remember (paper: 0)."""
     dropout: float = 0.0
     """Share of units dropped between layers in training (paper: none)."""
 
@@ -139,7 +139,7 @@ class DeepLSTM(nn.Module):
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Turn each source's words round; an EOS that ends it, and its pads, stay at the end."""
+    """Reverse each source's words; a final EOS and the pads stay at the end."""
     n = src_mask.sum(1, keepdim=True)
     n = n - (src.gather(1, n - 1) == EOS).long()
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)

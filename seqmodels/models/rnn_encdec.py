@@ -6,12 +6,12 @@ Paper
     EMNLP 2014, arXiv:1406.1078v3. Equations by its numbers, A.x by its appendix.
 
 Before
-    Translation was counted, not computed: tables of phrases, each scored by itself. Feed-forward
-    networks wanted inputs of one fixed length.
+    Translation looked up phrases in tables of counts, each scored by itself. Feed-forward networks
+    needed inputs of one fixed length.
 
 Idea
     One recurrent network reads the source and ends in a vector c; a second one writes the target
-    from c. A new gated unit learns what to keep and what to forget: the later GRU.
+    from c. A new gated unit, later named GRU, learns what to keep and what to forget.
 
 Symbols
     paper       code    shape      meaning
@@ -31,13 +31,13 @@ Differs
        A.1.2 prints it around U' h' + C c. That code takes h<S> for c, without tanh(V h).
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
-       other than recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
+       non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
     6. The first word is written after reading BOS (A.1.2: e(y_0) is a vector of zeros). The authors
-       end each source with an end-of-sequence token; here a task says whether it does.
+       end each source with an end-of-sequence token; here each task decides.
 
 Cost
-    Time O((S+T) D²), memory O(D) between source and target whatever S is; S + T sequential steps.
+    Time O((S+T) D²), memory O(D) between source and target for any S; S + T sequential steps.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Config:
     """Sizes; the defaults are the paper's."""
 
     vocab_size: int
-    """Tokens in the shared vocabulary (paper: 15,000 words a language)."""
+    """Tokens in the shared vocabulary (paper: 15,000 words per language)."""
     d_model: int = 1000
     """Width of encoder and decoder state (section 4.1.1)."""
     d_embed: int = 100
@@ -176,7 +176,7 @@ class RNNEncDec(SequenceModel):
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Loop over `step`'s recurrence; what does not depend on the state is computed before."""
+        """Loop over `step`'s recurrence; what does not depend on the state is computed first."""
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
         c = state.c.unsqueeze(1)

@@ -8,7 +8,7 @@ Before
     Attention sat on top of recurrence, where each state waits for the one before it.
 
 Idea
-    Every position looks at every other, in several heads and layers; sinusoids tell them apart.
+    Every position attends to every other, in several heads and layers; sinusoids tell them apart.
 
 Symbols
     paper       code      shape        meaning
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
-        """Return how much each query attends to each key; it may where the mask is True."""
+        """Return how much each query attends to each key, where the mask is True."""
         score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
 

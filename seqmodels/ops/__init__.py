@@ -1,1 +1,1 @@
-"""What makes the chapters fast without being in them: each computes what its docstring says."""
+"""What makes the chapters fast without being in them; docstrings say what is computed."""

@@ -1,4 +1,4 @@
-"""Faster ways to compute the same numbers: a test holds each equal to what it says it computes."""
+"""Faster ways to compute the same numbers: tests hold each equal to what it replaces."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def attend(
 ) -> Float[Tensor, "B H N Kv"]:
     """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True.
 
-    torch's fused kernel does not keep the weights. On CPUs it is slower in bfloat16 than the same
-    products one by one, of which k qᵀ is faster than q kᵀ, and in float32 for a few queries.
+    torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
+    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries.
     """
     is_bfloat16, is_search = q.dtype == torch.bfloat16, not torch.is_grad_enabled()
     if q.is_cuda or not (is_bfloat16 or (is_search and q.shape[2] <= FEW)):
@@ -35,7 +35,7 @@ def attend(
 
 
 FEW = 16
-"""Queries of one text, as a search has them: its beams."""
+"""Queries per text in a search, at most: its beams."""
 
 
 class _Tanh(torch.autograd.Function):
@@ -55,14 +55,14 @@ class _Tanh(torch.autograd.Function):
 
 
 def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
-    """Compute tanh x, right to 2e-7: on CPUs torch's float32 sigmoid is six times as fast."""
+    """Compute tanh x to within 2e-7: on CPUs torch's float32 sigmoid is six times as fast."""
     if x.is_cuda or x.dtype != torch.float32:
         return torch.tanh(x)
     return _Tanh.apply(x)
 
 
 class PackedLinear(nn.Module):
-    """Compute what an `nn.Linear` computes, from a matrix that lies as oneDNN wants it."""
+    """Compute what an `nn.Linear` computes, with the weight in oneDNN's layout."""
 
     def __init__(self, linear: nn.Linear, n_rows: int):
         super().__init__()
@@ -75,9 +75,9 @@ class PackedLinear(nn.Module):
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Return whether oneDNN multiplies by such a matrix packed: on CPUs, by operators of torch's.
+    """Return whether oneDNN can use this weight packed: on CPUs, with operators of torch.
 
-    They are private, so they may be missing.
+    These are private, so they can be missing.
     """
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
@@ -88,9 +88,9 @@ def can_pack(weight: Tensor) -> bool:
 
 
 def prepack(module: M, n_rows: int) -> M:
-    """Return a twin that computes the same from packed matrices, fastest for `n_rows` rows.
+    """Return a copy that computes the same with packed weights, fastest for `n_rows` rows.
 
-    Unpacked ones are packed again in every product. The module itself stays as it is.
+    Unpacked weights are packed again in every product. The module itself is not changed.
     """
     twin = copy(module)
     twin._modules = {

@@ -1,11 +1,11 @@
 """A cache of keys and values: to a model it is `torch.cat` along the tokens.
 
-`B` sources, `R` = B × W rows, the W beams of each source. What it keeps from the model:
+`B` sources, `R` = B × W rows, the W beams of each source. What it hides from the model:
 
     buffers   have room for more tokens, so that writing one does not copy the others
     beams     of one source write into the same buffer; `visible` says which slots each beam sees,
-              so that a search reorders beams without copying keys or values
-    sharing   caches that grew out of one another share buffers; growing the same one twice copies
+              so that a search can reorder beams without copying keys or values
+    sharing   caches that grew from one another share buffers; growing the same one twice copies
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 class KVCache:
     """Keys and values of every layer, and which of them each row sees.
 
-    It does not change: `grow` and `reorder` return another one. A new one is filled by `update`.
+    `grow` and `reorder` do not change it, but return another one; `update` fills a new one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class KVCache:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All that is cached, without the room behind it."""
+        """All that is cached, without the spare room."""
         n = self.visible.shape[1]
         return [self.visible, *(t[:, :, :n] for layer in self.layers for t in layer)]
 
@@ -63,8 +63,8 @@ class KVCache:
     def grow(self) -> KVCache:
         """Return this cache with a slot for one more token of every row, which it alone sees.
 
-        `update` fills the slots. Where gradients are wanted it does by `torch.cat`, else in place:
-        whoever grows a cache first gets the room behind it, the next one a copy.
+        `update` fills the slots: by `torch.cat` if gradients are enabled, otherwise in place. The
+        first call of `grow` gets the spare room behind the cache, the next one a copy.
         """
         n, width = self.visible.shape[1], len(self.visible) // self.n_sources
         if width == 1:
@@ -103,7 +103,7 @@ class KVCache:
     def reorder(
         self, rows: Int[Tensor, " R2"], sources: Int[Tensor, " B2"] | None = None
     ) -> KVCache:
-        """Return the cache whose row i goes on as the old row `rows[i]`.
+        """Return the cache whose row i continues the old row `rows[i]`.
 
         Keys and values are kept for the given sources (None: all, uncopied).
         """

@@ -1,4 +1,4 @@
-"""Look at what a module computes on the way, without a line in the pass that computes it."""
+"""Read intermediate results of a module, without a line in its forward pass."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def weights_of(
 ) -> Float[Tensor, "B L H T S"]:
     """Return the weights over the source in each of these modules during one forward pass.
 
-    A module's `weights` is called with what the module itself is: once for all target tokens or
-    once a token, with an axis of heads or without one. GPT's are of source and target.
+    A module's `weights` is called with the same arguments as the module: once for all target tokens
+    or once per token, with or without an axis of heads. GPT's weights cover source and target.
     """
     found: list[list[Tensor]] = [[] for _ in attentions]
     hooks = []
