@@ -66,7 +66,7 @@ class Config:
     init_std: float = 0.02
     """Weights start at N(0, this²) (2018, section 4.1); narrower models need a larger one."""
     dropout: float = 0.1
-    """Share of units dropped in training."""
+    """Dropout probability."""
 
 
 GPT2_SMALL = Config(vocab_size=50_257)
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """2017: H attentions side by side; queries, keys and values come from the same text."""
+    """2017: H attention heads in parallel; queries, keys and values are from one text."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -98,12 +98,12 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
-        """Return how much each query attends to each key, where the mask is True."""
+        """Return each query's weights over the keys where the mask is True, for plots."""
         score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return W_o of dropout(weights) @ v, which `attend` computes in one call."""
+        """Attend with all heads (fused, in `attend`), then merge them with W_o."""
         heads = attend(q, k, v, mask, self.dropout.p * self.training)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
@@ -143,7 +143,7 @@ class GPT(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.self_attention for layer in self.decoder]
+        self.src_attentions = [layer.self_attention for layer in self.decoder]  # for `align`
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -184,10 +184,10 @@ class GPT(SequenceModel):
         return State(cache)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token: the same pass, which sees all that is cached."""
-        cache = state.cache.grow()
+        """Write one token in each of R rows, the beams of B sources, after the row's own text."""
+        cache = state.cache.grow()  # one token longer; the old State stays as it is
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
-        x = x.unflatten(0, (cache.n_sources, -1))
+        x = x.unflatten(0, (cache.n_sources, -1))  # (B,beams,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])
         return logits.flatten(0, 1), State(cache)
 

@@ -70,7 +70,7 @@ class Config:
     forget_bias: float = 0.0
     """Added to the forget gates' biases at the start, so that cells remember (paper: 0)."""
     dropout: float = 0.0
-    """Share of units dropped between layers in training (paper: none)."""
+    """Dropout probability between layers (paper: none)."""
 
 
 PAPER = Config(vocab_size=80_000)

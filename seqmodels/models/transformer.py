@@ -64,7 +64,7 @@ class Config:
     is_prenorm: bool = False
     """Normalise before each sublayer instead of after it."""
     dropout: float = 0.1
-    """Share of units dropped in training (table 3: P_drop)."""
+    """Dropout probability (table 3: P_drop)."""
 
 
 BASE = Config(vocab_size=37_000)
@@ -74,7 +74,7 @@ BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3
 
 
 class State(NamedTuple):
-    """Keys and values of every decoder layer: the source's stay, the target's grow."""
+    """Keys and values of every decoder layer: the source's are fixed, the target's grow."""
 
     src: KVCache
     tgt: KVCache
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 
 class MultiHeadAttention(nn.Module):
-    """3.2.2: H attentions side by side, each in its own projection."""
+    """3.2.2: H attention heads in parallel, each with its own projections."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -105,12 +105,12 @@ class MultiHeadAttention(nn.Module):
         return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
-        """Return how much each query attends to each key, where the mask is True."""
+        """Return each query's weights over the keys where the mask is True, for plots."""
         score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Return W_o of dropout(weights) @ v, which `attend` computes in one call."""
+        """Attend with all heads (fused, in `attend`), then merge them with W_o."""
         heads = attend(q, k, v, mask, self.dropout.p * self.training)  #                    (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
@@ -124,17 +124,17 @@ class Residual(nn.Module):
         self.is_prenorm = cfg.is_prenorm
 
     def enter(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Return what the sublayer reads."""
+        """Return the sublayer's input."""
         return self.norm(x) if self.is_prenorm else x
 
     def leave(self, x: Tensor, out: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Add what the sublayer returned to x."""
+        """Add the sublayer's output to x."""
         x = x + self.dropout(out)
         return x if self.is_prenorm else self.norm(x)
 
 
 class Layer(nn.Module):
-    """3.1: self-attention, in the decoder attention to the source as well, then feed-forward."""
+    """3.1: self-attention, in the decoder also attention to the source, then feed-forward."""
 
     def __init__(self, cfg: Config, layer: int, is_decoder: bool):
         super().__init__()
@@ -148,7 +148,7 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
-        """Attend to this text, where the mask is True, and to the source, if there is one."""
+        """Attend to this text where the mask is True, then to the source, if it is given."""
         z = self.self_residual.enter(x)
         k, v = cache.update(self.layer, *self.self_attention.keys_values(z))
         q = self.self_attention.queries(z)
@@ -173,8 +173,8 @@ class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
     config_type = Config
-    shared_by_beams = ("src",)
-    aligned_layers = slice(-1, None)
+    shared_by_beams = ("src",)  # each beam has a target of its own
+    aligned_layers = slice(-1, None)  # `align` reads the last decoder layer
 
     def __init__(self, cfg: Config):
         super().__init__(cfg)
@@ -182,7 +182,7 @@ class Transformer(SequenceModel):
         self.dropout = nn.Dropout(cfg.dropout)
         self.encoder = nn.ModuleList(Layer(cfg, i, False) for i in range(cfg.n_layers))
         self.decoder = nn.ModuleList(Layer(cfg, i, True) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.src_attention for layer in self.decoder]
+        self.src_attentions = [layer.src_attention for layer in self.decoder]  # for `align`
         last_norm = nn.LayerNorm if cfg.is_prenorm else nn.Identity
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
         init(self)
@@ -193,13 +193,13 @@ class Transformer(SequenceModel):
         return self.dropout(x + sinusoids(position, self.config.d_model).to(x))  #           3.5
 
     def decode(self, x: Tensor, mask: Tensor, tgt: KVCache, src: KVCache) -> Tensor:
-        """Pass target tokens through the decoder; the mask says what each of them sees of tgt."""
+        """Return logits of target tokens; mask: which tokens of tgt each may attend to."""
         for layer in self.decoder:
             x = layer(x, mask, tgt, src)
         return self.norm_tgt(x) @ self.embedding.weight.T  #                   tied weights, 3.4
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
-        """Read the source in one pass; nothing is written yet."""
+        """Read the source in one pass; the target's cache starts empty."""
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
         text, cache = KVCache(src_mask), KVCache(src_mask)
         for layer in self.encoder:
@@ -210,16 +210,16 @@ class Transformer(SequenceModel):
         return State(cache, KVCache(src_mask[:, :0]))
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token: the same pass, which sees all that is cached."""
-        tgt = state.tgt.grow()
-        x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))
+        """Write one token in each of R rows, the beams of B sources, after the row's own tokens."""
+        tgt = state.tgt.grow()  # one token longer; the old State stays as it is
+        x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,beams,D)
         logits = self.decode(x, tgt.mask, tgt, state.src)
         return logits.flatten(0, 1), State(state.src, tgt)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Write all tokens in one pass, in which none sees a later one: no loop over time."""
+        """Compute all logits in one causal pass, no loop over time; pads are last, and so unseen."""
         tgt, position = KVCache(tgt_in != PAD), torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).src
