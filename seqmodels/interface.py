@@ -1,4 +1,4 @@
-"""What every model promises: three methods, one state, one batch.
+"""The interface of every model: three methods, one state, one batch.
 
 `B` batch, `S` source length, `T` target length, `V` vocabulary. Masks are bool, True = real token.
 

@@ -126,7 +126,7 @@ def check(words: list[str], project: dict[str, Any]) -> None:
 
 @each_page
 def test_commands_are_parsed_by_their_programs(path: Path) -> None:
-    """Keeps out a command that cannot be pasted: a flag, an extra, a file that is no more."""
+    """Keeps out a command that cannot be pasted: a flag, an extra, a file that no longer exists."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for words in commands(path):
         check(words, project)

@@ -127,7 +127,7 @@ def contexts(rng: np.random.Generator, n: int, is_grouped: bool = True) -> tuple
 
 
 def neighbours(rng: np.random.Generator, n: int, is_grouped: bool = True) -> tuple[Interval, float]:
-    """Losses of n neighbouring blocks of a text, as alike as those of Shakespeare.
+    """Losses of n neighbouring blocks of a text, as similar as those of Shakespeare.
 
     Correlations are 0.24 to the next block, 0.10 to the fifth, 0.03 to the tenth; of a model of
     six characters on the two plays, 0.18 to 0.36, 0.09 to 0.21, 0.04 to 0.15.

@@ -84,7 +84,7 @@ def save(folder: Path, made: Any) -> Path:
 
 
 def drawn_nothing(figure: Figure, path: Path) -> Path:
-    """Stand in for `plot.save`: figures take seconds, and are no matter here."""
+    """Stand in for `plot.save`: figures take seconds, and do not matter here."""
     return path
 
 

@@ -58,7 +58,7 @@ def test_bits_per_byte() -> None:
 
 
 def test_bins_hold_their_ends() -> None:
-    """Keeps out a sentence between two bins or in both; empty bins are no bins of zero."""
+    """Keeps out a sentence between two bins or in both; empty bins are not bins of zero."""
     rows = scored_rows(30)
     parts = table.by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
     assert [(b["low"], b["high"], b["n"]) for b in parts] == [(4, 5, 12), (6, 8, 18)]

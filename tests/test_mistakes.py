@@ -89,7 +89,7 @@ def test_a_text_that_is_too_short(tmp_path: Path, call: Call) -> None:
 def test_a_column_that_is_not_there(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out a bare KeyError, and rows that are no rows; the line says what there is."""
+    """Keeps out a bare KeyError, and rows that are not rows; the line says what there is."""
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "x", "b": "y", "n": 1}\n' * 3)

@@ -107,7 +107,7 @@ def test_a_cache_is_a_concatenation() -> None:
 
 
 def test_caches_of_one_origin_do_not_share_a_token() -> None:
-    """Keeps out a token of one text written over that of another that began alike."""
+    """Keeps out a token of one text written over that of another with the same beginning."""
     with torch.inference_mode():
         cache = KVCache(torch.ones(2, 0, dtype=torch.bool))
         for _ in range(3):  # by then there is room behind it

@@ -19,7 +19,7 @@ PROGRAMS |= {"next_token": next_token}
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
-    """Keeps out a page that names a task, a subcommand or a flag that is no more."""
+    """Keeps out a page that names a task, a subcommand or a flag that no longer exists."""
     text = page.read_text(encoding="utf-8")
     for task, rest in re.findall(r"python -m tasks\.(\w+)((?: +[^\s`#]+)*)", text):
         program = PROGRAMS.get(task)

@@ -82,7 +82,7 @@ def test_counts() -> None:
 
 
 def test_cleaned() -> None:
-    """Keep out a flag that cleans valid and test, too, or does not clean at all."""
+    """Keep out a flag that also cleans valid and test, or does not clean at all."""
     ready = prepared(corpus_of(), How("bytes", is_cleaned=True))
     assert [example.line for example in ready.train] == [1, 3, 5, 6]
     assert ready.data["name"] == "tiny de→en, cleaned"
@@ -91,7 +91,7 @@ def test_cleaned() -> None:
 
 
 def test_unknown_words() -> None:
-    """Keep out words that no model can know, and nobody is told of."""
+    """Keep out words that no model can know and that are not reported."""
     told = summary(prepared(corpus_of(), How("words")).data, False).split("\n")
     assert told[-3:] == [
         "  10 tokens of train are unknown: 16.67%, read as ⁇",

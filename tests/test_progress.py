@@ -27,7 +27,7 @@ TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
 
 
 class Clock:
-    """A time that passes when it is told to."""
+    """A clock that only moves when asked."""
 
     now_s = 100.0
 
@@ -88,7 +88,7 @@ def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.Mon
 
 
 def test_a_run_tells_seldom(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a training that waits for its bar, and an end that is never told."""
+    """Keeps out a training that waits for its bar, and an end that is never reported."""
     heard: list[Told] = []
     monkeypatch.setattr(Here, "send", heard.append)
     for done in range(1_001):

@@ -10,7 +10,7 @@ from seqmodels.report import fonts
 
 
 def test_a_font_that_has_the_script_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out boxes on a machine that has a font for them, installed a minute ago, too."""
+    """Keeps out boxes on a machine that has a font for them, even one installed a minute ago."""
     manager = fonts.font_manager
     regular = ("DejaVu Sans", "normal")
     entry = next(f for f in manager.fontManager.ttflist if (f.name, f.style) == regular)

@@ -331,7 +331,7 @@ End of the Project Gutenberg EBook of A Book\r
 
 
 def test_a_frame_is_left_out(internet: Fetch) -> None:
-    """Keeps out licences that are learned by heart, and a page that is no book."""
+    """Keeps out licences that are learned by heart, and a page that is not a book."""
     internet(b"<html>Try later.</html>")
     with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 returned something else; to use war-a"):
         presets.running(["war-and-peace"])

@@ -262,7 +262,7 @@ def test_tokenized_text_is_told(n: int, tokenize: str, told: int, run: Score, wr
     ],
 )
 def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) -> None:
-    """Keeps out two systems of one name, and names of which the end is all alike."""
+    """Keeps out two systems of one name, and names that all end in the same way."""
     assert external.names_of([Path(path) for path in paths]) == names
 
 

@@ -211,7 +211,7 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_first_query_of_a_recall_is_scored() -> None:
-    """Keeps out queries whose answer is told by those before, and a baseline of another set."""
+    """Keeps out queries whose answer follows from those before, and a baseline of another set."""
     pairs = [Pair("recall ba do fe do gi ke", "fe : do ba : do gi : ke"), Pair("copy ba", "ba")]
     tokenizer = Words([*recall.KINDS, ":", *recall.SYMBOLS])
     found = recall.length_test(pairs, "recall", tokenizer, 32)

@@ -252,6 +252,6 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
 def test_a_temperature_is_above_zero(temperature: float) -> None:
-    """Keeps out a division by zero, and likelihoods that are no numbers."""
+    """Keeps out a division by zero, and likelihoods that are not numbers."""
     with pytest.raises(ValueError, match="above zero"):
         search.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)

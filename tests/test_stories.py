@@ -67,7 +67,7 @@ def test_a_candidate_of_the_same_kind_stands_between() -> None:
 
 
 def test_exactly_one_sentence_answers_the_cue() -> None:
-    """Keeps out a second fact about the cue's key, and decoys that are no decoys."""
+    """Keeps out a second fact about the cue's key, and decoys that are not decoys."""
     n_decoyed = 0
     for s in drawn(40, DISTANCES):
         *told, cue = [words(part) for part in s.text.rstrip(".").split(". ")]

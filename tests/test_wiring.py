@@ -261,7 +261,7 @@ def layers(*sites: str) -> list[str]:
 
 
 def transformer(first: str) -> list[str]:
-    """Write section 5.4's sites, and the attention weights that the authors' code drops, too."""
+    """Write section 5.4's sites, and the attention weights that the authors' code drops as well."""
     coded = layers(f"weights {S} × {S}", "out of encoder.{}.self_attention.W_o",
                    "out of encoder.{}.ff.2")  # fmt: skip
     decoded = layers(f"weights {T} × {T}", "out of decoder.{}.self_attention.W_o",

@@ -100,7 +100,7 @@ def check_words(
 
 
 class Files(NamedTuple):
-    """What is scored."""
+    """A gold standard, the alignments to score and, if given, the source."""
 
     gold: Alignment
     systems: list[Alignment]

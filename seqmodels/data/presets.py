@@ -32,7 +32,7 @@ class Preset(NamedTuple):
     local: str
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
-    """Of the text that we used by this name, as in a record; None: not used."""
+    """SHA-256 of the text that we used by this name, as in a record; None: not used."""
     splits: Mapping[str, str] = {}
     """Names of the splits in that folder, where they differ from ours."""
     columns: Mapping[str, str] = {}

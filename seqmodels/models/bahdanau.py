@@ -69,7 +69,7 @@ class Config:
     d_align: int = 1000
     """Hidden units of the alignment model (A.2.3: n')."""
     dropout: float = 0.0
-    """Share of embeddings and output units dropped in training (paper: none)."""
+    """Dropout probability of embeddings and output units (paper: none)."""
 
 
 PAPER = Config(vocab_size=30_000)

@@ -67,7 +67,7 @@ class Config:
     d_maxout: int = 500
     """Maxout units of the output layer, each the larger of two inputs (section 4.1.1)."""
     dropout: float = 0.0
-    """Share of embeddings and output units dropped in training (paper: none)."""
+    """Dropout probability of embeddings and output units (paper: none)."""
 
 
 PAPER = Config(vocab_size=15_000)

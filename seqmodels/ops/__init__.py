@@ -1,1 +1,1 @@
-"""What makes the chapters fast without being in them; docstrings say what is computed."""
+"""Operations that make the chapters fast; each documents exactly what it computes."""

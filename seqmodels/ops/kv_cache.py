@@ -40,12 +40,12 @@ class KVCache:
 
     @property
     def mask(self) -> Bool[Tensor, "B 1 W N"]:
-        """What each row sees, the rows of one source side by side."""
+        """The slots that each row sees, the rows of one source side by side."""
         return self.visible.unflatten(0, (self.n_sources, 1, -1))
 
     @property
     def lengths(self) -> Int[Tensor, " R"]:
-        """How many tokens each row sees: the position of its next one."""
+        """The number of tokens that each row sees: the position of its next one."""
         return self.visible.sum(1)
 
     @property

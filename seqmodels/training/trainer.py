@@ -57,7 +57,7 @@ class TrainConfig:
     seed: int = 1
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
-    """Of matrix products; weights, sums and the optimiser are in float32."""
+    """Precision of matrix products; weights, sums and the optimiser are in float32."""
 
 
 class Progress(Strict):
@@ -70,7 +70,7 @@ class Progress(Strict):
     tokens: Count = 0
     seconds: float = 0.0
     losses: list[float] = Field(default_factory=list)
-    """Of the last batches, to detect a spike."""
+    """Losses of the last batches, to detect a spike."""
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
     n_losses: Count = 0

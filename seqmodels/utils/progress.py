@@ -36,7 +36,7 @@ EVALUATION = 0.25
 
 
 class Told(NamedTuple):
-    """What a run is doing, and how much of it is done."""
+    """The current activity of a run, and its progress."""
 
     run: str
     doing: str
@@ -56,7 +56,7 @@ class Here:
     run = ""
     """The title of the current run."""
     about = ""
-    """What is being evaluated."""
+    """A note for reports without one: the set being evaluated."""
     send: Callable[[Told | str], None] | None = None
     """Receives the reports; None: nobody does."""
     last_s = 0.0
@@ -96,7 +96,7 @@ class Seen:
 
     told: Told
     first_share: float
-    """Of its training, at its first report: a run that is resumed does not begin at zero."""
+    """Share of its training done at its first report: a resumed run does not begin at zero."""
     share: float
     since_s: float
     trained_s: float | None = None

@@ -1,4 +1,4 @@
-"""What all command lines share: checked numbers, one-line errors, exit codes, signals.
+"""Shared by all command lines: checked numbers, one-line errors, exit codes, signals.
 
 No torch, so that help and errors appear at once.
 """
