@@ -101,7 +101,7 @@ def test_sizes_of_no_model(name: str, sizes: dict[str, float], tmp_path: Path) -
     path, *_ = make_run(tmp_path, name)
     made = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(made | {"model_config": made["model_config"] | sizes}))
-    with pytest.raises(ValueError, match=f"{name}-seed1.*(no model that works|fit its record)"):
+    with pytest.raises(ValueError, match=f"{name}-seed1.*(no model that works|match its record)"):
         trained.load(path)
 
 
