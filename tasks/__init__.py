@@ -1,8 +1,8 @@
-"""The programs of this repository: one for each question."""
+"""The programs of this repository, one per question."""
 
 import sys
 
 from seqmodels.utils.terminal import leave_quietly
 
-if sys.argv[0] == "-m":  # what is imported now takes seconds, and Ctrl-C may come
+if sys.argv[0] == "-m":  # the imports below take seconds; quit quietly on Ctrl-C
     leave_quietly()

@@ -1,12 +1,12 @@
-"""Make `results` again: every comparison with its defaults, then all figures and tables.
+"""Reproduce `results`: run every comparison with its defaults, then draw all figures and tables.
 
-    python -m tasks                 what is made here: an hour on two cores
-    python -m tasks --corpora       and real text, from the folder that SEQMODELS_DATA names or the
-                                    hub: hours
+    python -m tasks                 on built-in data: an hour on two cores
+    python -m tasks --corpora       also on real text, from the folder that SEQMODELS_DATA names or
+                                    from the hub: hours
 
-A run that has its record is not trained again: what was stopped goes on, and the committed records
-stay unless --out names another folder. Flags of all tasks, such as --device or --seeds, are passed
-on to each.
+A run that has a record is not trained again: an interrupted command resumes, and the committed
+records stay unless --out names another folder. Flags that all tasks share, such as --device or
+--seeds, are passed on.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ CORPORA: list[tuple[str, str, str]] = [
 
 
 def make(out: Path, has_corpora: bool, passed_on: Sequence[str]) -> None:
-    """Run the comparisons, each into its folder; stop where one does; draw what there is."""
+    """Run each comparison into its own folder, up to the first failure; then draw all records."""
     todo = [
         (folder, task, [*own.split(), *passed_on, "--out", str(out / folder)])
         for folder, task, own in [*MADE_HERE, *(CORPORA if has_corpora else [])]
     ]
-    for _, task, passed in todo:  # a mistake is found before anything is trained
+    for _, task, passed in todo:  # find mistakes before anything is trained
         flags.of(task, None, passed)
-    from seqmodels.report.figures import plot_results  # figures take a second to import
+    from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()

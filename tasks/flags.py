@@ -1,6 +1,6 @@
 """The flags of the tasks.
 
-No torch: `python -m tasks.translation --help`, or a typo, is answered at once.
+This module does not import torch, so that `--help` and typos are answered at once.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from seqmodels.utils.terminal import Parser, not_negative, positive, positive_fl
 
 PAIRS = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
-    "source unless --source or --target choose by their endings; a folder of "
-    "train|valid|test.{xx,yy}; a .tsv, .csv, .jsonl or .parquet file, or a folder of them; "
-    "OWNER/NAME or OWNER/NAME:CONFIG on the hub"
+    "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
+    ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
+    "the hub"
 )
 TEXT = (
-    f"a text by name ({', '.join(presets.TEXT)}); text files, one after the other; a .tsv, .csv, "
+    f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
     ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OF_PAIRS = (
     "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
     "parameters", "bleu_tokenize",
 )  # fmt: skip
-"""Flags of translation that go with --data alone."""
+"""Flags of translation that require --data."""
 OF_TEXT = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
-"""Flags of next_token that go with --data alone."""
+"""Flags of next_token that require --data."""
 
 
 def parser(name: str, doc: str | None) -> Parser:
-    """Return the command line that all tasks share; a task adds its own flags."""
+    """Return a parser with the flags that all tasks share."""
     p = Parser(
         prog=f"python -m tasks.{name}",
         description=doc,
@@ -41,32 +41,33 @@ def parser(name: str, doc: str | None) -> Parser:
     )
     names = list(CATALOG)
     p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
-                   help=f"which of {', '.join(names)} (default: all)")  # fmt: skip
+                   help=f"models to train: {', '.join(names)} (default: all)")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=not_negative, default=[1], metavar="N",
-                   help="one run of each model per seed (default: 1)")  # fmt: skip
+                   help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
-                   help="smoke: everything once, in a minute; laptop: the comparison")  # fmt: skip
+                   help="smoke: run everything once, in a minute; laptop (default): the "
+                        "comparison")  # fmt: skip
     p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on; more than a finished "
-                        "run had train it further")  # fmt: skip
+                   help="budget: target tokens to train each model on; a larger budget trains a "
+                        "finished run further")  # fmt: skip
     p.add_argument("--lr", type=positive_float, metavar="R",
                    help="peak learning rate of all models (default: each recipe's)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
-                   help="auto: cuda where there is one (default)")  # fmt: skip
+                   help="auto: cuda if available (default)")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="of products in training; auto: the faster here (default)")  # fmt: skip
+                   help="in training; auto (default): the faster one on this machine")  # fmt: skip
     p.add_argument("--out", type=Path, metavar="DIR",
-                   help="folder of records and figures (default: runs/TASK-SIZE)")  # fmt: skip
+                   help="folder for records and figures (default: runs/TASK-SIZE)")  # fmt: skip
     p.add_argument("--fresh", action="store_true",
-                   help="begin these runs again; what the folder has of them goes")  # fmt: skip
+                   help="start these runs again, deleting what the folder has of them")  # fmt: skip
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
-                   help="seconds between checkpoints; at most 1 %% of the time goes into them "
+                   help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip
     return p
 
 
 def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line; no run is to be made twice."""
+    """Parse the command line; refuse models or seeds that are given twice."""
     args = p.parse_args(argv)
     for flag in ("models", "seeds"):
         given = getattr(args, flag)
@@ -76,66 +77,68 @@ def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the task translation."""
+    """Parse the command line of the translation task."""
     p = parser("translation", doc)
     p.add_argument("--no-source-eos", action="store_true",
-                   help="leave out the end-of-sequence token that ends each source")  # fmt: skip
+                   help="do not end each source with the end-of-sequence token")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=PAIRS)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
     add("--source", metavar="LANG",
-        help="language to translate from: the ending of one of the files, which is chosen by it, "
-             "or what to call the first where endings say nothing (a.txt b.txt); or a column: its "
-             "name, or its number in a table without a header")  # fmt: skip
-    add("--target", metavar="LANG", help="language or column to translate to")
-    add("--test", metavar="SET", help="test on one of sacreBLEU's sets, such as wmt14")
+        help="language to translate from: the ending of the source file; a label for the first "
+             "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "
+             "number if the table has no header")  # fmt: skip
+    add("--target", metavar="LANG", help="language or column to translate to, given like --source")
+    add("--test", metavar="SET", help="test on one of sacreBLEU's test sets, such as wmt14")
     add("--limit", type=positive, metavar="N",
-        help="stream N pairs of a table or of the hub, instead of reading all")  # fmt: skip
+        help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
     add("--lowercase", action="store_true", help="lower-case both sides")
     add("--clean", action="store_true",
-        help="leave out of train what is double, unequal, or in valid or test")  # fmt: skip
+        help="leave duplicate pairs, pairs of very unequal length, and sources in valid or test "
+             "out of train")  # fmt: skip
     add("--max-tokens", type=positive, default=200, metavar="N",
-        help="leave out pairs with more on a side, in test with more than twice as many "
+        help="leave out pairs with more tokens on a side; in test, with more than twice as many "
              "(default: 200)")  # fmt: skip
     add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
         help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="its size (default: 4,000)")
-    add("--parameters", type=positive, metavar="N", help="of every model (default: 2 M)")
+    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
+    add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--bleu-tokenize", metavar="NAME",
-        help="sacreBLEU's tokenizer, for BLEU (default: by the target language)")  # fmt: skip
+        help="sacreBLEU's tokenizer for BLEU (default: by the target language)")  # fmt: skip
     args = parse(p, argv)
     given = [name for name in OF_PAIRS if getattr(args, name) != p.get_default(name)]
     if given and not args.data:
         flag = given[0].replace("_", "-")
-        p.error(f"--{flag} goes with --data; the embedded grammar is English to German")
+        p.error(f"--{flag} needs --data; the built-in grammar is English to German")
     return args
 
 
 def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the task next_token."""
+    """Parse the command line of the next-token task."""
     p = parser("next_token", doc)
     p.add_argument("--context", type=not_negative, metavar="N",
-                   help="longest, in tokens; 0: none (default: 128; or the text's)")  # fmt: skip
+                   help="longest context in tokens; 0: none (default: 128, or "
+                        "the text's own)")  # fmt: skip
     p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
     add("--column", metavar="NAME",
-        help="column with the texts, or its number (default: text or sentence)")  # fmt: skip
+        help="column with the texts, by name or number (default: text or sentence)")  # fmt: skip
     add("--limit", type=positive, metavar="N",
-        help="stream N rows of a table or of the hub, instead of reading all")  # fmt: skip
+        help="stream N rows of a table or a hub dataset, instead of reading all")  # fmt: skip
     add("--block", type=positive, metavar="N",
-        help="tokens of a target at --context 0 (default: 64)")  # fmt: skip
+        help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
     add("--stride", type=positive, metavar="S",
         help="score the last S tokens of each block (default: all)")  # fmt: skip
     add("--tokenizer", choices=TOKENIZERS, metavar="KIND",
         help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="its size (default: 2000)")
+    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
     add("--parameters", type=positive, metavar="N",
-        help="of every model (default: 1.5 million, or 0.8)")  # fmt: skip
+        help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
     args = parse(p, argv)
     given = [f"--{name}" for name in OF_TEXT if getattr(args, name) is not None]
     if given and not args.data:
-        p.error(f"{given[0]} goes with --data; the stories are made here")
+        p.error(f"{given[0]} needs --data; the built-in stories have fixed settings")
     return args
 
 
@@ -151,13 +154,13 @@ def of(task: str, doc: str | None, argv: Sequence[str] | None = None) -> argpars
 
 
 def driver(doc: str | None) -> tuple[argparse.Namespace, list[str]]:
-    """Parse the command line of `python -m tasks`; return what is passed on to each task, too."""
+    """Parse the command line of `python -m tasks`; also return the flags to pass on to tasks."""
     p = Parser(
         prog="python -m tasks",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("--corpora", action="store_true", help="compare on real text, too")
+    p.add_argument("--corpora", action="store_true", help="also compare on real text")
     p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
-                   help="folder of the folders of records (default: results)")  # fmt: skip
+                   help="folder for the folders of records (default: results)")  # fmt: skip
     return p.parse_known_args()

@@ -1,29 +1,28 @@
-"""Say what follows a text: see how far back a model can look for what it needs.
+"""Continue a text: see how far back a model can look for what it needs.
 
 Question
-    A text so far is the source, what follows is the target. Does more context make the same
-    continuation likelier, and can a word that was said once be said again much later?
+    The text so far is the source, its continuation the target. Does more context make the same
+    continuation likelier, and can a model repeat a word that occurred once, much earlier?
 
-    python -m tasks.next_token                        short stories, made for this question
-    python -m tasks.next_token --data FILE            any UTF-8 text, by BPE
-    python -m tasks.next_token --data war-and-peace   a novel, after contexts of 0 to 512 tokens
+    python -m tasks.next_token                        short stories generated for this question
+    python -m tasks.next_token --data FILE            any UTF-8 text, with BPE
+    python -m tasks.next_token --data war-and-peace   a novel, with contexts of 0 to 512 tokens
     python -m tasks.next_token --data shakespeare     plain language modelling by characters
 
-    9 minutes on two cores for the stories. Expect that a word said 64 words before is found by
-    Bahdanau's model always, by the Transformer and GPT four times in five, by models with one
-    vector hardly ever.
+    9 minutes on two cores for the stories. Expect Bahdanau's model to find a word from 64 words
+    before always, the Transformer and GPT four times in five, models with one vector hardly ever.
 
-    With --context 0 the source is BOS alone and the target a block of text: plain language
-    modelling. Then every token of test is scored once, in blocks of --block tokens that know
-    nothing of those before them; with --stride S, less than the block, each scores its last S.
+    With --context 0, the source is BOS alone and the target a block of text: plain language
+    modelling. Every token of test is then scored once, in blocks of --block tokens that do not see
+    those before them. With --stride S, less than the block, each block scores its last S tokens.
 
-    `shakespeare` is nanoGPT's protocol for CPUs: characters, the first nine tenths to train on, the
-    last one as valid; four layers, four heads, width 128, blocks of 64 characters, batches of 12,
-    2,000 steps, no dropout, AdamW. The other models have as many parameters, the same batches and
-    as many steps. The test set is valid, by which weights are also chosen: there is no third part.
-    Unlike there, all of it is scored instead of 20 random batches, the learning rate decays
-    linearly, not along a cosine, and the first character of a block is predicted from nothing, not
-    from the one before it. nanoGPT reports 1.88 nats per character.
+    `shakespeare` follows nanoGPT's protocol for CPUs: characters, the first nine tenths as train,
+    the last as valid; four layers, four heads, width 128, blocks of 64 characters, batches of 12,
+    2,000 steps, no dropout, AdamW. The other models get as many parameters, batches and steps. As
+    there is no third part, test is valid, which also selects the weights. Unlike in nanoGPT, all of
+    it is scored instead of 20 random batches, the learning rate decays linearly, not along a
+    cosine, and the first character of a block is predicted from nothing, not from the one before
+    it. nanoGPT reports 1.88 nats per character.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("next_token", __doc__)  # help and mistakes do not wait for the imports that follow
+    flags.of("next_token", __doc__)  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -59,7 +58,7 @@ from tasks.translation import RECIPES
 #     polished a tiny violin in the shed. Ida only laughed. The one who kept the violin was | Ruth.
 
 CONTINUATION = 32
-"""Tokens of a target; what stands before them is its context."""
+"""Tokens in a target; the tokens before it are its context."""
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "max_test": 128, "per_distance": 6},
     "laptop": {"n_train": 60_000, "n_valid": 300, "max_test": 256, "per_distance": 99},
@@ -68,28 +67,27 @@ TOKENS = {"smoke": 15_000, "laptop": 600_000}
 DISTANCE = 64
 """Longest distance of a needed word in training, in words."""
 CONTEXT = 128
-"""Longest context, where no other is asked for."""
+"""Longest context by default."""
 LONGEST = 2_048
-"""Tokens of context, or of a block, at most, in a text of your own: attention takes the square."""
+"""Maximum tokens in a context or a block of the user's own text: attention is quadratic."""
 MOST = 300
-"""Windows of a text of your own, at most, on which it is validated, and tested in every context."""
+"""Maximum windows of the user's own text in valid, and in test for every context."""
 MOST_BLOCKS = 2**20
-"""Blocks of a text to train on begin at every token, or so seldom that there are no more of them
-than this, but not farther apart than they are long."""
+"""Training blocks start at every token, or up to a block apart if they would be more than this."""
 PRIMARY_METRICS = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
-"""Score of a whole text by its tokens; bits per byte of others."""
+"""Metric of a full text by its tokenizer; bits per byte for the others."""
 
 
 def window(tokens: Sequence[int], context: int, n_target: int = CONTINUATION) -> Example:
-    """Cut the end of a text into context (its last `context` tokens; none: BOS) and target."""
+    """Split the end of a text into its last `context` tokens (BOS if none) and a target."""
     n = min(n_target, len(tokens) // 2)
     return Example(list(tokens[:-n][-context:] if context else []) or [BOS], list(tokens[-n:]))
 
 
 def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Example]:
-    """Cut each text once, so that 1 to CONTINUATION tokens follow: any word may be first.
+    """Split each text once, before its last 1 to CONTINUATION tokens: any word can be first.
 
-    Half of the texts keep all the context, the others less, at random.
+    Half of the texts keep the full context, the others a random part of it.
     """
     rng = random.Random(seed)
     return [
@@ -103,13 +101,13 @@ def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Exa
 
 
 def contexts(longest: int) -> list[int]:
-    """Return 0, 8, 16, 32, … and the longest context."""
+    """Return the context lengths 0, 8, 16, 32, … and the longest."""
     doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
     return [0, *doubled, longest] if longest else [0]
 
 
 def context_test(examples: Sequence[Example], longest: int, train: Sequence[Example]) -> TestSet:
-    """Return the same continuations after contexts of growing length."""
+    """Return a test set of the same continuations after growing contexts."""
     points = contexts(longest)
     return TestSet(
         name="context",
@@ -126,7 +124,7 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
 
 
 def distance_test(examples: Sequence[Example], distances: Sequence[int], max_train: int) -> TestSet:
-    """Return the needed words, each after the whole story and its own sentence so far."""
+    """Return a test set of the needed words, each after the full story up to it."""
     return TestSet(
         name="distance",
         axis="distance of the needed word (words)",
@@ -140,10 +138,10 @@ def distance_test(examples: Sequence[Example], distances: Sequence[int], max_tra
 
 
 def whole_test(name: str, examples: Whole, primary: str) -> TestSet:
-    """Return a whole split, each of its tokens scored once, by the place of a block in it.
+    """Return a test set of a full split, each token scored once, by position in the text.
 
-    Neighbouring blocks are alike, over whole scenes and plays: runs of √n blocks are one group.
-    With the cube root of n, right where blocks are soon independent, intervals are too narrow.
+    Neighbouring blocks are similar over whole scenes and plays, so runs of √n blocks form a group.
+    With ∛n, which suits blocks that soon become independent, intervals are too narrow.
     """
     n = len(examples)
     together = round(n**0.5)
@@ -164,7 +162,7 @@ def whole_test(name: str, examples: Whole, primary: str) -> TestSet:
 
 
 def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[str, Recipe]:
-    """Return the recipes (those of translation, their rates too) with positions enough for GPT."""
+    """Return recipes, by default those of translation, with enough positions for GPT."""
     more: dict[str, dict[str, Any]] = {
         "transformer": {"dropout": 0.0}, "gpt": {"dropout": 0.0, "n_positions": n_positions},
     }  # fmt: skip
@@ -185,12 +183,12 @@ class Tuned(NamedTuple):
     vocab_size: int = 2_000
     context: int = CONTEXT
     block: int = 64
-    """Tokens of a target, where the context is 0."""
+    """Tokens in a target if the context is 0."""
 
 
 PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
 
-# GPT as nanoGPT has it. Three rates were tried for every model (--lr R --tokens 500_000);
+# GPT as in nanoGPT. Three learning rates were tried for every model (--lr R --tokens 500_000);
 # nats per character:
 #                                2e-3    4e-3    8e-3
 #                  rnn_encdec   1.934   1.817   1.726
@@ -204,8 +202,7 @@ PLAYS = {
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
 }
 
-# After 300,000 tokens of War and Peace the Transformer is at 2.49 bits per byte so, at 2.58 as
-# published.
+# After 300,000 tokens of War and Peace: 2.49 bits per byte with pre-norm, 2.58 as published.
 PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 
 OWN = Tuned(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
@@ -222,10 +219,10 @@ TUNED = {
 
 
 def embedded(args: argparse.Namespace) -> Task:
-    """Return the task on made stories."""
+    """Return the task on generated stories."""
     corpus = stories.corpus(seed=1, max_train=DISTANCE, **SIZES[args.size])
     texts = [story.text for split in corpus for story in split]
-    tokenizer = Words.train(texts)  # the maker's own words: none is unknown in a test
+    tokenizer = Words.train(texts)  # all words of the generator: none is unknown in test
     encode = tokenizer.encode
     train, valid, test = ([encode(story.text) for story in split] for split in corpus)
     cuts = [story.cut() for story in corpus.test]
@@ -259,20 +256,20 @@ def embedded(args: argparse.Namespace) -> Task:
 
 
 class Cut(NamedTuple):
-    """A text in windows."""
+    """A text cut into windows."""
 
     train: Windows
     valid: Sequence[Example]
     tests: list[TestSet]
     n_positions: int
-    """Of source and target together, at most, for GPT."""
+    """Maximum length of source and target together, for GPT."""
     data: dict[str, int]
-    """What a record says of them."""
+    """Their counts, for the record."""
 
 
 def continuations(ready: PreparedText, context: int) -> Cut:
     """Cut a text into targets of CONTINUATION tokens, each after a context."""
-    before = max(context, CONTINUATION)  # half a window is no continuation
+    before = max(context, CONTINUATION)  # never less than a full continuation
     starts = {}
     for split in SPLITS:
         check_size(ready, split, before + CONTINUATION, "--context")
@@ -295,9 +292,9 @@ def continuations(ready: PreparedText, context: int) -> Cut:
 
 
 def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: str) -> Cut:
-    """Cut a text into blocks without a context; all of test is scored, and of valid at the end.
+    """Cut a text into blocks without a context; at the end, all of test and valid is scored.
 
-    The curve shows the first `n_valid` tokens of valid, so that it takes no longer than to train.
+    The curve uses the first `n_valid` tokens of valid: validation is not to outlast training.
     """
     check_size(ready, "train", block, "--block")
     every = min(block, -(-len(ready.train) // MOST_BLOCKS))
@@ -314,31 +311,30 @@ def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: 
 
 
 def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
-    """Raise ValueError if a split has not even one window of n tokens."""
+    """Raise ValueError if a split is shorter than one window of n tokens."""
     if (n_tokens := ready.data[f"n_tokens_{split}"]) < n:
         raise ValueError(
-            f"{ready.data['name']} is too short: {split} has {n_tokens:,} tokens, a window takes "
-            f"{n}; give more text or less {flag}"
+            f"{ready.data['name']} is too short: {split} has {n_tokens:,} tokens, a window needs "
+            f"{n}; give more text or a smaller {flag}"
         )
 
 
 def comparable(name: str, kind: str, data: Mapping[str, Any]) -> str:
-    """Return with which perplexities those of a text compare, in a line for a person."""
+    """Return a message that says which perplexities are comparable with this text's."""
     n_unknown = sum(data[f"n_unknown_{split}"] for split in SPLITS)
     if name == "wikitext-2" and kind == "spaces" and not n_unknown:
         return (
-            "perplexity is per token of the corpus, <unk> and the end of each line among them, as "
-            "it is published for WikiText-2; each block begins without what stands before it, "
-            "unless --stride gives it"
+            "perplexity is per token of the corpus, including <unk> and line ends, as published "
+            "for WikiText-2; blocks do not see the text before them, unless --stride lets them"
         )
     return (
-        f"perplexity is per token of {data['tokenizer']}: it compares with those of the same "
-        "tokens alone; bits per byte compare with any"
+        f"perplexity is per token of {data['tokenizer']}: comparable only with the same "
+        "tokens; bits per byte are always comparable"
     )
 
 
 def sizes(args: argparse.Namespace, tuned: Tuned) -> tuple[int, int, int]:
-    """Return context, block and stride, in tokens; raise ValueError where they do not fit."""
+    """Return context, block and stride in tokens; raise ValueError if they are inconsistent."""
     context = tuned.context if args.context is None else args.context
     block = args.block or (CONTINUATION if context else tuned.block)
     stride = args.stride or block
@@ -346,14 +342,14 @@ def sizes(args: argparse.Namespace, tuned: Tuned) -> tuple[int, int, int]:
         flag = "--context" if context > LONGEST else "--block"
         raise ValueError(f"{flag} {max(context, block)}: at most {LONGEST:,} with --data")
     if context and (args.block or args.stride):
-        raise ValueError(f"--block and --stride go with --context 0; the context is {context}")
+        raise ValueError(f"--block and --stride need --context 0; the context is {context}")
     if stride > block:
-        raise ValueError(f"--stride {stride} is more than the block of {block} and would skip text")
+        raise ValueError(f"--stride {stride} exceeds the block of {block} and would skip text")
     return context, block, stride
 
 
 def own(args: argparse.Namespace) -> Task:
-    """Return the task on a text of yours, or on one that is known by name."""
+    """Return the task on the user's own text, or on one known by name."""
     tuned = TUNED.get(args.data[0], OWN)
     context, block, stride = sizes(args, tuned)
     corpus = presets.running(args.data, args.column, args.limit)

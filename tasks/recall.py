@@ -1,13 +1,13 @@
-"""Copy, reverse and recall random symbols: the bottleneck with nothing else in the way.
+"""Copy, reverse and recall random symbols: the bottleneck in isolation.
 
 Question
-    How many symbols does the State of a model carry from source to target? There is no language
-    to guess from: what is not carried is lost.
+    How many symbols does a model's State carry from source to target? There is no language to
+    guess from: what is not carried is lost.
 
     python -m tasks.recall
 
-    7 minutes on two cores. Expect about 8 to 15 % of 32 symbols in place, copied or reversed, for
-    models with one vector, and 50 to 99 % for those that attend; the look-up is learned by none.
+    7 minutes on two cores. When copying or reversing 32 symbols, expect about 8 to 15 % in place
+    with one vector, and 50 to 99 % with attention. No model learns the look-up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("recall", __doc__)  # help and mistakes do not wait for the imports that follow
+    flags.of("recall", __doc__)  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -51,7 +51,7 @@ TOKENS = {"smoke": 10_000, "laptop": 1_200_000}
 
 
 def pick(rng: random.Random, n: int) -> list[str]:
-    """Draw n symbols, each as likely as any other."""
+    """Draw n symbols uniformly."""
     return [SYMBOLS[int(rng.random() * len(SYMBOLS))] for _ in range(n)]
 
 
@@ -59,7 +59,7 @@ def draw(rng: random.Random, kind: str, n: int) -> Pair:
     """Draw one example with n symbols in the source (n ≤ 128)."""
     symbols = pick(rng, n)
     if kind == "recall":
-        keys = sorted(SYMBOLS, key=lambda _: rng.random())[: n // 2]  # no key twice
+        keys = sorted(SYMBOLS, key=lambda _: rng.random())[: n // 2]  # no duplicate keys
         values = dict(zip(keys, symbols, strict=False))
         asked = sorted(keys, key=lambda _: rng.random())
         pairs = [symbol for pair in values.items() for symbol in pair]
@@ -77,7 +77,7 @@ def draw_many(rng: random.Random, n: int, max_train: int) -> list[Pair]:
 
 
 def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
-    """Turn a pair into ids; of a recall's target, only the values are to be found."""
+    """Encode a pair; in the target of a recall, only the values are scored."""
     src, tgt = [*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt)
     if pair.src.startswith("recall "):
         return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2))
@@ -85,26 +85,26 @@ def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
 
 
 def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
-    """Turn pairs into ids, numbered from 1."""
+    """Encode pairs, numbered from 1."""
     return [encode(pair, tokenizer)._replace(line=i) for i, pair in enumerate(pairs, 1)]
 
 
 def first_query(example: Example) -> Example:
-    """Ask for the first value alone: a later one may be told by which values are left."""
+    """Score only the first value: later ones can be guessed by elimination."""
     return example._replace(tgt=example.tgt[:3], unscored=frozenset((0, 1)))
 
 
 def by_values(pair: Pair) -> float:
-    """Return how often the source's most frequent value is the one that is asked for."""
+    """Return the accuracy of always answering with the source's most frequent value."""
     values = pair.src.split()[2::2]
     return max(Counter(values).values()) / len(values)
 
 
 def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_train: int) -> TestSet:
-    """Return the test set of one kind: what is right against symbols in the source.
+    """Return the test set of one kind: the score against the number of source symbols.
 
-    Of a recall, the first query counts, beside what a model gets that knows which values there are
-    and not which belongs to which key.
+    In a recall, the first query is scored. Its baseline is a model that knows the values in the
+    source, but not which key each belongs to.
     """
     own = [pair for pair in pairs if pair.src.startswith(f"{kind} ")]
     x = [n_symbols(pair) for pair in own]
@@ -124,7 +124,7 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_trai
 
 
 def n_symbols(pair: Pair) -> int:
-    """Return the source's length without the name of the kind."""
+    """Return the source's length without the kind."""
     return len(pair.src.split()) - 1
 
 
@@ -151,7 +151,7 @@ RECIPES = {
 
 
 def embedded(args: argparse.Namespace) -> Task:
-    """Return the task: one model learns all three kinds at once."""
+    """Return the task, in which a model learns all three kinds at once."""
     rng, size = random.Random(1), SIZES[args.size]
     max_train = size["max_train"]
     train = draw_many(rng, size["n_train"], max_train)

@@ -1,15 +1,15 @@
 """Translate sentences: see how the score falls with length, and what attention gains.
 
 Question
-    Does a model that presses the source into one vector lose long sentences, and do models that
-    look back at the source keep them? Each is trained on sentences of 4 to 20 words, short ones
-    more often, and tested on up to 80.
+    Does a model that compresses the source into one vector fail on long sentences, and do models
+    that look back at the source handle them? Each is trained on sentences of 4 to 20 words, mostly
+    short ones, and tested on up to 80.
 
-    python -m tasks.translation                  English to German, by an embedded grammar
-    python -m tasks.translation --data …         parallel text of yours, or by name: --help
+    python -m tasks.translation                  English to German, from a built-in grammar
+    python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
-    10 minutes on two cores. Expect at least 85 BLEU for all five at 1 to 10 words; at 11 to 20, at
-    least 85 for those that attend and 40 to 60 for models with one vector.
+    10 minutes on two cores. Expect at least 85 BLEU for all five models at 1 to 10 words. At 11 to
+    20 words, expect at least 85 with attention, and 40 to 60 with one vector.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("translation", __doc__)  # help and mistakes do not wait for the imports that follow
+    flags.of("translation", __doc__)  # answer --help and mistakes before the slow imports below
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 def examples(
     pairs: Iterable[Pair], tokenizer: Tokenizer, has_source_eos: bool = True
 ) -> list[Example]:
-    """Turn pairs into ids; a target ends with EOS, and so does a source if it is to."""
+    """Encode pairs; targets end with EOS, and so do sources by default."""
     end = [EOS] if has_source_eos else []
     return [
         Example([*tokenizer.encode(src), *end], [*tokenizer.encode(tgt), EOS], line=line)
@@ -65,7 +65,7 @@ def examples(
 
 
 def n_words(text: str) -> int:
-    """Return the length of a source in words."""
+    """Return the number of words in a text."""
     return len(text.split())
 
 
@@ -75,7 +75,7 @@ def length_test(
     max_train: int,
     texts: Sequence[tuple[str, str]] | None = None,
 ) -> TestSet:
-    """Return the test set for the score against words in the source."""
+    """Return a test set that plots the score against the number of source words."""
     return TestSet(
         name="length",
         axis="source length (words)",
@@ -90,14 +90,14 @@ def length_test(
 
 
 def n_crossings(links: Sequence[tuple[int, int]]) -> int:
-    """Count the pairs of links that cross: how much a translation changes the order of words."""
+    """Count the crossing pairs of links, a measure of reordering."""
     return sum(i < k and j > m for i, j in links for k, m in links)
 
 
 # ------------------------------------------------------------------------------------- Recipes
 #
-# One budget, one data order. Three rates were tried for every model, and one more where the best
-# was at the edge (--lr R --tokens 300_000 --no-source-eos, batches of 500); nats per token on
+# One budget, one data order. Three learning rates were tried for every model, and one more if the
+# best was at the edge (--lr R --tokens 300_000 --no-source-eos, batches of 500); nats per token on
 # valid, the LSTM with and, in parentheses, without forget_bias:
 #                                1e-3    2e-3    4e-3    8e-3         1.6e-2
 #                  rnn_encdec           1.719   1.070   0.791          0.887
@@ -105,7 +105,7 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
 #                lstm_seq2seq          (2.561) (1.849)  1.169 (1.309)  0.857
 #                 transformer   1.018   0.455   0.647   3.674
 #                         gpt           0.851   0.810   1.744
-# So short a training favours high rates: the LSTM keeps 8e-3 and GPT 2e-3 for longer ones.
+# So short a budget favours high learning rates: for longer ones the LSTM keeps 8e-3 and GPT 2e-3.
 # With two layers instead of one, at equal size, the LSTM is worse: 53.8 against 70.3 BLEU at 1-10
 # words after 1 M tokens.
 
@@ -120,20 +120,20 @@ RECIPES = {
     "gpt": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
 }
 
-# For the grammar, rates near the best were tried with the whole budget, until the best was not at
-# an edge (--lr R, seed 1); nats per token on valid:
+# For the grammar, learning rates near the best were tried with the full budget, until the best was
+# not at an edge (--lr R, seed 1); nats per token on valid:
 #                                2e-3    3e-3    4e-3    8e-3  1.5e-2  2.2e-2
 #                  rnn_encdec                    .204    .189    .242
 #                    bahdanau    .005            .003    .005
 #                lstm_seq2seq                                    .146    .188*
 #                 transformer            .011    .017
 #                         gpt            .030
-# * with the EOS read first, which at 1.5e-2 left .156. Before, in batches of 1,000 and without EOS
+# * with the EOS read first, which gave .156 at 1.5e-2. Earlier, in batches of 1,000 and without EOS
 # at the end of a source: lstm_seq2seq .177 at 8e-3, .146 at 1.2e-2, .139 at 1.8e-2; transformer
 # .016 at 2e-3, .014 at 3e-3; gpt .077 at 2e-3, .056 at 3e-3, .058 at 4e-3. GPT had more trials:
 # four layers instead of three, at equal size, .044 at 3e-3; four layers with eight heads .039 at
-# 4e-3. These rates do not travel: on the stories of next_token, 3e-3 leaves the Transformer where
-# it began.
+# 4e-3. These learning rates do not transfer: on the stories of next_token, the Transformer does not
+# learn at 3e-3.
 
 GRAMMAR = RECIPES | {
     "bahdanau": Recipe(RECIPES["bahdanau"].sizes, lr=4e-3),
@@ -144,7 +144,7 @@ GRAMMAR = RECIPES | {
 
 
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:
-    """Return the recipes with this dropout, where a recipe has none of its own."""
+    """Return the recipes with this dropout, unless a recipe has its own."""
     return {
         name: Recipe({"dropout": dropout, **recipe.sizes}, recipe.lr)
         for name, recipe in chosen.items()
@@ -152,7 +152,7 @@ def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Reci
 
 
 def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Recipe]:
-    """Return the recipes with positions for GPT.
+    """Return the recipes with enough positions for GPT.
 
     A source of `longest` tokens leaves room for a target of twice its length.
     """
@@ -175,17 +175,17 @@ OWN = Tuned(
     with_dropout(RECIPES, 0.1), {size: 3 * n for size, n in TOKENS.items()}, 1_000, 2_000_000, 4_000
 )
 
-# Multi30k is small: 15 epochs, more dropout, wider embeddings. The Transformer normalises before
-# its sublayers, because as published it hardly learned in the time (33 % of the next tokens after
-# 0.9 M tokens at 2e-3, 49 % so). One or two trials for each model, 1.5 to 4 M tokens, of rate,
-# dropout and width; nats per token on valid:
+# Multi30k is small: 15 epochs, more dropout, wider embeddings. The Transformer is pre-norm, because
+# as published it hardly learned within the budget (33 % of the next tokens right after 0.9 M tokens
+# at 2e-3; 49 % with pre-norm). One or two trials per model, of 1.5 to 4 M tokens, varying learning
+# rate, dropout and width; nats per token on valid:
 #                  rnn_encdec   4e-3, 0.3   2.09 (3 M)      8e-3, 0.2   2.18 (1.5 M)
 #                    bahdanau   4e-3, 0.3   1.85 (2 M)
 #                lstm_seq2seq   4e-3, 0.3   2.50 (3 M)      1e-2, 0.2   2.10 (3 M)
 #                 transformer   2e-3, 0.3   2.09 (3 M)    1.5e-3, 0.15  1.67 (4 M)
 #                         gpt   2e-3, 0.2   2.30 (2 M)
-# GPT with its whole budget: 4 heads, 2e-3, 0.2: 1.783 and 35.9 BLEU on test; with 0.15, 1.762 and
-# 36.7; 8 heads, 3e-3, 0.1: 1.840, over-fitted; the same with 0.2 was behind at a fifth of it.
+# GPT with its full budget: 4 heads, 2e-3, 0.2: 1.783 and 35.9 BLEU on test; with 0.15, 1.762 and
+# 36.7; 8 heads, 3e-3, 0.1: 1.840, overfitted; the same with 0.2 was behind at a fifth of it.
 
 WIDE = {"d_embed": 256, "d_maxout": 256}
 MULTI30K = Tuned(
@@ -202,10 +202,10 @@ MULTI30K = Tuned(
     }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000, has_source_eos=False,
 )  # fmt: skip
 
-# English to German the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
+# From English to German, the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
 # arXiv:2105.14462): 4 layers, width 128, 2.6 M parameters. Nats per token on valid: dropout 0.1,
-# after 1.3 M of 1.4 M tokens, 2.92 (2e-3), 2.69 (4e-3); whole budgets: 0.2 at 2e-3, 7 M: 1.92 and
-# 37.9 BLEU on test; 0.1 at 5e-3, 8 M: 1.82 and 38.9; as it is here, 1.77 and 40.3.
+# after 1.3 M of 1.4 M tokens, 2.92 (2e-3), 2.69 (4e-3). With full budgets: 0.2 at 2e-3, 7 M: 1.92
+# and 37.9 BLEU on test; 0.1 at 5e-3, 8 M: 1.82 and 38.9; with these values, 1.77 and 40.3.
 
 TINY = {"d_ff": 256, "n_heads": 4, "n_layers": 4, "is_prenorm": True, "dropout": 0.15}
 FROM_ENGLISH = MULTI30K._replace(
@@ -218,20 +218,20 @@ BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000}, has_source_eos=
 TUNED = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
 }  # fmt: skip
-"""By corpus and source. Their records were made without EOS at the end of the source."""
+"""By corpus and source language. These records were made without EOS at the end of the source."""
 
 
 # ----------------------------------------------------------------------------------------- Run
 
 
 def embedded(args: argparse.Namespace) -> Task:
-    """Return the task on sentences of the English–German grammar."""
+    """Return the task on sentences from the English–German grammar."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
     train, valid, test = (
         [Pair(s.en_text, s.de_text, line=i) for i, s in enumerate(split, 1)] for split in corpus
     )
     texts = [text for split in (train, valid, test) for pair in split for text in pair[:2]]
-    tokenizer = Words.train(texts)  # the grammar's own words: none is unknown in a test
+    tokenizer = Words.train(texts)  # all words of the grammar: none is unknown in test
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     pair = Pair(shown.en_text, shown.de_text)
     train_ids, valid_ids, tested, (asked,) = (
@@ -261,7 +261,7 @@ def embedded(args: argparse.Namespace) -> Task:
 
 
 def opened(args: argparse.Namespace) -> Parallel:
-    """Return the corpus that is asked for, with the test set that is asked for."""
+    """Return the corpus that --data names, with the test set that --test names."""
     corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
     print(presets.about(args.data[0]) + corpus.first_lines())
     if args.test:
@@ -272,7 +272,7 @@ def opened(args: argparse.Namespace) -> Parallel:
 
 
 def prepared(args: argparse.Namespace, corpus: Parallel, tuned: Tuned) -> Prepared:
-    """Return the corpus as tokens, and print what was found in it."""
+    """Tokenize the corpus, and print a summary of it."""
     how = How(
         args.tokenizer,
         chosen_size(args.tokenizer, args.vocab, tuned.vocab),
@@ -289,17 +289,17 @@ def prepared(args: argparse.Namespace, corpus: Parallel, tuned: Tuned) -> Prepar
 
 
 def own(args: argparse.Namespace) -> Task:
-    """Return the task on a corpus of yours, or on one that is known by name."""
+    """Return the task on the user's own corpus, or on one known by name."""
     if args.bleu_tokenize:
-        check_tokenizer(args.bleu_tokenize)  # now, not after the training
+        check_tokenizer(args.bleu_tokenize)  # before training, not after it
     corpus = opened(args)
     tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
     ready = prepared(args, corpus, tuned)
     tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang)
-    print(f"BLEU by sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
+    print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     words = [n_words(src) for src, _ in ready.test_texts]
     n_test = lengths(ready.test)
-    shown = min(  # a figure has a cell for each token and each
+    shown = min(  # the figure has a cell per pair of tokens
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
     longest = 0

@@ -56,7 +56,7 @@ def test_a_healthy_report_is_whole(examine: Report) -> None:
     labels = ["python", "seqmodels", *(n.partition("<")[0] for n in needed), "memory", "encoding"]
     labels += ["this folder", "runs", "imports", "processor", "cuda", "products"]
     assert list(found) == [*labels, *MODELS, "hub", "encodings"]
-    assert (code, last) == (0, "All that the default commands need works."), found
+    assert (code, last) == (0, "Everything that the default commands need works."), found
     assert "WRONG" not in str(found)
     assert metadata.version("torch") in found["torch"]
     assert all(found[name].startswith("works: loss 2.") for name in MODELS if name != "transformer")
@@ -72,7 +72,7 @@ def test_packages_that_are_missing_or_too_old(
     monkeypatch.setattr(metadata, "requires", lambda name: lines)
     code, found, last = examine()
     assert found["numpy"].startswith("WRONG: ")
-    assert found["numpy"].endswith("is not admitted; pip install 'numpy>=99'")
+    assert found["numpy"].endswith("is not supported; pip install 'numpy>=99'")
     assert found["to-be-found"] == "WRONG: not installed; pip install 'to-be-found>=1'"
     assert "WRONG" not in found["torch"]
     assert "ruff" not in found
@@ -89,7 +89,7 @@ def test_without_torch_there_is_a_report(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     assert "\nimports         WRONG: ModuleNotFoundError: " in done.stdout
     assert "\nnumpy         " in done.stdout
-    assert done.stdout.endswith("\nWrong, and needed by the default commands: imports.\n")
+    assert done.stdout.endswith("\nNeeded by the default commands, but wrong: imports.\n")
 
 
 @pytest.mark.usefixtures("untried")
@@ -110,7 +110,7 @@ def test_folders_that_cannot_be_written_to(
     monkeypatch.setattr(os, "open", refuse)
     code, found, last = examine()
     assert found["this folder"].startswith("WRONG: .seqmodels-doctor could not be written: Perm")
-    assert found["runs"].startswith("can be written to" if is_made else "not made yet")
+    assert found["runs"].startswith("writable" if is_made else "does not exist yet")
     assert (code, "this folder" in last) == ((0, False) if is_made else (1, True))
     if is_made:
         (tmp_path / "runs").rmdir()
@@ -160,11 +160,11 @@ def test_without_a_network_nothing_is_wrong(
     monkeypatch.setattr(doctor, "ASKED", asked)
     code, found, last = examine()
     assert code == 0, last
-    assert found["hub"].startswith("it cannot be had in 1 s (nothing needs it")
-    assert found["encodings"].startswith("they cannot be had in 1 s (nothing")
+    assert found["hub"].startswith("it cannot be had in 1 s (not needed")
+    assert found["encodings"].startswith("they cannot be had in 1 s (not nee")
     monkeypatch.setattr(doctor, "LIMIT_S", 60.0)  # a busy machine takes seconds to start Python
     monkeypatch.setattr(doctor, "ASKED", {"third": ("one can be had", "")})
-    assert examine()[1]["third"].startswith("one can be had (nothing")
+    assert examine()[1]["third"].startswith("one can be had (not needed")
 
 
 def test_cards_and_their_absence_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,11 +176,11 @@ def test_cards_and_their_absence_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(torch.cuda, "is_available", warn)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert doctor.cards() == "none: torch is built for CUDA 13.0; driver too old"
+    assert doctor.cards() == "none: torch was built for CUDA 13.0; driver too old"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert doctor.cards() == "none: torch is built for CUDA 13.0; no card is found"
+    assert doctor.cards() == "none: torch was built for CUDA 13.0; no device was found"
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert doctor.cards() == "none: this torch is built without CUDA"
+    assert doctor.cards() == "none: this torch was built without CUDA"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: f"Card {i}")
@@ -191,5 +191,5 @@ def test_cards_and_their_absence_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_output_that_lacks_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a comparison that trains for minutes and cannot print its table."""
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
-    with pytest.raises(ValueError, match="ascii lacks letters; set PYTHONUTF8=1"):
+    with pytest.raises(ValueError, match="ascii lacks characters; set PYTHONUTF8=1"):
         doctor.encoding()

@@ -109,7 +109,7 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
     assert {name: stopped.get(name) for name in before} == before
     assert len(stopped) == len(before) + 1
     for tokens in (200, 400):
-        with pytest.raises(ValueError, match=r"being trained further; --tokens 600 goes on, --fre"):
+        with pytest.raises(ValueError, match=r"being trained further; --tokens 600 resumes, --fre"):
             compare.compare(longer(tokens), flags(finished, models=["gpt"]))
     assert contents(finished) == stopped
 
@@ -131,12 +131,12 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
 def test_a_run_is_not_trained_less(finished: Path) -> None:
     """Keeps out a record that is replaced by one of a smaller budget, and weights made up."""
     before = contents(finished)
-    with pytest.raises(ValueError, match=r"was trained on 200 tokens, more than the 100 asked for; "
-                                         r"--fresh begins again"):  # fmt: skip
+    with pytest.raises(ValueError, match=r"was trained on 200 tokens, more than the 100 requested; "
+                                         r"--fresh starts again"):  # fmt: skip
         compare.compare(longer(100), flags(finished, models=["gpt"]))
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare.compare(longer(400), flags(finished, models=["gpt"], lr=0.5))
     assert contents(finished) == before
     (finished / "gpt-seed1.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"safetensors is not here, so .* cannot be trained furth"):
+    with pytest.raises(ValueError, match=r"safetensors is missing, so .* cannot be trained furth"):
         compare.compare(longer(400), flags(finished, models=["gpt"]))

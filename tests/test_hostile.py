@@ -205,7 +205,7 @@ def test_what_goes_on_says_how(
     monkeypatch.setattr(compare, "compare_in", interrupted)
     with pytest.raises(KeyboardInterrupt) as stopped:
         compare.compare(toy(), flags(tmp_path, fresh=is_fresh))
-    assert stopped.value.__notes__ == [f"the same command{without} goes on from where it was"]
+    assert stopped.value.__notes__ == [f"the same command{without} resumes it"]
 
 
 # ---------------------------------------------------------------------------------------- memory

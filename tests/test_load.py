@@ -132,15 +132,15 @@ def test_scores_are_those_of_sacrebleu(
 
 def test_mistakes_are_said_plainly(run: trained.TrainedRun, folder: Path) -> None:
     """Keeps out a text that is taken for a list of characters, and tracebacks out of torch."""
-    with pytest.raises(ValueError, match=r"texts is one text; give a list of texts"):
+    with pytest.raises(ValueError, match=r"texts is a single text; give a list of texts"):
         run.translate("The cat sleeps.")
-    with pytest.raises(ValueError, match=r"references is one text"):
+    with pytest.raises(ValueError, match=r"references is a single text"):
         run.score(SOURCES, REFERENCES[0])
     with pytest.raises(ValueError, match=r"^3 sources and 2 references; give one reference"):
         run.score(SOURCES, REFERENCES[:2])
     with pytest.raises(ValueError, match=r"^0 sources and 0 references"):
         run.score([], [])
-    with pytest.raises(ValueError, match=r"^a beam of 0: give 1 \(greedy\) to 64"):
+    with pytest.raises(ValueError, match=r"^a beam of 0: choose 1 \(greedy\) to 64"):
         run.translate(SOURCES, beam=0)
     with pytest.raises(ValueError, match="nothing to align"):
         run.align(SOURCES[0], "")

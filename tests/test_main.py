@@ -112,7 +112,7 @@ def test_an_empty_translation_has_no_alignment(
     monkeypatch.setattr(evaluate, "greedy", lambda *_: [[]])
     path = tmp_path / "looked.svg"
     result = call(main, "translate", trained / "bahdanau-seed1", SENTENCE, "--alignment", path)
-    check_one_line(result, "wrote nothing")
+    check_one_line(result, "generated nothing")
 
 
 def test_a_text_goes_on(trained: Path, call: Call) -> None:
@@ -166,7 +166,7 @@ def test_unknown_words_are_named(trained: Path, call: Call) -> None:
     """Keeps out a translation of another sentence than was given, without a word."""
     for name in ("translate", "generate"):
         code, out, err = call(main, name, trained / "gpt-seed1", "the cat \x1b qqq \0 dog")
-        assert (code, err) == (0, "3 of 6 words are unknown to this run: read as ⁇\n")
+        assert (code, err) == (0, "3 of 6 words are unknown to this run and read as ⁇\n")
         assert len(out.splitlines()) == 1
 
 
@@ -182,7 +182,7 @@ def test_a_picture_of_another_kind(trained: Path, call: Call, tmp_path: Path) ->
     """Keeps out a traceback of the figure library for an unknown ending."""
     run, path = trained / "gpt-seed1", tmp_path / "looked.doc"
     code, out, err = call(main, "translate", run, SENTENCE, "--alignment", path)
-    check_one_line((code, out, err), "looked.doc" if out.strip() else "wrote nothing")
+    check_one_line((code, out, err), "looked.doc" if out.strip() else "generated nothing")
 
 
 CONSOLE = ["-c", "from seqmodels.commands.main import main; main()"]

@@ -198,7 +198,7 @@ def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> P
 def test_the_same_command_goes_on(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a run that begins again, and checkpoints that stay when all is recorded."""
     compare.compare(toy(), flags(stopped, models=["gpt"]))
-    assert "gpt, seed 1: step 2: goes on after " in capsys.readouterr().out
+    assert "gpt, seed 1: step 2: resumed after " in capsys.readouterr().out
     (event,) = record.load(stopped / "gpt-seed1.json")["events"]
     assert (event["step"], event["kind"]) == (2, "resumed")
     assert not list(stopped.glob("*.checkpoint-*"))
@@ -217,7 +217,7 @@ def test_a_run_does_not_go_on_with_other_settings(
 ) -> None:
     """Keeps out one run that is made of two; what differs is named."""
     before = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != lock.LOCK}
-    with pytest.raises(ValueError, match=f"{fault}.*begin again with --fresh"):
+    with pytest.raises(ValueError, match=f"{fault}.*start again with --fresh"):
         compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
     after = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != lock.LOCK}
     assert after == before
@@ -228,7 +228,7 @@ def test_fresh_begins_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
     compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
     out = capsys.readouterr().out
-    assert "goes on" not in out
+    assert "resumed" not in out
     assert "training on 200 tokens" in out
     assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"

@@ -68,7 +68,7 @@ def test_a_signal_stops_within_five_seconds(
             program.kill()
     took = time.monotonic() - since
     assert program.returncode == code
-    assert err == "translation: stopped; the same command goes on from where it was\n"
+    assert err == "translation: stopped; the same command resumes it\n"
     assert took < 5.0 * busy()
     assert list(tmp_path.glob("*.checkpoint-000001-*"))
     assert not list(tmp_path.glob(".*.part"))
@@ -92,7 +92,7 @@ def test_finished_runs_are_kept(
         return run_one(one)
 
     monkeypatch.setattr(compare, "run_one", stop_at_rnn)
-    check_one_line(call(recall, *flags), "stopped; the same command goes on", code=130)
+    check_one_line(call(recall, *flags), "stopped; the same command resumes", code=130)
     kept = tmp_path / "gpt-seed1.json"
     assert [path.name for path in tmp_path.glob("*-seed*.json")] == [kept.name]
     before = kept.stat().st_mtime_ns
@@ -154,7 +154,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("signals", "code", "message"),
     [
-        ("parent", 130, "recall: stopped; the same command goes on"),
+        ("parent", 130, "recall: stopped; the same command resumes"),
         ("child", 2, "recall: a process that trained was killed"),
         ("lost parent", -9, None),
     ],

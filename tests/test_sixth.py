@@ -88,7 +88,7 @@ def test_it_runs_in_every_task(task, flags: list[object], run: Run, tmp_path: Pa
     records = check_folder(tmp_path, ["bahdanau", "toy"])
     (toy,) = [r for r in records if r["model"] == "toy"]
     assert [event["kind"] for event in toy["events"]] == ["recipe"]
-    assert toy["events"][0]["what"].startswith("none of its own: default sizes")
+    assert toy["events"][0]["what"].startswith("no recipe of its own: default sizes")
     assert toy["train_config"]["lr"] == 8e-3
     assert not any(event["kind"] == "recipe" for r in records for event in r["events"] if r != toy)
     for name in ("tables.md", "curves.svg", "state.svg"):

@@ -1,7 +1,7 @@
-"""What is installed, what the machine gives and whether each model works here: for a bug report.
+"""Report what is installed, what the machine offers and whether each model works: for bug reports.
 
-A check returns what it found or raises what is wrong, and whatever it raises becomes a line. torch
-is imported by the checks that need it alone: it may be what is broken.
+A check returns a finding or raises an error, and any error becomes a line. Only the checks that
+need torch import it, because it may be what is broken.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from seqmodels.utils import files
 
 
 def version() -> str:
-    """Return the version, and the commit of the clone that runs."""
+    """Return the version and the commit."""
     found = metadata.version("seqmodels")
-    with suppress(ImportError):  # torch is missing: its own line says so
+    with suppress(ImportError):  # torch is missing, which has a line of its own
         from seqmodels.records.record import commit
 
         found += f", commit {commit() or 'unknown'}"
@@ -42,7 +42,7 @@ def version() -> str:
 
 
 def installed(name: str, needed: str) -> str:
-    """Return a package's version; raise ValueError if it is missing or not an admitted one."""
+    """Return a package's version; raise ValueError if it is missing or not supported."""
     from packaging.requirements import Requirement
 
     try:
@@ -51,41 +51,41 @@ def installed(name: str, needed: str) -> str:
         raise ValueError(f"not installed; pip install '{needed}'") from None
     admitted = Requirement(needed).specifier
     if not admitted.contains(found, prereleases=True):
-        raise ValueError(f"{found} is not admitted; pip install '{needed}'")
+        raise ValueError(f"{found} is not supported; pip install '{needed}'")
     return f"{found} ({admitted})"
 
 
 def imports() -> str:
-    """Import what the tasks import."""
+    """Import everything that the tasks import."""
     since = time.perf_counter()
     import_module("seqmodels.comparison.compare")
-    return f"all that the tasks need, in {time.perf_counter() - since:.1f} s"
+    return f"everything that the tasks need, in {time.perf_counter() - since:.1f} s"
 
 
-# -------------------------------------------------------------------------- What the machine gives
+# -------------------------------------------------------------------------- What the machine offers
 
 
 def processor() -> str:
-    """Return the processor's name, its cores and the threads that torch takes."""
+    """Return the processor's name, its cores and torch's threads."""
     import torch
 
     from seqmodels.records import record
 
-    return f"{record.processor()}; {os.cpu_count()} cores, torch takes {torch.get_num_threads()}"
+    return f"{record.processor()}; {os.cpu_count()} cores, torch uses {torch.get_num_threads()}"
 
 
 def cards() -> str:
-    """Return the CUDA cards with their memory, or why there is none."""
+    """Return the CUDA devices with their memory, or why there is none."""
     import torch
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         n_cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not n_cards and torch.version.cuda is None:
-        return "none: this torch is built without CUDA"
+        return "none: this torch was built without CUDA"
     if not n_cards:
-        reason = said[0].message if said else "no card is found"
-        return f"none: torch is built for CUDA {torch.version.cuda}; {reason}"
+        reason = said[0].message if said else "no device was found"
+        return f"none: torch was built for CUDA {torch.version.cuda}; {reason}"
     gib = [[n / 2**30 for n in torch.cuda.mem_get_info(i)] for i in range(n_cards)]
     return "; ".join(
         f"{torch.cuda.get_device_name(i)}, {free:.1f} of {total:.1f} GiB free"
@@ -103,7 +103,7 @@ def choices() -> tuple[str, Any]:
 
 
 def products() -> str:
-    """Return the precision in which matrices are multiplied in training, and how fast each is."""
+    """Return the speed of matrix products in each precision, and the one that training uses."""
     import torch
 
     device, precision = choices()
@@ -112,15 +112,15 @@ def products() -> str:
         a, times = torch.ones(512, 512, dtype=dtype, device=device), []
         for _ in range(5):
             since = time.perf_counter()
-            (a @ a)[0, 0].item()  # a GPU is waited for
+            (a @ a)[0, 0].item()  # waits for a GPU
             times.append(time.perf_counter() - since)
         speeds.append(2 * 512**3 / min(times) / 1e9)
     measured = "float32 {:,.0f}, bfloat16 {:,.0f} GFLOP/s".format(*speeds)
-    return f"{measured} on {device}; training takes {precision}"
+    return f"{measured} on {device}; training uses {precision}"
 
 
 def memory() -> str:
-    """Return the memory that programs may still take."""
+    """Return the available memory."""
     import psutil
 
     found = psutil.virtual_memory()
@@ -128,22 +128,22 @@ def memory() -> str:
 
 
 def encoding() -> str:
-    """Return how text is printed; raise ValueError if tables cannot be."""
+    """Return the encoding of printed text; raise ValueError if it cannot show tables."""
     try:
         "–ü".encode(sys.stdout.encoding)
     except UnicodeEncodeError:
-        raise ValueError(f"{sys.stdout.encoding} lacks letters; set PYTHONUTF8=1") from None
+        raise ValueError(f"{sys.stdout.encoding} lacks characters; set PYTHONUTF8=1") from None
     return f"{sys.stdout.encoding}, locale {locale.setlocale(locale.LC_CTYPE)}"
 
 
 def folder(path: Path) -> str:
-    """Write a small file to the disk and remove it; return the milliseconds, and what is free."""
+    """Write a small file and remove it; return the time it took, and the free space."""
     since = time.perf_counter()
     file = files.write(path / ".seqmodels-doctor", bytes(4096))
     took = time.perf_counter() - since
     file.unlink()
     free = shutil.disk_usage(path).free / 2**30
-    return f"can be written to, 4 KiB in {1e3 * took:.1f} ms; {free:.1f} GiB free"
+    return f"writable, 4 KiB in {1e3 * took:.1f} ms; {free:.1f} GiB free"
 
 
 # -------------------------------------------------------------------------- Whether models work
@@ -154,9 +154,9 @@ STEPS, RATE = 40, 0.02
 
 
 def try_model(name: str) -> str:
-    """Train a tiny model on one batch, and write with it.
+    """Train a tiny model on one batch, and decode with it.
 
-    Raises ValueError if the loss does not fall, or if two ways to the same result differ.
+    Raises ValueError if the loss does not fall, or if equivalent computations differ.
     """
     import torch
 
@@ -188,11 +188,11 @@ def try_model(name: str) -> str:
         raise ValueError(f"forward and step differ by {gap:.2g}")
     beam(model, *source, max_len=6, width=3)
     if beam(model, *source, max_len=6, width=1) != greedy(model, *source, max_len=6):
-        raise ValueError("a beam of one writes another text than greedy search")
+        raise ValueError("beam search with a beam of 1 differs from greedy search")
     return f"works: {fell}; {time.perf_counter() - since:.1f} s"
 
 
-# ---------------------------------------------------------------------- What the network gives
+# ---------------------------------------------------------------------- What the network offers
 
 ASKED = {
     "hub": (
@@ -200,32 +200,32 @@ ASKED = {
         "import huggingface_hub as hub; next(iter(hub.list_datasets(limit=1)))",
     ),
     "encodings": (
-        "tiktoken's published ones can be loaded",
+        "tiktoken's encodings can be loaded",
         "import tiktoken; tiktoken.get_encoding('gpt2')",
     ),
 }
-"""What is good to know, and the program that fails if it is not so."""
+"""Facts that are good to know, and programs that fail if they are not true."""
 LIMIT_S = 3.0
 
 
 def ask(fact: str, program: str) -> str:
-    """Return whether it is so; ask in a process: the look-up of a host's name has no time limit."""
+    """Return whether it is true; run in a process, because looking up a host has no timeout."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        return "not asked: HF_HUB_OFFLINE is set (nothing needs it by default)"
+        return "not checked: HF_HUB_OFFLINE is set (not needed by default)"
     try:
         subprocess.run(
             [sys.executable, "-c", program], check=True, capture_output=True, timeout=LIMIT_S
         )
     except subprocess.SubprocessError:
         fact = fact.replace(" can ", " cannot ") + f" in {LIMIT_S:g} s"
-    return f"{fact} (nothing needs it by default)"
+    return f"{fact} (not needed by default)"
 
 
 # ----------------------------------------------------------------------------------- The report
 
 
 def line(label: str, check: Callable[[], str], wrong: list[str] | None = None) -> bool:
-    """Print what a check found or what is wrong, noted in `wrong`; return whether nothing is."""
+    """Print a check's finding or error, add errors to `wrong`; return whether it passed."""
     try:
         found, is_well = check(), True
     except Exception as error:
@@ -238,7 +238,7 @@ def line(label: str, check: Callable[[], str], wrong: list[str] | None = None) -
 
 
 def examine() -> None:
-    """Print the report; exit with 1 if something is wrong that the default commands need."""
+    """Print the report; exit with 1 if something that the default commands need is wrong."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     wrong: list[str] = []
@@ -252,7 +252,7 @@ def examine() -> None:
     line("encoding", encoding, wrong)
     is_made = Path("runs").exists()
     line("this folder", partial(folder, Path()), None if is_made else wrong)
-    line("runs", partial(folder, Path("runs")) if is_made else lambda: "not made yet", wrong)
+    line("runs", partial(folder, Path("runs")) if is_made else lambda: "does not exist yet", wrong)
     if line("imports", imports, wrong):
         line("processor", processor)
         line("cuda", cards)
@@ -264,6 +264,6 @@ def examine() -> None:
         for label, answer in asked.items():
             line(label, answer.result)
     if wrong:
-        print(f"\nWrong, and needed by the default commands: {', '.join(wrong)}.")
+        print(f"\nNeeded by the default commands, but wrong: {', '.join(wrong)}.")
         sys.exit(1)
-    print("\nAll that the default commands need works.")
+    print("\nEverything that the default commands need works.")

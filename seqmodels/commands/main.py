@@ -1,4 +1,4 @@
-"""The command `seqmodels`: the models, figures, scores, one text through a trained run."""
+"""The `seqmodels` command: list models, draw figures, score texts, use a trained run."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from seqmodels.utils.terminal import (
 BUCKETS = "10,20,30,40,50,60,80"
 """Words of the longest source of each bucket, unless other ends are given."""
 LONGEST_DRAWN = 100
-"""Tokens of a text whose alignment is drawn, at most: the figure has a cell for each and each."""
+"""Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 MOST_WRITTEN = 10_000
-"""Tokens that are written, at most."""
+"""Maximum tokens to generate."""
 
 
 def models(args: argparse.Namespace) -> None:
@@ -47,7 +47,7 @@ def models(args: argparse.Namespace) -> None:
             n = count_parameters(model_type(paper))
         known = f"{name:13} {entry.year:<5} {entry.label:20} {entry.paper:36}"
         print(f"{known} {n:12,}  {module.__file__}")
-    print("\nParameters at the paper's own sizes and vocabulary (the first Config in each file).")
+    print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 
 
 def plot(args: argparse.Namespace) -> None:
@@ -102,23 +102,23 @@ def check_score(args: argparse.Namespace) -> None:
 
 
 def doctor(args: argparse.Namespace) -> None:
-    """Print what is installed, what the machine gives and whether each model works here."""
+    """Print what is installed, what the machine offers and whether each model works."""
     from seqmodels.commands.doctor import examine
 
     examine()
 
 
 def note_unknown(src: Sequence[int]) -> None:
-    """Say how many words of a source the run does not know."""
+    """Warn how many words of a source are unknown to the run."""
     from seqmodels.interface import EOS, UNK
 
     if n := src.count(UNK):
         n_words = len(src) - src.count(EOS)
-        print(f"{n} of {n_words} words are unknown to this run: read as ⁇", file=sys.stderr)
+        print(f"{n} of {n_words} words are unknown to this run and read as ⁇", file=sys.stderr)
 
 
 def translate(args: argparse.Namespace) -> None:
-    """Print the target that a trained run writes for one source."""
+    """Translate one source with a trained run."""
     from seqmodels.comparison.trained import MOST_BEAMS, load
     from seqmodels.interface import EOS
     from seqmodels.report.alignment import draw_alignment
@@ -139,7 +139,7 @@ def translate(args: argparse.Namespace) -> None:
 
 
 def generate(args: argparse.Namespace) -> None:
-    """Print a text, as the run reads it, and what it goes on with."""
+    """Print a text, as the run reads it, followed by its continuation."""
     import torch
 
     from seqmodels.comparison.trained import LONGEST_TEXT, load
@@ -149,7 +149,7 @@ def generate(args: argparse.Namespace) -> None:
     if args.length > MOST_WRITTEN:
         raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
     if not 1e-3 <= args.temperature <= 1e3:
-        raise ValueError(f"--temperature {args.temperature} is not within 0.001 and 1000")
+        raise ValueError(f"--temperature {args.temperature} is not between 0.001 and 1000")
     run = load(args.run)
     model, data = run.model, run.record["data"]
     draw = torch.Generator().manual_seed(args.seed)
@@ -171,9 +171,9 @@ def generate(args: argparse.Namespace) -> None:
 def go_on(
     model: Any, text: list[int], n: int, block: int, draw: Any, temperature: float
 ) -> list[int]:
-    """Return up to n tokens that follow a text, by a model that was trained on its blocks alone.
+    """Continue a text by up to n tokens, with a model that was trained on blocks without context.
 
-    Where a block is full the next one begins with its second half.
+    When a block is full, its second half becomes the beginning of the next.
     """
     import torch
 
@@ -195,7 +195,7 @@ class Version(argparse.Action):
     """Print the installed version and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Look the version up: that is not done for any other command."""
+        """Look up the version, which no other command needs."""
         from importlib.metadata import version
 
         parser._print_message(f"seqmodels {version('seqmodels')}\n", sys.stdout)
@@ -215,7 +215,7 @@ def add_score(commands: Any) -> None:
                         "possible ones, words counted from 0")  # fmt: skip
     c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
     c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
-    c.add_argument("--lowercase", action="store_true", help="score without regard to case")
+    c.add_argument("--lowercase", action="store_true", help="ignore case")
     c.add_argument("--buckets", type=rising, metavar="N,N,…",
                    help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
     c.add_argument("--out", type=Path, metavar="DIR",
@@ -231,17 +231,21 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
-    c = commands.add_parser("doctor", help="examine installation, machine and models: 6 seconds")
+    c = commands.add_parser("doctor", help="check installation, machine and models, in 6 seconds")
     c.set_defaults(run_command=doctor)
-    c = commands.add_parser("plot", help="draw figures and tables from records alone")
-    c.add_argument("folder", type=Path, metavar="FOLDER", help="of records, or of such folders")
+    c = commands.add_parser("plot", help="draw figures and tables from records")
+    c.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders"
+    )
     c.set_defaults(run_command=plot)
     add_score(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     c.add_argument("text")
     c.add_argument("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
-    c.add_argument("--alignment", type=Path, metavar="FILE.svg", help="draw where it looked")
+    c.add_argument(
+        "--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source"
+    )
     c.set_defaults(run_command=translate)
     c = commands.add_parser("generate", help="continue one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")

@@ -1,1 +1,1 @@
-"""Run one recipe, or set several against each other."""
+"""Run recipes and compare them."""

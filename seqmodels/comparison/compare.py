@@ -1,4 +1,4 @@
-"""The experiment: train what is missing, evaluate, record, tabulate, plot."""
+"""Run an experiment: train what is missing, evaluate, record, tabulate, plot."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from seqmodels.utils.terminal import handled, out_folder, stop, whole
 def device_of(choice: str) -> str:
     """Return cpu or cuda.
 
-    Raises ValueError if cuda is asked for and there is none.
+    Raises ValueError if cuda is requested but not available.
     """
     if choice == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda: no CUDA device is available here; use --device cpu")
@@ -48,31 +48,31 @@ def device_of(choice: str) -> str:
 
 # ------------------------------------------------------------------------- Several at once
 #
-# Two models on one thread each train faster than one after the other on two threads: the tensors
-# are small, and threads wait for each other at every one of them.
+# Two models with one thread each train faster than one after the other with two threads: tensors
+# are small, and threads synchronise on every operation.
 
 
 def at_once(n_runs: int, device: str) -> int:
-    """Return how many runs share the processor; as many of all, finished or not, every time."""
+    """Return how many runs train in parallel, counting recorded ones, so that it never changes."""
     return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
 
 
 def start_worker(threads: int, told: Any, folder_lock: Any) -> None:
-    """Make this process one that trains and tells the parent; it ends when its parent ends."""
+    """Set up a worker process, which reports to its parent and exits with it."""
     torch.set_num_threads(threads)
     Here.send = told.put
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def end_with_parent() -> None:
-    """Wait until the parent has ended, however it did; then end, too."""
+    """Wait until the parent has ended, in whatever way, then exit."""
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
 
 
 def run_in_worker(run: Run) -> dict[str, Any]:
-    """Do one run; where the parent asks to stop, write a checkpoint and end this process."""
+    """Do one run; when the parent asks to stop, write a checkpoint and exit."""
     try:
         with handled(stop):
             return run_one(run)
@@ -81,14 +81,14 @@ def run_in_worker(run: Run) -> dict[str, Any]:
 
 
 STOP_S = 4.0
-"""How long a worker may take for its last step and checkpoint."""
+"""Time limit for a worker's last step and checkpoint."""
 
 
 @contextmanager
 def workers(n: int, folder_lock: Lock, board: Board) -> Iterator[ProcessPoolExecutor]:
-    """Open n processes that share the threads; whatever goes wrong, none of them is left.
+    """Start n processes that share the threads; whatever goes wrong, none is left running.
 
-    They hold the folder's lock, too, and are given a few seconds to write their checkpoints.
+    They also hold the folder's lock, and get a few seconds to write their checkpoints.
     """
     context = multiprocessing.get_context("spawn")
     told: Any = context.SimpleQueue()
@@ -115,20 +115,20 @@ def workers(n: int, folder_lock: Lock, board: Board) -> Iterator[ProcessPoolExec
 
 
 def listen(told: Any, board: Board) -> None:
-    """Hand on what the workers tell, until None comes."""
+    """Pass the workers' messages on to the board, until None arrives."""
     while (word := told.get()) is not None:
         board.hear(word)
 
 
 def run_all(todo: Sequence[Run], n: int, n_at_once: int, folder_lock: Lock) -> list[str]:
-    """Train, evaluate and record what is missing of n runs; return a line for each that failed."""
+    """Train, evaluate and record the missing ones of n runs; return a line for each failure."""
     with Board([run.title for run in todo], n - len(todo), n_at_once) as board:
         if n_at_once == 1 or not todo:
             wrong = [report(run, partial(run_one, run), board) for run in todo]
         else:
             with workers(n_at_once, folder_lock, board) as pool:
-                hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the workers hear no Ctrl-C
-                futures = {  # the newest first: they take longest
+                hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers ignore Ctrl-C
+                futures = {  # the newest models first: they take longest
                     pool.submit(run_in_worker, run): run for run in reversed(todo)
                 }
                 signal.signal(signal.SIGINT, hears)
@@ -137,13 +137,13 @@ def run_all(todo: Sequence[Run], n: int, n_at_once: int, folder_lock: Lock) -> l
 
 
 def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str | None:
-    """Wait for a run's record and print its score; return what was wrong, if it failed."""
+    """Wait for a run's record and print its score; return the error if it failed."""
     try:
         done = result()
     except BrokenProcessPool:
         raise ValueError(
-            "a process that trained was killed, perhaps for lack of memory; the same command goes "
-            "on, and OMP_NUM_THREADS=1 trains one model at a time"
+            "a training process was killed, perhaps for lack of memory; the same command resumes, "
+            "and with OMP_NUM_THREADS=1 it trains one model at a time"
         ) from None
     except ValueError as error:
         return f"{run.title}: {error}"
@@ -166,7 +166,7 @@ def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str 
 
 
 Begun = dict[Path, dict[str, Any]]
-"""Settings by the path of the record, whether it is there yet or not."""
+"""Settings by the path of the record, which may not exist yet."""
 
 
 def recorded_in(out: Path) -> Begun:
@@ -175,7 +175,7 @@ def recorded_in(out: Path) -> Begun:
 
 
 def stopped_in(wanted: Sequence[Path]) -> Begun:
-    """Return the settings of the wanted runs that have a checkpoint."""
+    """Return the settings of the requested runs that have a checkpoint."""
     stopped = {}
     for path in wanted:
         if (there := Checkpoints(path).newest(lambda line: None)) is not None:
@@ -187,7 +187,7 @@ def stopped_in(wanted: Sequence[Path]) -> Begun:
 def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) -> None:
     """Raise ValueError if anything in the folder was made with other settings.
 
-    A wanted run may have been trained on fewer tokens: it is trained further.
+    A requested run may have been trained on fewer tokens: it is trained further.
     """
     now = {run.path: run.settings() for run in runs if {run.path} & {*recorded, *stopped}}
     for path, was in recorded.items():
@@ -198,38 +198,37 @@ def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) 
         if was["tokens"] > now[path]["tokens"]:
             raise ValueError(
                 f"{path} was trained on {was['tokens']:,} tokens, more than the "
-                f"{now[path]['tokens']:,} asked for; --fresh begins again"
+                f"{now[path]['tokens']:,} requested; --fresh starts again"
             )
         weights = path.with_suffix(".safetensors")
         if was["tokens"] < now[path]["tokens"] and not weights.exists():
             raise ValueError(
-                f"{weights} is not here, so that the run cannot be trained further; --fresh begins "
-                "again"
+                f"{weights} is missing, so the run cannot be trained further; --fresh starts again"
             )
     for path, was in stopped.items():
         if path in recorded and was.get("tokens", 0) > max(
             recorded[path]["tokens"], now[path]["tokens"]
         ):
             raise ValueError(
-                f"{path.stem} was being trained further; --tokens {was['tokens']} goes on, --fresh "
-                "begins again"
+                f"{path.stem} was being trained further; --tokens {was['tokens']} resumes, --fresh "
+                "starts again"
             )
         is_left = path in recorded and was.get("tokens") == recorded[path]["tokens"]
-        if not is_left:  # else of a process that was killed after it had recorded
+        if not is_left:  # otherwise left by a process killed after recording
             check_same(path, was, now[path])
 
 
 def folder_name(task: Task, args: argparse.Namespace) -> str:
-    """Return the name of the folder, after task, data and size."""
+    """Return the default folder name, from task, data and size."""
     data = (getattr(args, "data", None) or [])[:1]
     named = [Path(what).resolve().stem if Path(what).exists() else what for what in data]
     return re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
 
 
 def compare(task: Task, args: argparse.Namespace) -> None:
-    """Train every (seed, model) that has no record yet; then draw and print all that have one.
+    """Train every (seed, model) without a record; then draw and print all records.
 
-    A run that was stopped goes on from its newest checkpoint.
+    A run that was stopped resumes from its latest checkpoint.
     """
     device = device_of(args.device)
     out = out_folder(args.out or Path("runs") / folder_name(task, args))
@@ -239,14 +238,14 @@ def compare(task: Task, args: argparse.Namespace) -> None:
         compare_in(out, device, task, args, lock)
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if args.fresh else ""
-        stopped.add_note(f"the same command{without} goes on from where it was")
+        stopped.add_note(f"the same command{without} resumes it")
         raise
     finally:
         lock.release()
 
 
 def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock) -> None:
-    """Compare in a folder that no one else uses."""
+    """Compare in a folder that this process has locked."""
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
     recorded, stopped = recorded_in(out), stopped_in([] if args.fresh else paths)
@@ -254,7 +253,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         recorded = {path: was for path, was in recorded.items() if path not in paths}
     begun = [*recorded.values(), *stopped.values()]
     precision = args.precision
-    if precision == "auto":  # measured for the first run alone: the others are to be like it
+    if precision == "auto":  # measured once, so that all runs are the same
         known = [was["precision"] for was in begun if "precision" in was]
         precision = known[0] if known else fastest_precision(device)
     task = replace(task, training={**task.training, "precision": precision})
@@ -263,7 +262,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, CATALOG[name]))
-    check_all(runs, task, recorded, stopped)  # before anything in the folder is changed
+    check_all(runs, task, recorded, stopped)  # before changing anything in the folder
     if args.fresh:
         for run in runs:
             run.remove()
@@ -272,7 +271,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     for run in runs:
         was = recorded.get(run.path, {}).get("tokens")
         if was == stopped.get(run.path, {}).get("tokens", 0):
-            run.checkpoints.remove()  # of a process that was killed after it had recorded
+            run.checkpoints.remove()  # left by a process killed after recording
         if run not in todo:
             say(f"{run.title}: recorded in {run.path}")
     failed = run_all(todo, len(runs), at_once(len(runs), device), lock)

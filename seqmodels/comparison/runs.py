@@ -1,4 +1,4 @@
-"""One run: one model that is trained, evaluated and recorded for a task."""
+"""Train, evaluate and record one model on a task: a run."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from seqmodels.training.trainer import Progress, TrainConfig, Trainer, seed_all
 from seqmodels.utils.progress import Here, say
 from seqmodels.utils.terminal import whole
 
-# ---------------------------------------------------------------------------------- Its settings
+# -------------------------------------------------------------------------------------- Settings
 
 
 def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
-    """Return the sizes with the d_model whose parameter count comes nearest to `n_parameters`.
+    """Return the sizes with the d_model whose parameter count is closest to `n_parameters`.
 
-    Raises ValueError if none comes within 5 %.
+    Raises ValueError if none is within 5 %.
     """
     counts = {}
-    for step in (8, 4):  # multiples of 4 where those of 8 are too far apart
+    for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         with torch.device("meta"), Unfilled():
             for d_model in range(16, 2049, step):
                 model = build(name, vocab_size, d_model=d_model, **sizes)
@@ -55,20 +55,20 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
 
 
 class Unfilled(TorchFunctionMode):
-    """Draw no numbers: to be counted, parameters need no values.
+    """Skip random initialization: parameters need no values to be counted.
 
-    On the meta device the first draw imports 800 modules, in a second and more.
+    On the meta device, the first random draw imports 800 modules, which takes over a second.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Leave out what fills a tensor with random numbers."""
+        """Skip functions that fill a tensor with random numbers."""
         if getattr(func, "__name__", "") in ("normal_", "uniform_"):
             return args[0] if args else kwargs["tensor"]
         return func(*args, **(kwargs or {}))
 
 
 def count_parameters(model: SequenceModel) -> int:
-    """Return the number of parameters, shared ones once."""
+    """Return the number of parameters, counting shared ones once."""
     return sum(p.numel() for p in model.parameters())
 
 
@@ -80,7 +80,7 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
 
 
 def shared_settings(task: Task) -> dict[str, Any]:
-    """Return what is the same for all runs of a folder."""
+    """Return the settings that all runs in a folder share."""
     data = {f"data.{key}": value for key, value in task.data.items()}
     return data | {"beam": task.beam, **task.training}
 
@@ -93,9 +93,9 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
-    """Raise ValueError if what is at the path was made with other settings than these.
+    """Raise ValueError if the file at the path was made with other settings.
 
-    A count that it lacks is no other setting: it follows from text and tokenizer.
+    A missing count is not a difference: it follows from text and tokenizer.
     """
     was = was if isinstance(was, dict) else {}
     known = [k for k in now if k in was or not k.startswith("data.n_")]
@@ -103,7 +103,7 @@ def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
     if changed:
         raise ValueError(
             f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
-            "begin again with --fresh"
+            "start again with --fresh"
         )
 
 
@@ -111,13 +111,13 @@ def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
 
 
 class Run(NamedTuple):
-    """One model to be trained, evaluated and recorded."""
+    """A model to train, evaluate and record."""
 
     name: str
     task: Task
     cfg: TrainConfig
     path: Path
-    """Of its record; weights, hypotheses and checkpoints stand beside it."""
+    """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
     device: str
     checkpoint_every_s: float
     entry: Entry
@@ -125,30 +125,30 @@ class Run(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return how messages name it."""
+        """Return its name in messages."""
         return f"{self.name}, seed {self.cfg.seed}"
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Return where its checkpoints are."""
+        """Return its checkpoints."""
         return Checkpoints(self.path, self.checkpoint_every_s)
 
     def remove(self) -> None:
-        """Remove what its folder has of it."""
+        """Delete all its files."""
         self.checkpoints.remove()
         for suffix in (".json", ".jsonl", ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 
     def settings(self) -> dict[str, Any]:
-        """Return all that its result depends on, as one flat dictionary."""
+        """Return everything its result depends on, as a flat dictionary."""
         sizes = {"model": self.name, **model_sizes(self.name, self.task)}
         return shared_settings(self.task) | sizes | asdict(self.cfg)
 
 
 def train_run(run: Run, model: SequenceModel) -> Progress:
-    """Train a run's model, from its newest checkpoint on if there is one; return how it went.
+    """Train a run's model, resuming from its latest checkpoint; return its progress.
 
-    A run that has its record is trained further, with a new schedule for the tokens it lacks.
+    A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
     trainer, checkpoints, settings = Trainer(model, run.cfg), run.checkpoints, run.settings()
     trainer.log = lambda line: say(f"{run.title}: {line}")
@@ -159,13 +159,15 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
         with whole():
             checkpoints.save(trainer.tensors(), state)
 
-    most_bytes = 2**26 + 5 * sum(p.nbytes for p in model.parameters())  # nothing larger is its own
+    most_bytes = 2**26 + 5 * sum(
+        p.nbytes for p in model.parameters()
+    )  # larger files cannot be its own
     if (there := checkpoints.newest(trainer.log, most_bytes)) is None:
         if run.path.exists():
             go_further(trainer, run)
         if run.name not in run.task.recipes:
             trainer.log_event(
-                "recipe", "none of its own: default sizes, the usual rate for its state"
+                "recipe", "no recipe of its own: default sizes, default lr for its kind of state"
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
     else:
@@ -174,18 +176,18 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
             trainer.restore(there.tensors, there.state)
         except ValueError as error:
             raise ValueError(
-                f"{there.path} does not fit this run: {error}; --fresh begins again"
+                f"{there.path} does not fit this run: {error}; --fresh starts again"
             ) from None
         done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
-        trainer.log_event("resumed", f"goes on after {done}{moved(there.state, where)}")
+        trainer.log_event("resumed", f"resumed after {done}{moved(there.state, where)}")
     train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due)
     return trainer.progress
 
 
 def go_further(trainer: Trainer, run: Run) -> None:
-    """Go on where a finished run ended: its kept weights, the data that come next, its curve.
+    """Continue where a finished run ended: with its weights, its curve and the next batches.
 
-    Optimiser and schedule are new. Raises ValueError if the weights are not there, or not its own.
+    Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
     """
     old, cfg = record.load(run.path), run.cfg
     trainer.model.load_state_dict(
@@ -204,7 +206,7 @@ def go_further(trainer: Trainer, run: Run) -> None:
 
 
 def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return what may change last digits: a run that goes on elsewhere than it began."""
+    """Return a note on a changed environment, which can change the last digits."""
     was = state.get("provenance")
     was = was if isinstance(was, dict) else {}
     differ = [
@@ -224,7 +226,7 @@ def run_one(run: Run) -> dict[str, Any]:
     Here.run = run.title
     progress = train_run(run, model)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
-    # a run that is trained further keeps its old record and weights until the new ones are complete
+    # when trained further, the old record and weights stay until the new ones are complete
     weights_sha256 = None if is_further else checkpoint.save(weights, model.state_dict())
     since = time.perf_counter()
     rows, tests = [], []
@@ -257,7 +259,7 @@ def result_of(
     tests: Sequence[Mapping[str, Any]],
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what a record says of a run, but for its speed and its weights."""
+    """Return a run's record without its speed and weights."""
     name, task, cfg, path, device, *_ = run
     sizes, kept = asdict(model.config), cache_bytes(model, device)
     return {
@@ -287,7 +289,7 @@ def result_of(
 
 
 def continued(run: Run, progress: Progress) -> dict[str, Any] | None:
-    """Return what a run that was trained further began from."""
+    """Return what a run that was trained further started from."""
     if not progress.schedule_from:
         return None
     sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
@@ -317,7 +319,7 @@ def evaluate(
 
 
 def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: str) -> list[Row]:
-    """Return a row per example: its texts, its losses and, where targets are written, how well."""
+    """Return a row per example: its texts, losses and, if generated, the hypothesis."""
     rows = teacher_forced(model, test.examples, device)
     free = free_running(model, test.examples, beam, device) if test.is_generated else None
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
@@ -327,7 +329,7 @@ def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: 
         if test.texts:
             src, ref = test.texts[i]
             n_bytes = len(ref.encode())
-        n_bytes += EOS in tgt  # a text's end counts as one byte
+        n_bytes += EOS in tgt  # the end of a text counts as one byte
         row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
         if test.groups is not None:
             row["group"] = test.groups[i]
@@ -345,9 +347,9 @@ def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: 
 def shuffled_sources(
     model: SequenceModel, examples: Sequence[Example], device: str
 ) -> dict[int, float]:
-    """Return the nats of each example's target after the source of another, of like length.
+    """Return the nats of each target given the source of another example of similar length.
 
-    Examples without a source, BOS alone, are left out.
+    Examples whose source is BOS alone are left out.
     """
     real = []
     if int(lengths(examples)[:, 0].max()) > 1:
@@ -364,7 +366,7 @@ def shuffled_sources(
 
 
 def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
-    """Return the weights with which the model writes the shown example's true target."""
+    """Return the attention weights for the shown example's reference target."""
     if task.shown is None:
         return None
     example, links = task.shown

@@ -29,7 +29,7 @@ class TestSet:
     noun: str = "examples"
     """What the examples are called, in the plural."""
     is_generated: bool = True
-    """Also score free-running targets; otherwise scores are teacher-forced only."""
+    """Whether to also score free-running targets; otherwise, scores are teacher-forced only."""
     beam: int | None = None
     """Width of the search; None: the task's."""
     texts: Sequence[tuple[str, str]] | None = None
@@ -49,23 +49,23 @@ class Recipe(NamedTuple):
 
     sizes: Mapping[str, Any]
     lr: float
-    """Peak learning rate; the task says which were tried."""
+    """Peak learning rate; the task file lists those that were tried."""
 
 
 class Shown(NamedTuple):
-    """The one example whose alignment is drawn, with its gold links where they are known."""
+    """The example whose alignment is drawn, with its gold links if known."""
 
     example: Example
     links: Sequence[tuple[int, int]] | None
 
 
 DEFAULT_LR = {"fixed": 8e-3, "grows": 2e-3}
-"""Peak learning rates that suit most recipes of these kinds of state."""
+"""Peak learning rates that suit most recipes, by kind of state."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that the harness needs to know; it never asks which task it is."""
+    """Everything the harness needs to know about a task; it never asks which one it is."""
 
     name: str
     data: Mapping[str, Any]
@@ -78,10 +78,10 @@ class Task:
     training: Mapping[str, Any]
     """Fields of TrainConfig that all models share: the budget above all."""
     n_parameters: int
-    """Size of every model, to 5 %."""
+    """Size of every model, within 5 %."""
     beam: int = 1
     bleu_tokenize: str = "13a"
-    """sacreBLEU's tokenizer, for BLEU."""
+    """sacreBLEU's tokenizer for BLEU."""
     shown: Shown | None = None
 
     def recipe(self, name: str) -> Recipe:

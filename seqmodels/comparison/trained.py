@@ -25,7 +25,7 @@ from seqmodels.records import record
 from seqmodels.training import checkpoint
 
 LONGEST_TEXT = 2_000
-"""Tokens of a text that is given to a run, at most: most models have no limit of their own."""
+"""Maximum tokens in an input text: most models have no limit of their own."""
 MOST_BEAMS = 64
 
 
@@ -39,7 +39,7 @@ class Alignment(NamedTuple):
 
 
 class TrainedRun:
-    """The model, tokenizer and record of a run."""
+    """A trained run: its model, tokenizer and record."""
 
     def __init__(self, model: SequenceModel, tokenizer: tokenizers.Tokenizer, made: dict[str, Any]):
         self.model = model
@@ -47,16 +47,16 @@ class TrainedRun:
         self.record = made
 
     def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
-        """Return the target that the run writes for each source; greedily with a beam of 1.
+        """Translate each source; a beam of 1 is greedy search.
 
-        Raises ValueError for a text that the model cannot read.
+        Raises ValueError for a text that is too long for the model.
         """
         return [self.tokenizer.decode(tokens) for tokens in self.search(texts, beam)]
 
     def align(self, source: str, target: str | None = None) -> Alignment:
-        """Return how the target attends to the source; without a target, the run's own, greedy one.
+        """Return the target's attention to the source; by default, the target is the greedy one.
 
-        Raises ValueError for a model without attention, and where there is no target token.
+        Raises ValueError for a model without attention, and for an empty target.
         """
         target_ids = self.search([source])[0] if target is None else self.encode(target)
         return self.align_ids(source, target_ids)
@@ -83,17 +83,19 @@ class TrainedRun:
         return found | {"signatures": signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
-        """Return the tokens that the run writes for each source."""
+        """Return the generated tokens for each source."""
         check_texts(texts, "texts")
         if not 1 <= beam <= MOST_BEAMS:
-            raise ValueError(f"a beam of {beam}: give 1 (greedy) to {MOST_BEAMS}")
+            raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MOST_BEAMS}")
         examples = [Example(src, src) for src in map(self.read, texts)]
         return free_running(self.model, examples, beam) if examples else []
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
         """Return how target tokens attend to the source."""
         if not target_ids:
-            raise ValueError("the model wrote nothing, or the target is empty: nothing to align")
+            raise ValueError(
+                "nothing to align: the target is empty, or the model generated nothing"
+            )
         src = self.read(source)
         n = self.model.max_target(len(src))
         if len(target_ids) > n:
@@ -105,7 +107,7 @@ class TrainedRun:
         return Alignment(tokens(src), tokens(target_ids), weights.numpy())
 
     def read(self, text: str, has_source_eos: bool | None = None) -> list[int]:
-        """Return the source's tokens, with EOS if the run was trained so; an empty text is BOS."""
+        """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""
         if has_source_eos is None:
             has_source_eos = self.record["data"].get("source_end") == "EOS"
         tokens, end = self.encode(text), [EOS] if has_source_eos else []
@@ -119,46 +121,48 @@ class TrainedRun:
         """Return the text's tokens."""
         try:
             text.encode()
-        except UnicodeEncodeError as error:  # the shell gave something else
+        except UnicodeEncodeError as error:  # from a shell with another encoding
             raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
         return self.tokenizer.encode(text)
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:
-    """Raise ValueError for one text where a list of them is expected."""
+    """Raise ValueError for a single text instead of a list of texts."""
     if isinstance(texts, str):
-        raise ValueError(f"{name} is one text; give a list of texts, such as [text]")
+        raise ValueError(f"{name} is a single text; give a list of texts, such as [text]")
 
 
 def load(run: str | Path) -> TrainedRun:
     """Load a run: FOLDER/MODEL-seedN, with or without .json.
 
-    Raises ValueError for what is not a run, or does not work: it may come from a stranger.
+    Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
     run = Path(run)
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
     made, weights = record.load(path), path.with_suffix(".safetensors")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of empty tensors: one line is enough
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # about empty tensors: the error below is enough
             model = checkpoint.load(made, weights)
             try_out(model)
     except (ArithmeticError, RuntimeError, TypeError) as error:
-        raise ValueError(f"{path} describes no model that works: {error}") from error
+        raise ValueError(f"{path} does not describe a working model: {error}") from error
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        raise ValueError(f"{weights} holds numbers that are not finite; train it again")
+        raise ValueError(f"{weights} contains non-finite numbers; train the run again")
     if made["weights_sha256"] is None:
-        print(f"{path}: no checksum of the weights recorded; they are not checked", file=sys.stderr)
+        print(f"{path} has no checksum of the weights; they are not checked", file=sys.stderr)
     tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
     if (n := model.config.vocab_size) != tokenizer.vocab_size:
         raise ValueError(
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
-            "one of them is of another run"
+            "one of them belongs to another run"
         )
     return TrainedRun(model, tokenizer, made)
 
 
 @torch.inference_mode()
 def try_out(model: SequenceModel) -> None:
-    """Read one token and write one: sizes that fit the weights need not fit each other."""
+    """Run one step: sizes that fit the weights need not fit each other."""
     token = torch.tensor([EOS])
     model.step(token, model.encode(token[None], token[None] == EOS))

@@ -1,1 +1,1 @@
-"""Data made here: sentence pairs by a grammar, and stories that need a word again."""
+"""Synthetic data: sentence pairs from a grammar, and stories that need a word again."""

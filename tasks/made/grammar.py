@@ -1,9 +1,9 @@
 """Draw English–German sentence pairs of any length from a synchronous grammar of real words.
 
 One tree, two languages: a node renders its English and its German words together and links them, so
-the German is a function of the English and every pair carries its gold word alignment. What makes
-the pair hard is all there: gender and case, three kinds of adjective endings, agreeing relative
-pronouns, verbs at the end of the clause, V2 with inversion, separable verbs, modal clusters.
+the German is a function of the English and every pair has a gold word alignment. It has what makes
+the pair hard: gender and case, three kinds of adjective endings, agreeing relative pronouns, verbs
+at the end of the clause, V2 with inversion, separable verbs, modal clusters.
 
 Rules that make the English unambiguous:
   a relative clause belongs to the noun right before it, and nothing else of its clause follows
@@ -53,7 +53,7 @@ NOUNS_BY = {
     kinds: [noun for noun in NOUNS if noun.kind in kinds]
     for kinds in ("h", "a", "t", "p", "ha", "hp", "ht", "tp", "hap", "htp", "hat", "hatp")
 }
-COSTS = {"able": 3, "allowed": 3, "want": 2, "have": 2}  # in English words; the others cost one
+COSTS = {"able": 3, "allowed": 3, "want": 2, "have": 2}  # in English words; others cost one
 PLAIN = [(), ("perfect",)]
 MODAL = [("will",), ("must",), ("must", "perfect"), ("will", "perfect")]
 SEMI = [
@@ -68,7 +68,7 @@ MODAL_SEMI = [
 
 
 def _operators(is_past: bool, is_stative: bool) -> list[list[tuple[str, ...]]]:
-    """List by cost, up to eight words, the operators that fit."""
+    """List the operators that fit, by their cost of up to eight words."""
     chains = PLAIN if is_past else PLAIN + MODAL
     if not is_stative:
         chains = chains + (SEMI if is_past else SEMI + MODAL_SEMI)
@@ -82,7 +82,7 @@ CHAINS = {(p, s): _operators(p, s) for p in (False, True) for s in (False, True)
 
 
 def _verbs(kind: str, gap: str) -> list[list[Verb]]:
-    """List by words, up to four, the verbs for a subject and, with a gap, for a lost object."""
+    """List the verbs for a subject and, with a gap, a missing object, by up to four words."""
     verbs = [
         verb
         for verb in VERBS
@@ -102,10 +102,10 @@ PLAIN_MOST = 5  # the words of the longest noun phrase without a phrase or claus
 
 
 class Sampler:
-    """Draw trees with exactly so many English words.
+    """Draw trees with an exact number of English words.
 
-    `depth` is how many relative clauses may still be nested inside the clause; `is_edge` says that
-    nothing but the end of the sentence or a comma follows, so that clauses may be chained freely.
+    `depth` is how many relative clauses can still be nested inside the clause; `is_edge` says that
+    only a comma or the end of the sentence follows, so that clauses can be chained freely.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -211,7 +211,7 @@ class Sampler:
         return size, kind, self.np(size, kind, depth, is_edge=False, role="subject")
 
     def vp(self, n: int, kind: str, gap: str, depth: int, is_edge: bool) -> VP:
-        """Draw a verb phrase of n words for a kind of subject; gap: the kind of a lost object."""
+        """Draw a verb phrase of n words for a kind of subject; gap: a missing object's kind."""
         is_past = self.is_past if self.chance(0.95) else not self.is_past
         if kind == "h" and not gap and n >= 6 and is_edge and self.chance(0.2 if n < 14 else 0.5):
             return self.saying(n, is_past)
@@ -254,7 +254,7 @@ class Sampler:
     def objects(
         self, spare: int, kinds: Sequence[str], last: str, depth: int, is_edge: bool
     ) -> tuple[NP, ...]:
-        """Draw an object of each of some kinds, with `spare` words more than one for each."""
+        """Draw an object of each kind, with `spare` words in addition to one word each."""
         found = []
         for i, kind in enumerate(kinds):
             is_last = i == len(kinds) - 1
@@ -272,7 +272,7 @@ class Sampler:
         return TIME[self.pick(("today", "yesterday") if is_past else ("today", "now"))]
 
     def being(self, n: int, kind: str, is_past: bool) -> VP:
-        """Draw "is tired", with at most two words more."""
+        """Draw a phrase such as "is tired", with at most two more words."""
         operators = self.pick(CHAINS[is_past, True][n - 2]) if self.chance(0.4) else ()
         spare = n - 2 - len(operators)
         degree = self.pick(DEGREE) if spare == 2 or (spare and self.chance(0.6)) else None
@@ -295,7 +295,7 @@ class Sampler:
         return VP(verb, (), operators, is_past, frequency=frequency, complement=complement)
 
     def sub(self, n: int, conjunction: str = "") -> Sub:
-        """Draw one subordinate clause, or two joined by "and", of n ≥ 3 words in all."""
+        """Draw one subordinate clause, or two joined by "and", of n ≥ 3 words in total."""
         if n >= 12 and self.chance(0.15):
             size = self.between(3, 7)  # the first is flat, so that the second can join only it
             first = self.clause(size, depth=0, is_edge=False)
@@ -306,7 +306,7 @@ class Sampler:
         return Sub(conjunction or self.pick(ADJUNCTS[: 2 if is_future else None]), clauses)
 
     def clause(self, n: int, depth: int, is_edge: bool, is_main: bool = False) -> Clause:
-        """Draw a clause of n ≥ 2 words; a main one may have something in front."""
+        """Draw a clause of n ≥ 2 words; a main clause can have a fronted phrase."""
         adjuncts: tuple[Sub, ...] = ()
         front: Adverb | PP | Sub | None = None
         if is_edge and n >= 8 and self.chance(0.3 if n < 16 else 0.6):
@@ -328,7 +328,7 @@ class Sampler:
         return Clause(subject, vp, front, adjuncts)
 
     def sentence(self, n: int) -> tuple[list[Clause], list[str]]:
-        """Draw main clauses of n ≥ 4 words in all and what joins them."""
+        """Draw main clauses of n ≥ 4 words in total, and their coordinators."""
         clauses, coordinators = [], []
         while n > 9 and self.chance(0.35 if n < 20 else 0.6):
             size = self.between(4, min(n - 5, 28))
@@ -341,9 +341,7 @@ class Sampler:
 def sentence(rng: random.Random, n_words: int) -> Sentence:
     """Draw a sentence pair with exactly `n_words` English words, at least four."""
     if n_words < 4:
-        raise ValueError(
-            f"n_words is {n_words}, but the shortest sentence has 4; ask for 4 or more"
-        )
+        raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
     return render(*Sampler(rng).sentence(n_words))
 
 
@@ -371,13 +369,13 @@ def corpus(
     """Draw a corpus: test first, so that neither it nor valid depends on the size of train.
 
     Lengths of train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`.
-    Test holds `per_bucket` sentences of 4–10, 11–20, … to `max_test` words, the lengths of a
-    bucket in turn.
+    Test holds `per_bucket` sentences of 4–10, 11–20, … up to `max_test` words, cycling through the
+    lengths of a bucket.
     """
     if max_train < 4 or max_test < 10 or max_test % 10:
         raise ValueError(
-            f"max_train={max_train}, max_test={max_test}: lengths begin at 4 words and test "
-            "buckets are tens; take max_train ≥ 4 and max_test a multiple of 10"
+            f"max_train={max_train}, max_test={max_test}: lengths start at 4 words and test "
+            "buckets are tens; give max_train ≥ 4 and a max_test that is a multiple of 10"
         )
     rng = random.Random(seed)
     seen: set[tuple[str, ...]] = set()
@@ -402,4 +400,4 @@ def unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Sent
         if pair.en not in seen:
             seen.add(pair.en)
             return pair
-    raise ValueError(f"no new sentences of {n_words} words are left; ask for a smaller corpus")
+    raise ValueError(f"no new sentences of {n_words} words are left; draw a smaller corpus")

@@ -1,4 +1,4 @@
-"""The words of the grammar, English and German, and their forms."""
+"""The grammar's words, English and German, with their forms."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ class Adverb(NamedTuple):
 
 
 class Preposition(NamedTuple):
-    """A preposition, the case that it governs and the kinds of nouns that it likes."""
+    """A preposition, the case that it governs and the kinds of nouns that it takes."""
 
     en: str
     de: str

@@ -1,10 +1,10 @@
-"""Make short English stories that need one detail again after an exact number of words.
+"""Generate short English stories that need a detail again after an exact number of words.
 
 A hero hides an object in a place; life goes on; then a sentence needs the name, place or object,
-as in "The secret of Nora lay in the" -> "attic". The nearest name, place or object is no answer:
-decoys share the cue's key with the fact but not its verb ("Nora sold a comb in the barn") and stand
-on both sides of it; rivals share the verb but no key ("Tom hid a drum in the mill"), behind it. So
-the first thing hidden is the answer: to find it takes the verb and the way back, not yet the key.
+as in "The secret of Nora lay in the" -> "attic". The nearest name, place or object is not the
+answer: decoys share the cue's key with the fact but not its verb ("Nora sold a comb in the barn"),
+on both sides of it; rivals share its verb but no key ("Tom hid a drum in the mill"), after it. So
+the answer is the first thing hidden: finding it takes the verb and a long memory, but not the key.
 """
 
 import random
@@ -15,8 +15,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 KINDS = ("name", "place", "object")
-NEAREST = 8  # words; the shortest distance that every kind can have
-DECOYED = 16  # words; from here on a decoy always stands between the fact and its need
+NEAREST = 8  # words; the shortest distance that is possible for every kind
+DECOYED = 16  # words; from this distance on, a decoy always separates the fact from its need
 WORDS = {
     "name": """Nora Tom Clara Felix Martha Hugo Ruth Simon Greta Paul Lucy Victor Edith Jonas Rosa
         Daniel Helen Oscar Maud Peter Sylvia Walter Judith Leo Agnes Bruno Vera Martin Ida Frank""",
@@ -38,7 +38,7 @@ FACTS = """{name} hid a {adj} {object} in the {place}. {name} kept a {adj} {obje
 in the {place}, {name} hid a {adj} {object}. the {place} was where {name} kept a {adj} {object}.
 in the {place}, a {adj} {object} was hidden by {name}.
 a {adj} {object} was kept in the {place} by {name}."""
-CUES = {  # (needed, key): what stands before the needed word, shorter than NEAREST
+CUES = {  # (needed, key): the words before the needed one, fewer than NEAREST
     ("name", "object"): "the hidden {object} still belonged to. the one who kept the {object} was.",
     ("name", "place"): "the secret in the {place} belonged to. the {place} kept a secret for.",
     ("place", "object"): "the hidden {object} lay in the. the {object} was still kept in the.",
@@ -71,7 +71,7 @@ it was such a {weather} {time} that {name} stayed in bed and ate {food}. {name} 
 
 
 class Story(NamedTuple):
-    """Hold a story and where in it the needed word stands."""
+    """A story and the position of its needed word."""
 
     text: str  # ends with the needed word and a full stop
     start: int  # character offset of the needed word
@@ -80,13 +80,13 @@ class Story(NamedTuple):
     distance: int  # words from the needed word's introduction to its need
 
     def cut(self) -> tuple[str, str]:
-        """Cut before the last sentence, the one that needs the word; the word ends it."""
+        """Split before the last sentence, which ends with the needed word."""
         begins = self.text.rfind(". ", 0, self.start) + 2
         return self.text[:begins], self.text[begins : self.start + len(self.needed)]
 
 
 class Splits(NamedTuple):
-    """Hold three lists of stories; no story is in two of them."""
+    """Three lists of stories; no story is in two of them."""
 
     train: list[Story]
     valid: list[Story]
@@ -94,7 +94,7 @@ class Splits(NamedTuple):
 
 
 def _pick(rng: random.Random, items: Sequence[str]) -> str:
-    return items[int(rng.random() * len(items))]  # `choice` may change with Python's version
+    return items[int(rng.random() * len(items))]  # `choice` can change between Python versions
 
 
 @cache
@@ -108,7 +108,7 @@ SHORTEST = min(FILLER_WORDS.values())
 
 
 class _Teller:
-    """Fill templates with fixed words where given, else with any word that is not taken."""
+    """Fill templates with the fixed words where given, otherwise with words that are not taken."""
 
     def __init__(self, rng: random.Random, fixed: Mapping[str, str], taken: Sequence[str]) -> None:
         self.rng, self.fixed, self.taken = rng, fixed, taken
@@ -125,7 +125,7 @@ class _Teller:
 
 
 def _fit(rng: random.Random, lengths: dict[str, int], room: int) -> str:
-    """Pick a template that fills the room, or leaves enough of it for another sentence."""
+    """Pick a template that fills the room exactly, or leaves room for another sentence."""
     return _pick(rng, [t for t, n in lengths.items() if room == n or room - n >= SHORTEST])
 
 
@@ -142,7 +142,7 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     ends = {f: most - len(f.partition(f"{{{kind}}}")[2].strip(",").split()) for f in _split(FACTS)}
     fact = _pick(rng, [f for f, room in ends.items() if room == most or room >= least])
     room = ends[fact]
-    # What the lead leaves is nothing, or enough for a sentence.
+    # The lead leaves no room, or enough for a sentence.
     leads = {lead: room - len(lead.split()) for lead in LEADS}
     lead = _pick(rng, [lead for lead, room in leads.items() if room == 0 or room >= least])
     room = leads[lead]
@@ -181,13 +181,13 @@ def corpus(
     """Draw three splits; the test stories are at the distances 8, 16, 32, ... up to `max_test`.
 
     Distances of the others are log-uniform over 8 ... `max_train`, and half of those stories with
-    room for it need another word on the way, which makes learning denser. Kinds take turns.
+    room for it also need another word on the way, for a denser training signal. Kinds alternate.
     """
     if (least := min(max_train, max_test)) < NEAREST:
-        raise ValueError(f"a longest distance is {least} words; give at least {NEAREST}")
+        raise ValueError(f"the longest distance is {least} words; give at least {NEAREST}")
     rng = random.Random(seed)
     seen: set[str] = set()
-    # Sums of 1/d, because powers and logarithms are not the same on every machine.
+    # Sums of 1/d, because powers and logarithms differ between machines.
     sums = list(accumulate(1 / d for d in range(NEAREST, max_train + 1)))
 
     def new(i: int, distance: int, is_asked_twice: bool = False) -> Story:

@@ -1,4 +1,4 @@
-"""The trees of the grammar: one tree renders a sentence in both languages, and links its words."""
+"""The grammar's trees: each renders a sentence in both languages and links its words."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,13 +25,13 @@ from tasks.made.lexicon import (
     english,
 )
 
-Word = tuple[str, object]  # a token and the identity that it shares with its translation
+Word = tuple[str, object]  # a token and an identity that it shares with its translation
 Words = list[Word]
 COMMA: Word = (",", None)
 
 
 def _pair(en: str, de: str) -> tuple[Words, Words]:
-    """Link every English word to every German one."""
+    """Link every English word to every German word."""
     key = object()
     return [(word, key) for word in en.split()], [(word, key) for word in de.split()]
 
@@ -129,7 +129,7 @@ class Sub(NamedTuple):
                 _extend(en, de, *_pair("and", "und"))
             german = CONJUNCTIONS[self.conjunction]
             if self.conjunction == "when" and clause.vp.is_past:
-                german = "als"  # once; wenn is whenever
+                german = "als"  # once; "wenn" would mean whenever
             _extend(en, de, *_pair(self.conjunction, german))
             _extend(en, de, *clause.render(is_final=True))
         de.append(COMMA)
@@ -137,13 +137,13 @@ class Sub(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """A relative clause: without a subject, or with one object less than its verb wants."""
+    """A relative clause: without a subject, or with one object fewer than its verb takes."""
 
     clause: "Clause"
     is_restrictive: bool = True
 
     def render(self, head: Noun, is_plural: bool) -> tuple[Words, Words]:
-        """Return both sides; the German pronoun takes its gender here and its case inside."""
+        """Return both sides; the German pronoun has its gender from the head, its case from inside."""
         clause = self.clause
         case = clause.vp.verb.cases[-1] if clause.subject else NOM
         pronoun = "who" if case == NOM else "whom"
@@ -159,9 +159,9 @@ class Relative(NamedTuple):
 
 
 class VP(NamedTuple):
-    """A verb with its operators ("must", "perfect", "able", …, outermost first) and company.
+    """A verb with its operators ("must", "perfect", "able", …, outermost first) and modifiers.
 
-    `doing` is what the object is seen doing; manner and pp then belong to it.
+    `doing` is what the object is seen doing; manner and pp then modify it.
     """
 
     verb: Verb
@@ -178,15 +178,15 @@ class VP(NamedTuple):
     complement: Sub | None = None
 
     def render_verbs(self, is_plural: bool) -> tuple[Words, Words, Words, Words]:
-        """Return English verbs, the -ing verb, German verbs for V2, and those for the end.
+        """Return the English verbs, the -ing verb, and the German verbs for V2 and for the end.
 
         A German cluster grows leftwards: "gesehen haben muss" is must(have(seen)). But when the
-        perfect governs a verb with an infinitive of its own, that verb is an infinitive too
+        perfect governs a verb with an infinitive of its own, that verb is also an infinitive
         (Ersatzinfinitiv), and the perfect auxiliary moves to the front of the cluster, with
         every verb above it before it: "hat sehen können" and so, for the epistemic "must have
         been able to see", "muss haben sehen können" (Bech's Oberfeld, as in "wird haben sehen
         können"). The other orders, "sehen können haben muss" and "hat sehen können müssen", are
-        not what an epistemic "must" says: the first keeps haben behind its substitute infinitive,
+        not what an epistemic "must" means: the first keeps haben behind its substitute infinitive,
         the second is "has had to be able to see".
         """
         en: Words = []
@@ -276,7 +276,7 @@ class VP(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """A clause; only a main clause has something in front, which inverts the German."""
+    """A clause; only a main clause can have a fronted phrase, which inverts the German."""
 
     subject: NP | None
     vp: VP
@@ -311,7 +311,7 @@ class Clause(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Both sides as tokens, and the links (English, German) between them, sorted."""
+    """Both sides as tokens, and the sorted links (English, German) between them."""
 
     en: tuple[str, ...]
     de: tuple[str, ...]
@@ -338,7 +338,7 @@ def _detokenise(tokens: Sequence[str]) -> str:
 
 
 def _punctuate(words: Words) -> Words:
-    """Merge commas, drop those at either end, and capitalise the first word."""
+    """Merge commas, drop them at both ends, and capitalise the first word."""
     kept: Words = []
     for word in words:
         if word is not COMMA or (kept and kept[-1] is not COMMA):
