@@ -143,7 +143,7 @@ class Relative(NamedTuple):
     is_restrictive: bool = True
 
     def render(self, head: Noun, is_plural: bool) -> tuple[Words, Words]:
-        """Return both sides; the German pronoun has its gender from the head, its case from inside."""
+        """Return both sides; the German pronoun gets its gender from the head, its case inside."""
         clause = self.clause
         case = clause.vp.verb.cases[-1] if clause.subject else NOM
         pronoun = "who" if case == NOM else "whom"
