@@ -23,7 +23,7 @@ from seqmodels.data import readers
 from seqmodels.data.corpus import ALSO, SPLITS, Pair, Pairs, Parallel
 from seqmodels.data.languages import directed
 from seqmodels.data.readers import TABLES, header
-from seqmodels.data.running import Running, Texts, cut
+from seqmodels.data.text_corpus import Running, Texts, cut
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000

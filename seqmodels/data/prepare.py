@@ -15,8 +15,8 @@ from tqdm import tqdm
 from seqmodels.data import tokenizers
 from seqmodels.data.corpus import SPLITS, Pair, Parallel, draw
 from seqmodels.data.readers import lines
-from seqmodels.data.running import Running
 from seqmodels.data.store import Ids, Tokens, Writer, kept, write_ids
+from seqmodels.data.text_corpus import Running
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files

@@ -17,7 +17,7 @@ from seqmodels.data import bible, corpus, readers
 from seqmodels.data.corpus import Parallel
 from seqmodels.data.languages import directed
 from seqmodels.data.readers import TABLES
-from seqmodels.data.running import SHARES, Running, read_texts
+from seqmodels.data.text_corpus import SHARES, Running, read_texts
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 

@@ -23,7 +23,7 @@ from filelock import lock_descriptor
 from tqdm import tqdm
 
 from seqmodels.data.batches import Example, Examples
-from seqmodels.data.running import Texts
+from seqmodels.data.text_corpus import Texts
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import UNK
 from seqmodels.utils import files

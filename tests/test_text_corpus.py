@@ -19,7 +19,7 @@ from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import prepare_text, text_summary
 from seqmodels.data.presets import read_running
 from seqmodels.data.readers import pieces, read_text
-from seqmodels.data.running import Running
+from seqmodels.data.text_corpus import Running
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Fetch = Callable[..., None]
