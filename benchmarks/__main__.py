@@ -65,7 +65,7 @@ def build_parser() -> Parser:
     return p
 
 
-def chosen(names: Sequence[str] | None) -> list[str]:
+def select_parts(names: Sequence[str] | None) -> list[str]:
     """Return the parts whose names start with any of these; without names, all parts.
 
     Raises ValueError for a prefix that no part has.
@@ -76,7 +76,7 @@ def chosen(names: Sequence[str] | None) -> list[str]:
     return [part for part in PARTS if part.startswith(tuple(names or [""]))]
 
 
-def begin(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
+def open_results(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
     """Return the file to write to and its contents so far.
 
     A file from today is continued if commit, versions and settings are the same and the working
@@ -92,16 +92,16 @@ def begin(size: str, rounds: int, out: Path) -> tuple[Path, dict[str, Any]]:
         path = out / f"{where['date']}-cpu{f'-{n}' if n > 1 else ''}.json"
         if not path.exists():
             return path, results | {"parts": {}}
-        there = draw.load(path)
-        is_same = results == {key: value for key, value in there.items() if key != "parts"}
+        earlier = draw.load(path)
+        is_same = results == {key: value for key, value in earlier.items() if key != "parts"}
         if is_same and not (where["commit"] or "+").endswith("+"):
-            return path, there
+            return path, earlier
     raise ValueError(f"{out} holds a thousand results from today")
 
 
 def compare(args: argparse.Namespace) -> int:
     """Print and write the speed relative to a commit; return 1 if anything is slower."""
-    parts = [part for part in chosen(args.only) if part in against.PARTS]
+    parts = [part for part in select_parts(args.only) if part in against.PARTS]
     effort = Effort(args.rounds or 20, SIZES[args.size].seconds / 2)
     rows, n_slower = {}, 0
     print(f"{'':28} {'old':>10} {'new':>10}  new / old, median of {effort.rounds} [95 %]")
@@ -128,10 +128,10 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.against:
         return compare(args)
-    names = chosen(args.only)
+    names = select_parts(args.only)
     logging.disable(logging.WARNING)  # peers log a lot
     args.rounds = args.rounds or 5
-    path, results = begin(args.size, args.rounds, args.out)
+    path, results = open_results(args.size, args.rounds, args.out)
     size, parts = SIZES[args.size], results["parts"]
     try:
         for i, name in enumerate(names, 1):

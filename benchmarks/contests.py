@@ -16,7 +16,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
-from seqmodels.data.batches import Example, by_length, collate, cut, lengths, stream
+from seqmodels.data.batches import (
+    Example,
+    batch_by_tokens,
+    batches_by_length,
+    collate,
+    lengths,
+    training_batches,
+)
 from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
@@ -45,9 +52,9 @@ def translation(size: Size) -> Setting:
     pairs = sentences(size.n_pairs)
     words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in pairs]
-    batches = stream(examples, size.batch_tokens, seed=1)
+    batches = training_batches(examples, size.batch_tokens, seed=1)
     sizes = lengths(examples).max(1)
-    unsorted = cut(np.arange(len(examples)), sizes, size.batch_tokens)[: size.n_batches]
+    unsorted = batch_by_tokens(np.arange(len(examples)), sizes, size.batch_tokens)[: size.n_batches]
     mixed = [collate([examples[i] for i in run]) for run in unsorted]
     shown = collate(sorted(examples[: size.n_sentences], key=lambda e: len(e.src)))
     trained = [next(batches) for _ in range(size.n_batches)]
@@ -57,7 +64,7 @@ def translation(size: Size) -> Setting:
 
 
 @cache
-def tested(size: Size) -> Setting:
+def test_sentences(size: Size) -> Setting:
     """Return some of the batches in which the translation task translates its test sentences.
 
     The sentences in a batch have similar lengths, overall from 4 to 80 words. Every row is decoded
@@ -66,7 +73,7 @@ def tested(size: Size) -> Setting:
     test = grammar.corpus(seed=1, n_train=1, n_valid=1).test
     words = Words.train(text for pair in test for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in test]
-    runs = by_length(examples, BATCH_TOKENS // 5)
+    runs = batches_by_length(examples, BATCH_TOKENS // 5)
     batches = [collate([examples[i] for i in run]) for run in runs[3 :: size.test_step]]
     shown = [(batch, batch.tgt_out.shape[1]) for batch in batches]
     return Setting(words.vocab_size, size.width, size.n_layers // 2, 4, batches, batches, shown)
@@ -104,13 +111,17 @@ def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict
     }[name]
 
 
-def model(name: str, with_: Setting) -> SequenceModel:
+def model(name: str, setting: Setting) -> SequenceModel:
     """Build one of our models for a contest."""
-    more = sizes(name, with_.width, with_.n_layers)
+    more = sizes(name, setting.width, setting.n_layers)
     if name == "gpt":
-        n_positions = max(with_.batches[0].tgt_in.shape[1], 2 * with_.shown[0][1]) + 33
-        more |= {"n_heads": with_.n_heads, "n_layers": with_.n_layers, "n_positions": n_positions}
-    return build(name, with_.vocab_size, **more)
+        n_positions = max(setting.batches[0].tgt_in.shape[1], 2 * setting.shown[0][1]) + 33
+        more |= {
+            "n_heads": setting.n_heads,
+            "n_layers": setting.n_layers,
+            "n_positions": n_positions,
+        }
+    return build(name, setting.vocab_size, **more)
 
 
 def endless(model: SequenceModel) -> SequenceModel:
@@ -126,7 +137,9 @@ def endless(model: SequenceModel) -> SequenceModel:
     return model.eval()
 
 
-def learn(model: SequenceModel, batches: list[Batch], precision: Precision = "float32") -> Work:
+def training_work(
+    model: SequenceModel, batches: list[Batch], precision: Precision = "float32"
+) -> Work:
     """Return the work of our training loop."""
     trainer = Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
     return training(lambda batch: trainer.optimizer_step(batch, RATE), batches)
@@ -139,30 +152,30 @@ def precisions() -> list[Precision]:
     return ["float32"] if fastest == "float32" else ["float32", fastest]
 
 
-def our_training(name: str, with_: Setting) -> Sides:
+def our_training(name: str, setting: Setting) -> Sides:
     """Return our sides, one per precision."""
     return {
-        f"ours, {p}": partial(lambda p: learn(model(name, with_), with_.batches, p), p)
+        f"ours, {p}": partial(lambda p: training_work(model(name, setting), setting.batches, p), p)
         for p in precisions()
     }
 
 
-def our_beam(name: str, with_: Setting, precision: Precision) -> Work:
+def our_beam(name: str, setting: Setting, precision: Precision) -> Work:
     """Return the work of our beam search of width 5, with weights in this precision."""
-    writer = endless(model(name, with_)).to(getattr(torch, precision))
+    writer = endless(model(name, setting)).to(getattr(torch, precision))
 
     def work() -> float:
-        for batch, n in with_.shown:
+        for batch, n in setting.shown:
             written = beam(writer, batch.src, batch.src_mask, n, 5)
             assert {len(row) for row in written} == {n}
-        return sum(len(batch.src) for batch, _ in with_.shown)
+        return sum(len(batch.src) for batch, _ in setting.shown)
 
     return work
 
 
-def our_sampling(with_: Setting, precision: Precision) -> Work:
+def our_sampling(setting: Setting, precision: Precision) -> Work:
     """Return the work of our sampling from the full distribution."""
-    writer, [(batch, n)] = endless(model("gpt", with_)), with_.shown
+    writer, [(batch, n)] = endless(model("gpt", setting)), setting.shown
     writer.to(getattr(torch, precision))
     read = batch.src, batch.src_mask
     return lambda: sum(map(len, sample(writer, *read, n, torch.Generator())))
@@ -182,14 +195,14 @@ def flops(model: SequenceModel, batch: Batch) -> int:
     return counter.get_total_flops()
 
 
-def counted(name: str, with_: Setting, precision: Precision) -> Work:
+def training_flops(name: str, setting: Setting, precision: Precision) -> Work:
     """Return the work of our training loop, counted in GFLOP."""
-    total = sum(flops(model(name, with_), batch) for batch in with_.batches) / 1e9
-    work = learn(model(name, with_), with_.batches, precision)
+    total = sum(flops(model(name, setting), batch) for batch in setting.batches) / 1e9
+    work = training_work(model(name, setting), setting.batches, precision)
     return lambda: work() and total
 
 
-def product(n: int, dtype: torch.dtype) -> Work:
+def matrix_product(n: int, dtype: torch.dtype) -> Work:
     """Return the work of one product of two square matrices, in GFLOP."""
     a, b, c = (torch.randn(n, n).to(dtype) for _ in range(3))
 
@@ -205,68 +218,72 @@ def product(n: int, dtype: torch.dtype) -> Work:
 
 def bahdanau_training(size: Size) -> Sides:
     """Against Joey NMT: a bidirectional GRU encoder, and a GRU decoder with input feeding."""
-    with_ = translation(size)
-    return our_training("bahdanau", with_) | {
-        "Joey NMT": lambda: peers.joey_training("recurrent", with_, with_.mixed),
-        "Joey NMT, our batches": lambda: peers.joey_training("recurrent", with_, with_.batches),
+    setting = translation(size)
+    return our_training("bahdanau", setting) | {
+        "Joey NMT": lambda: peers.joey_training("recurrent", setting, setting.mixed),
+        "Joey NMT, our batches": lambda: peers.joey_training("recurrent", setting, setting.batches),
     }
 
 
 def transformer_training(size: Size) -> Sides:
     """All are post-norm, except x-transformers, which does not offer it."""
-    with_ = translation(size)
-    return our_training("transformer", with_) | {
-        "Joey NMT": lambda: peers.joey_training("transformer", with_, with_.mixed),
-        "Joey NMT, our batches": lambda: peers.joey_training("transformer", with_, with_.batches),
-        "torch.nn.Transformer": lambda: peers.torch_training(with_),
-        "x-transformers": lambda: peers.x_training(with_),
+    setting = translation(size)
+    return our_training("transformer", setting) | {
+        "Joey NMT": lambda: peers.joey_training("transformer", setting, setting.mixed),
+        "Joey NMT, our batches": lambda: peers.joey_training(
+            "transformer", setting, setting.batches
+        ),
+        "torch.nn.Transformer": lambda: peers.torch_training(setting),
+        "x-transformers": lambda: peers.x_training(setting),
     }
 
 
 def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Sides:
     """Our own network, with our readable loop and with one of torch's recurrent layers."""
-    with_ = translation(size)
+    setting = translation(size)
     config = MODELS[name].config_type(
-        vocab_size=with_.vocab_size, **sizes(name, with_.width, with_.n_layers)
+        vocab_size=setting.vocab_size, **sizes(name, setting.width, setting.n_layers)
     )
-    return our_training(name, with_) | {label: lambda: learn(peer(config), with_.batches)}
+    return our_training(name, setting) | {
+        label: lambda: training_work(peer(config), setting.batches)
+    }
 
 
 def gpt_training(size: Size) -> Sides:
     """All sides use fused attention and tied embeddings."""
-    with_ = prose(size)
-    return our_training("gpt", with_) | {
-        "transformers GPT-2": lambda: peers.gpt2_training(with_),
-        "x-transformers": lambda: peers.x_decoder_training(with_),
+    setting = prose(size)
+    return our_training("gpt", setting) | {
+        "transformers GPT-2": lambda: peers.gpt2_training(setting),
+        "x-transformers": lambda: peers.x_decoder_training(setting),
     }
 
 
 def beams(name: str, kind: str, size: Size) -> Sides:
     """Untrained models, the same batches, and equally many tokens for all sentences of a batch."""
-    with_ = tested(size)
-    sides: Sides = {f"ours, {p}": partial(our_beam, name, with_, p) for p in precisions()}
-    sides["Joey NMT"] = lambda: peers.joey_beam(kind, with_)
+    setting = test_sentences(size)
+    sides: Sides = {f"ours, {p}": partial(our_beam, name, setting, p) for p in precisions()}
+    sides["Joey NMT"] = lambda: peers.joey_beam(kind, setting)
     if name == "transformer":
-        sides["transformers Marian"] = lambda: peers.marian_beam(with_)
+        sides["transformers Marian"] = lambda: peers.marian_beam(setting)
     return sides
 
 
 def sampling(n_rows: int, size: Size) -> Sides:
     """Prompts of 32 bytes; every token is sampled from the full distribution."""
-    with_ = prose(size, n_rows)
-    sides: Sides = {f"ours, {p}": partial(our_sampling, with_, p) for p in precisions()}
-    return sides | {"transformers GPT-2": lambda: peers.gpt2_sampling(with_)}
+    setting = prose(size, n_rows)
+    sides: Sides = {f"ours, {p}": partial(our_sampling, setting, p) for p in precisions()}
+    return sides | {"transformers GPT-2": lambda: peers.gpt2_sampling(setting)}
 
 
 def share_of_peak(size: Size) -> Sides:
     """Model FLOP/s in training, against the machine's product of two large matrices."""
     sides: Sides = {}
-    for name, with_ in (("transformer", translation(size)), ("gpt", prose(size))):
+    for name, setting in (("transformer", translation(size)), ("gpt", prose(size))):
         for precision in precisions():
-            sides[f"ours {name}, {precision}"] = partial(counted, name, with_, precision)
+            sides[f"ours {name}, {precision}"] = partial(training_flops, name, setting, precision)
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
-        sides[f"matrix product, {name}"] = partial(product, size.n_peak, dtype)
+        sides[f"matrix product, {name}"] = partial(matrix_product, size.n_peak, dtype)
     return sides
 
 

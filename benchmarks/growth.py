@@ -40,7 +40,7 @@ Point = dict[str, Any]
 # ---- In the child process
 
 
-def drawn(rows: int, n: int, vocab_size: int = VOCAB) -> Batch:
+def random_batch(rows: int, n: int, vocab_size: int = VOCAB) -> Batch:
     """Draw a random batch without padding."""
     src, tgt_in, tgt_out = torch.randint(4, vocab_size, (3, rows, n))
     return Batch(src, torch.ones_like(src, dtype=torch.bool), tgt_in, tgt_out)
@@ -69,7 +69,7 @@ def trainer_of(model: SequenceModel) -> Trainer:
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
     """Time one training step; measure its peak memory, including weights and optimiser state."""
     base = rebase()
-    trainer, batch = trainer_of(model_of(name, n, width)), drawn(rows, n)
+    trainer, batch = trainer_of(model_of(name, n, width)), random_batch(rows, n)
     trainer.optimizer_step(batch, RATE)
     step_s = median_time(lambda: trainer.optimizer_step(batch, RATE), seconds)
     return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
@@ -77,7 +77,7 @@ def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
 
 def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
     """Time encoding a source of `n` tokens, and the decoding steps after it."""
-    model, batch = model_of(name, max(n, WRITTEN), width).eval(), drawn(rows, n)
+    model, batch = model_of(name, max(n, WRITTEN), width).eval(), random_batch(rows, n)
     with torch.inference_mode():
         first = model.encode(batch.src, batch.src_mask)
 
@@ -98,13 +98,13 @@ def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     base = rebase()
     trainer = trainer_of(build(name, vocab_size, **fitted))
     for _ in range(n_updates):
-        trainer.optimizer_step(drawn(500 // 20, 20, vocab_size), RATE)
+        trainer.optimizer_step(random_batch(500 // 20, 20, vocab_size), RATE)
     return {"peak_bytes": peak_memory_bytes("cpu") - base}
 
 
 def rebase() -> int:
     """Load everything that training needs, reset the peak, and return the memory held already."""
-    trainer_of(model_of("rnn_encdec", 8, 8)).optimizer_step(drawn(1, 8), RATE)
+    trainer_of(model_of("rnn_encdec", 8, 8)).optimizer_step(random_batch(1, 8), RATE)
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 
@@ -141,17 +141,17 @@ def context() -> Any:
     return found
 
 
-def alone(point: Callable[..., Point], *args: Any) -> Point:
+def in_own_process(point: Callable[..., Point], *args: Any) -> Point:
     """Measure one point in its own process, within the memory and time limits."""
-    here, there = context().Pipe()
-    process = context().Process(target=child, args=(there, point, args), daemon=True)
+    parent_end, child_end = context().Pipe()
+    process = context().Process(target=child, args=(child_end, point, args), daemon=True)
     process.start()
-    there.close()
+    child_end.close()
     try:
-        if not here.poll(LIMIT_S):
+        if not parent_end.poll(LIMIT_S):
             return {"skipped": f"takes more than {LIMIT_S} s"}
         with suppress(EOFError):
-            return here.recv()
+            return parent_end.recv()
         return {"skipped": "the process died without a message; it may have run out of memory"}
     finally:
         process.kill()
@@ -181,7 +181,7 @@ def growth(axis: str, size: Size, effort: Effort) -> dict[str, Any]:
         found: Point = {}
         for place in places:
             if "skipped" not in found:
-                found = alone(point, name, *place, effort.seconds / 2)
+                found = in_own_process(point, name, *place, effort.seconds / 2)
             n, rows, width = place
             points.append({"model": name, "n": n, "rows": rows, "width": width, **found})
     return {"kind": "growth", "axis": axis, "points": points}

@@ -12,9 +12,9 @@ from typing import Any
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.contests import endless, model, prose, sentences, translation
-from benchmarks.growth import alone, default_point, trainer_of
+from benchmarks.growth import default_point, in_own_process, trainer_of
 from benchmarks.measure import RATE, Effort, Size, alternate, pace
-from seqmodels.data.batches import Example, stream
+from seqmodels.data.batches import Example, training_batches
 from seqmodels.data.tokenizers import BPE, Words
 from seqmodels.interface import EOS, PAD
 from seqmodels.models import MODELS
@@ -49,7 +49,7 @@ def text(size: Size, effort: Effort) -> Row:
 
     def draw() -> float:
         """Draw slightly more than an epoch."""
-        n_rows, batches = 0, stream(examples, size.batch_tokens, seed=1)
+        n_rows, batches = 0, training_batches(examples, size.batch_tokens, seed=1)
         while n_rows < len(examples):
             n_rows += len(next(batches).src)
         return n_rows
@@ -69,7 +69,7 @@ def text(size: Size, effort: Effort) -> Row:
 def padding(examples: list[Example], batch_tokens: int) -> float:
     """Return the percentage of PAD among all source and target positions of an epoch."""
     n_rows = n_real = n_all = 0
-    for batch in stream(examples, batch_tokens, seed=1):
+    for batch in training_batches(examples, batch_tokens, seed=1):
         n_rows += len(batch.src)
         n_real += int(batch.src_mask.sum()) + int((batch.tgt_out != PAD).sum())
         n_all += batch.src.numel() + batch.tgt_out.numel()
@@ -94,7 +94,7 @@ def memory(size: Size, effort: Effort) -> Row:
     """Measure the peak memory of training on the translation task, beyond what torch holds."""
     vocab_size, n_updates, rows = translation(size).vocab_size, size.n_pairs // 100, []
     for name in MODELS:
-        found = alone(default_point, name, vocab_size, n_updates)
+        found = in_own_process(default_point, name, vocab_size, n_updates)
         rows.append(row(name, "MB", [found["peak_bytes"] / 1e6] if "peak_bytes" in found else []))
     return {"kind": "rows", "title": "Peak memory when training 1 M parameters", "rows": rows}
 
@@ -157,8 +157,8 @@ def profiles(size: Size, effort: Effort) -> Row:
     """Profile a training step and a decoding step of every model, at the contests' sizes."""
     rows = []
     for name in MODELS:
-        with_ = prose(size) if name == "gpt" else translation(size)
-        trained, batch, [(shown, n)] = model(name, with_), with_.batches[0], with_.shown
+        setting = prose(size) if name == "gpt" else translation(size)
+        trained, batch, [(shown, n)] = model(name, setting), setting.batches[0], setting.shown
         update = partial(trainer_of(trained).optimizer_step, batch, RATE)
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)

@@ -76,20 +76,20 @@ def text(batch: Batch) -> Tensor:
 # ---- Joey NMT
 
 
-def joey_model(kind: str, with_: Setting) -> Any:
+def joey_model(kind: str, setting: Setting) -> Any:
     """Build the model for a configuration of these sizes; `kind` is recurrent or transformer."""
     special = SimpleNamespace(sep_token=None, lang_tags=[])
     for i, name in enumerate(("unk", "pad", "bos", "eos")):
         vars(special).update({f"{name}_token": f"<{name}>", f"{name}_id": i})
     words = library("joeynmt.vocabulary").Vocabulary(
-        [f"w{i}" for i in range(with_.vocab_size - 4)], special
+        [f"w{i}" for i in range(setting.vocab_size - 4)], special
     )
     is_transformer = kind == "transformer"
-    side: dict[str, Any] = {"type": kind, "hidden_size": with_.width, "dropout": 0.0}
-    side["embeddings"] = {"embedding_dim": with_.width, "scale": is_transformer}
+    side: dict[str, Any] = {"type": kind, "hidden_size": setting.width, "dropout": 0.0}
+    side["embeddings"] = {"embedding_dim": setting.width, "scale": is_transformer}
     if is_transformer:
-        side |= {"num_layers": with_.n_layers, "num_heads": with_.n_heads}
-        side |= {"ff_size": 4 * with_.width, "layer_norm": "post"}
+        side |= {"num_layers": setting.n_layers, "num_heads": setting.n_heads}
+        side |= {"ff_size": 4 * setting.width, "layer_norm": "post"}
     else:
         side |= {"rnn_type": "gru", "attention": "bahdanau", "num_layers": 1}
     cfg = {"encoder": side, "decoder": side, "tied_embeddings": True}
@@ -113,9 +113,9 @@ def joey_batch(batch: Batch) -> Any:
     return joey
 
 
-def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
+def joey_training(kind: str, setting: Setting, batches: list[Batch]) -> Work:
     """Return the work of its training loop: `TrainManager._train_step` and the update."""
-    model = joey_model(kind, with_)
+    model = joey_model(kind, setting)
     joey = {id(batch): joey_batch(batch) for batch in batches}
 
     def loss(batch: Batch) -> Tensor:
@@ -129,10 +129,10 @@ def joey_training(kind: str, with_: Setting, batches: list[Batch]) -> Work:
     return usual(model, loss, batches)
 
 
-def joey_beam(kind: str, with_: Setting) -> Work:
+def joey_beam(kind: str, setting: Setting) -> Work:
     """Return the work of its beam search of width 5."""
-    model, search = joey_model(kind, with_).eval(), library("joeynmt.search").search
-    shown = [(joey_batch(batch), n) for batch, n in with_.shown]
+    model, search = joey_model(kind, setting).eval(), library("joeynmt.search").search
+    shown = [(joey_batch(batch), n) for batch, n in setting.shown]
 
     def work() -> float:
         for joey, n in shown:
@@ -156,52 +156,52 @@ def generate(model: Any, batch: Batch, n: int, **how: Any) -> Tensor:
     return model.eval().generate(batch.src, **how)
 
 
-def marian_beam(with_: Setting) -> Work:
+def marian_beam(setting: Setting) -> Work:
     """Return the work of Marian's beam search of width 5."""
     hf = library("transformers")
     config: dict[str, Any] = {
-        "vocab_size": with_.vocab_size,
-        "d_model": with_.width,
+        "vocab_size": setting.vocab_size,
+        "d_model": setting.width,
         "dropout": 0.0,
         **SPECIALS,
     }
     for side in ("encoder", "decoder"):
-        config |= {f"{side}_layers": with_.n_layers, f"{side}_ffn_dim": 4 * with_.width}
-        config |= {f"{side}_attention_heads": with_.n_heads}
+        config |= {f"{side}_layers": setting.n_layers, f"{side}_ffn_dim": 4 * setting.width}
+        config |= {f"{side}_attention_heads": setting.n_heads}
     config |= {"activation_function": "relu", "scale_embedding": True}
     config |= {"decoder_start_token_id": BOS, "forced_eos_token_id": None}
     model = hf.MarianMTModel(hf.MarianConfig(**config))
 
     def work() -> float:
-        for batch, n in with_.shown:
+        for batch, n in setting.shown:
             written = generate(model, batch, n, num_beams=5, do_sample=False)
             assert written.shape == (len(batch.src), 1 + n)
-        return sum(len(batch.src) for batch, _ in with_.shown)
+        return sum(len(batch.src) for batch, _ in setting.shown)
 
     return work
 
 
-def gpt2(with_: Setting, n_positions: int) -> Any:
+def gpt2(setting: Setting, n_positions: int) -> Any:
     """Build GPT-2 with fused attention, in float32."""
     hf = library("transformers")
-    sizes = {"vocab_size": with_.vocab_size, "n_positions": n_positions, "n_embd": with_.width}
-    sizes |= {"n_layer": with_.n_layers, "n_head": with_.n_heads}
+    sizes = {"vocab_size": setting.vocab_size, "n_positions": n_positions, "n_embd": setting.width}
+    sizes |= {"n_layer": setting.n_layers, "n_head": setting.n_heads}
     dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
     config = hf.GPT2Config(attn_implementation="sdpa", **sizes, **dropout, **SPECIALS)
     return hf.GPT2LMHeadModel(config)
 
 
-def gpt2_training(with_: Setting) -> Work:
+def gpt2_training(setting: Setting) -> Work:
     """Return the work of training with the model's own loss."""
-    model = gpt2(with_, text(with_.batches[0]).shape[1])
-    return usual(model, lambda b: model(text(b), labels=text(b)).loss, with_.batches)
+    model = gpt2(setting, text(setting.batches[0]).shape[1])
+    return usual(model, lambda b: model(text(b), labels=text(b)).loss, setting.batches)
 
 
-def gpt2_sampling(with_: Setting) -> Work:
+def gpt2_sampling(setting: Setting) -> Work:
     """Return the work of sampling from the full distribution."""
-    [(batch, n)] = with_.shown
+    [(batch, n)] = setting.shown
     n_rows, n_read = batch.src.shape
-    model = gpt2(with_, n_read + n)
+    model = gpt2(setting, n_read + n)
 
     def work() -> float:
         written = generate(model, batch, n, do_sample=True, top_k=0)
@@ -214,30 +214,33 @@ def gpt2_sampling(with_: Setting) -> Work:
 # ---- x-transformers
 
 
-def x_training(with_: Setting) -> Work:
+def x_training(setting: Setting) -> Work:
     """Return the work of training its encoder–decoder with flash attention."""
-    side = {"num_tokens": with_.vocab_size, "max_seq_len": 256, "depth": with_.n_layers}
-    side |= {"heads": with_.n_heads, "attn_dim_head": with_.width // with_.n_heads}
+    side = {"num_tokens": setting.vocab_size, "max_seq_len": 256, "depth": setting.n_layers}
+    side |= {"heads": setting.n_heads, "attn_dim_head": setting.width // setting.n_heads}
     both = {
         f"{at}_{k}": v for at in ("enc", "dec") for k, v in (side | {"attn_flash": True}).items()
     }
     model = library("x_transformers").XTransformer(
-        dim=with_.width, tie_token_emb=True, ignore_index=PAD, pad_value=PAD, **both
+        dim=setting.width, tie_token_emb=True, ignore_index=PAD, pad_value=PAD, **both
     )
-    return usual(model, lambda b: model(b.src, text(b), mask=b.src_mask), with_.batches)
+    return usual(model, lambda b: model(b.src, text(b), mask=b.src_mask), setting.batches)
 
 
-def x_decoder_training(with_: Setting) -> Work:
+def x_decoder_training(setting: Setting) -> Work:
     """Return the work of training its decoder-only model with flash attention."""
     x = library("x_transformers")
-    sizes = {"dim": with_.width, "depth": with_.n_layers, "heads": with_.n_heads}
-    layers = x.Decoder(**sizes, attn_dim_head=with_.width // with_.n_heads, attn_flash=True)
-    n_positions = text(with_.batches[0]).shape[1]
+    sizes = {"dim": setting.width, "depth": setting.n_layers, "heads": setting.n_heads}
+    layers = x.Decoder(**sizes, attn_dim_head=setting.width // setting.n_heads, attn_flash=True)
+    n_positions = text(setting.batches[0]).shape[1]
     net = x.TransformerWrapper(
-        num_tokens=with_.vocab_size, max_seq_len=n_positions, attn_layers=layers, tie_embedding=True
+        num_tokens=setting.vocab_size,
+        max_seq_len=n_positions,
+        attn_layers=layers,
+        tie_embedding=True,
     )
     model = x.AutoregressiveWrapper(net)
-    return usual(model, lambda b: model(text(b)), with_.batches)
+    return usual(model, lambda b: model(text(b)), setting.batches)
 
 
 # ---- torch.nn
@@ -246,11 +249,11 @@ def x_decoder_training(with_: Setting) -> Work:
 class TorchTransformer(nn.Module):
     """`torch.nn.Transformer` plus embeddings, sinusoidal positions and a tied output."""
 
-    def __init__(self, with_: Setting):
+    def __init__(self, setting: Setting):
         super().__init__()
-        D, n = with_.width, with_.n_layers
-        self.embed = nn.Embedding(with_.vocab_size, D)
-        self.net = nn.Transformer(D, with_.n_heads, n, n, 4 * D, dropout=0.0, batch_first=True)
+        D, n = setting.width, setting.n_layers
+        self.embed = nn.Embedding(setting.vocab_size, D)
+        self.net = nn.Transformer(D, setting.n_heads, n, n, 4 * D, dropout=0.0, batch_first=True)
         angle = torch.arange(256).unsqueeze(1) * 1e4 ** (-torch.arange(0, D, 2) / D)
         self.pe = torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
@@ -267,10 +270,10 @@ class TorchTransformer(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
 
 
-def torch_training(with_: Setting) -> Work:
+def torch_training(setting: Setting) -> Work:
     """Return the work of training `torch.nn.Transformer`."""
-    model = TorchTransformer(with_)
-    return usual(model, model, with_.batches)
+    model = TorchTransformer(setting)
+    return usual(model, model, setting.batches)
 
 
 def packed(e: Tensor, mask: Tensor) -> Any:

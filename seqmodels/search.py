@@ -36,12 +36,12 @@ def trim_at_eos(tokens: list[int]) -> list[int]:
     return tokens[: tokens.index(EOS)] if EOS in tokens else tokens
 
 
-def is_due(t: int, device: torch.device) -> bool:
+def is_check_due(t: int, device: torch.device) -> bool:
     """Return whether to check for finished texts: on a GPU, rarely, because each check waits."""
     return device.type == "cpu" or t % 16 == 0
 
 
-class Limits:
+class LengthLimits:
     """The maximum length of each row, and which rows are unfinished."""
 
     def __init__(self, max_len: int | Int[Tensor, " B"], src: Int[Tensor, "B S"]):
@@ -55,7 +55,7 @@ class Limits:
         Finished rows are kept until dropping them pays off. A row at its limit is always dropped:
         the model may have no position for another token.
         """
-        if t not in self.ends and not is_due(t, done.device):
+        if t not in self.ends and not is_check_due(t, done.device):
             return None
         left = (~done & (self.rows > t)).nonzero().squeeze(1)
         if t not in self.ends and len(left) > 0.8 * len(done):
@@ -74,25 +74,25 @@ def generate(
     prefix: Int[Tensor, "B P"] | None = None,
 ) -> list[list[int]]:
     """Generate token by token; `choose` picks each from its logits, after those of the prefix."""
-    state, limits = model.encode(src, src_mask), Limits(max_len, src)
+    state, limits = model.encode(src, src_mask), LengthLimits(max_len, src)
     model = prepack(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
     done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
-    written = torch.full((len(src), limits.longest), EOS, device=src.device)
+    generated = torch.full((len(src), limits.longest), EOS, device=src.device)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
         if prefix is not None and t < prefix.shape[1]:
             y = prefix[texts, t]
         else:
             y = choose(logits).masked_fill(done, EOS)
-        written[texts, t] = y
+        generated[texts, t] = y
         done = done | (y == EOS)
         if (rows := limits.unfinished(t + 1, done)) is not None:
             if not len(rows):
                 break
             state, y = reorder(state, rows, rows), y[rows]
             texts, done = texts[rows], done[rows]
-    return [trim_at_eos(row) for row in written.tolist()]
+    return [trim_at_eos(row) for row in generated.tolist()]
 
 
 def greedy(
@@ -124,7 +124,7 @@ def sample(
     temperature: float = 1.0,
 ) -> list[list[int]]:
     """Sample every token; a temperature below 1 sharpens the distribution, above 1 flattens it."""
-    return generate(model, src, src_mask, max_len, drawn(generator, temperature))
+    return generate(model, src, src_mask, max_len, sampler(generator, temperature))
 
 
 def sample_from_prefix(
@@ -139,19 +139,19 @@ def sample_from_prefix(
     The source is only BOS, as for a plain language model.
     """
     src = torch.full((len(prefix), 1), BOS, device=prefix.device)
-    return generate(model, src, src == BOS, max_len, drawn(generator, temperature), prefix)
+    return generate(model, src, src == BOS, max_len, sampler(generator, temperature), prefix)
 
 
-def drawn(generator: torch.Generator, temperature: float) -> Choose:
+def sampler(generator: torch.Generator, temperature: float) -> Choose:
     """Return a function that samples a token from logits; raises ValueError for the temperature."""
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
 
-    def draw(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
+    def sample_token(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
         p = (mask_specials(logits) / temperature).softmax(-1)
         return torch.multinomial(p, 1, generator=generator).squeeze(1)
 
-    return draw
+    return sample_token
 
 
 @torch.inference_mode()
@@ -166,7 +166,7 @@ def beam(
 
     The length counts EOS. A finished hypothesis stays in the beam and is not extended.
     """
-    B, device, limits = len(src), src.device, Limits(max_len, src)
+    B, device, limits = len(src), src.device, LengthLimits(max_len, src)
     beams = torch.arange(B, device=device).repeat_interleave(width)
     state = reorder(model.encode(src, src_mask), beams, shared=model.shared_by_beams)
     model, shared = prepack(model, B * width), model.shared_by_beams
@@ -174,21 +174,21 @@ def beam(
     log_p = torch.full((B, width), -torch.inf, device=device)
     log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
     length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
-    written = torch.full((B, width, limits.longest), EOS, device=device)
-    texts, best = torch.arange(B, device=device), torch.full_like(written[:, 0], EOS)
+    generated = torch.full((B, width, limits.longest), EOS, device=device)
+    texts, best = torch.arange(B, device=device), torch.full_like(generated[:, 0], EOS)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
         log_p, parent, token = expand_beams(log_p, mask_specials(logits), done)
         length = length.gather(1, parent) + ~done.gather(1, parent)
         done = done.gather(1, parent) | (token == EOS)
-        written = written.gather(1, parent.unsqueeze(2).expand_as(written))
-        written[:, :, t] = token
-        best[texts] = written[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
+        generated = generated.gather(1, parent.unsqueeze(2).expand_as(generated))
+        generated[:, :, t] = token
+        best[texts] = generated[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
         if (rows := limits.unfinished(t + 1, done.all(1))) is not None:
             if not len(rows):
                 break
             texts, log_p, length, done = texts[rows], log_p[rows], length[rows], done[rows]
-            written, parent, token = written[rows], parent[rows], token[rows]
+            generated, parent, token = generated[rows], parent[rows], token[rows]
             first = rows.unsqueeze(1) * width
         else:
             first = torch.arange(len(texts), device=device).unsqueeze(1) * width

@@ -2,7 +2,7 @@
 
 import sys
 
-from seqmodels.utils.terminal import leave_quietly
+from seqmodels.utils.terminal import exit_quietly
 
 if sys.argv[0] == "-m":  # the imports below take seconds; quit quietly on Ctrl-C
-    leave_quietly()
+    exit_quietly()

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from seqmodels.utils.terminal import guard, say
+from seqmodels.utils.terminal import guard, print_line
 from tasks import flags
 
-MADE_HERE: list[tuple[str, str, str]] = [
+BUILTIN: list[tuple[str, str, str]] = [
     ("translation-grammar", "translation", "--seeds 1 2"),
     ("translation-grammar-no-eos", "translation", "--no-source-eos --seeds 1 2"),
     ("recall", "recall", ""),
@@ -37,32 +37,34 @@ CORPORA: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-def make(out: Path, has_corpora: bool, passed_on: Sequence[str]) -> None:
+def run_all(out: Path, has_corpora: bool, forwarded: Sequence[str]) -> None:
     """Run each comparison into its own folder, up to the first failure; then draw all records."""
     todo = [
-        (folder, task, [*own.split(), *passed_on, "--out", str(out / folder)])
-        for folder, task, own in [*MADE_HERE, *(CORPORA if has_corpora else [])]
+        (folder, task, [*own_flags.split(), *forwarded, "--out", str(out / folder)])
+        for folder, task, own_flags in [*BUILTIN, *(CORPORA if has_corpora else [])]
     ]
     for _, task, passed in todo:  # find mistakes before anything is trained
-        flags.of(task, None, passed)
+        flags.parse_task(task, None, passed)
     from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
         since = time.perf_counter()
-        say(f"[{n}/{len(todo)}] {folder}")
+        print_line(f"[{n}/{len(todo)}] {folder}")
         try:
             import_module(f"tasks.{task}").main(passed)
         except SystemExit as ended:
             if ended.code:
                 raise
-        say(f"[{n}/{len(todo)}] {folder}: {(time.perf_counter() - since) / 60:.1f} minutes\n")
-    say("\n".join(str(path) for path in plot_results(out)))
+        print_line(
+            f"[{n}/{len(todo)}] {folder}: {(time.perf_counter() - since) / 60:.1f} minutes\n"
+        )
+    print_line("\n".join(str(path) for path in plot_results(out)))
 
 
 def main() -> None:
     """Run all comparisons."""
-    args, passed_on = flags.driver(__doc__)
-    guard("tasks", lambda: make(args.out, args.corpora, passed_on))
+    args, forwarded = flags.driver(__doc__)
+    guard("tasks", lambda: run_all(args.out, args.corpora, forwarded))
 
 
 if __name__ == "__main__":

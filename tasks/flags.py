@@ -11,24 +11,24 @@ from pathlib import Path
 
 from seqmodels.catalog import CATALOG, TOKENIZERS
 from seqmodels.data import presets
-from seqmodels.utils.terminal import Parser, not_negative, positive, positive_float
+from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float
 
-PAIRS = (
+PARALLEL_HELP = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
     "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
     ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
     "the hub"
 )
-TEXT = (
+TEXT_HELP = (
     f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
     ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
-OF_PAIRS = (
+PARALLEL_FLAGS = (
     "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
     "parameters", "bleu_tokenize",
 )  # fmt: skip
 """Flags of translation that require --data."""
-OF_TEXT = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
+TEXT_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
 """Flags of next_token that require --data."""
 
 
@@ -42,7 +42,7 @@ def parser(name: str, doc: str | None) -> Parser:
     names = list(CATALOG)
     p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
                    help=f"models to train: {', '.join(names)} (default: all)")  # fmt: skip
-    p.add_argument("--seeds", nargs="+", type=not_negative, default=[1], metavar="N",
+    p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
                    help="smoke: run everything once, in a minute; laptop (default): the "
@@ -81,7 +81,7 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     p = parser("translation", doc)
     p.add_argument("--no-source-eos", action="store_true",
                    help="do not end each source with the end-of-sequence token")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=PAIRS)
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=PARALLEL_HELP)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
     add("--source", metavar="LANG",
@@ -106,7 +106,7 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     add("--bleu-tokenize", metavar="NAME",
         help="sacreBLEU's tokenizer for BLEU (default: by the target language)")  # fmt: skip
     args = parse(p, argv)
-    given = [name for name in OF_PAIRS if getattr(args, name) != p.get_default(name)]
+    given = [name for name in PARALLEL_FLAGS if getattr(args, name) != p.get_default(name)]
     if given and not args.data:
         flag = given[0].replace("_", "-")
         p.error(f"--{flag} needs --data; the built-in grammar is English to German")
@@ -116,10 +116,10 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
 def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line of the next-token task."""
     p = parser("next_token", doc)
-    p.add_argument("--context", type=not_negative, metavar="N",
+    p.add_argument("--context", type=non_negative, metavar="N",
                    help="longest context in tokens; 0: none (default: 128, or "
                         "the text's own)")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT)
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT_HELP)
     own_data = p.add_argument_group("with --data")
     add = own_data.add_argument
     add("--column", metavar="NAME",
@@ -136,19 +136,19 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     add("--parameters", type=positive, metavar="N",
         help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
     args = parse(p, argv)
-    given = [f"--{name}" for name in OF_TEXT if getattr(args, name) is not None]
+    given = [f"--{name}" for name in TEXT_FLAGS if getattr(args, name) is not None]
     if given and not args.data:
         p.error(f"{given[0]} needs --data; the built-in stories have fixed settings")
     return args
 
 
-OWN = {"translation": translation, "next_token": next_token}
+WITH_FLAGS = {"translation": translation, "next_token": next_token}
 """Tasks with flags of their own."""
 
 
-def of(task: str, doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_task(task: str, doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line of a task."""
-    if own := OWN.get(task):
+    if own := WITH_FLAGS.get(task):
         return own(doc, argv)
     return parse(parser(task, doc), argv)
 

@@ -21,8 +21,7 @@ Question
     2,000 steps, no dropout, AdamW. The other models get as many parameters, batches and steps. As
     there is no third part, test is valid, which also selects the weights. Unlike in nanoGPT, all of
     it is scored instead of 20 random batches, the learning rate decays linearly, not along a
-    cosine, and the first character of a block is predicted from nothing, not from the one before
-    it. nanoGPT reports 1.88 nats per character.
+    cosine, and blocks start without context. nanoGPT reports 1.88 nats per character.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("next_token", __doc__)  # answer --help and mistakes before the slow imports below
+    flags.parse_task(
+        "next_token", __doc__
+    )  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -45,8 +46,8 @@ from seqmodels.data.batches import Example, lengths
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.data.readers import sha256
-from seqmodels.data.tokenizers import MOST_IDS, Words, chosen_size
-from seqmodels.data.windows import Whole, Windows
+from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
+from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.interface import BOS
 from seqmodels.utils.terminal import guard
 from tasks.made import stories
@@ -68,11 +69,11 @@ DISTANCE = 64
 """Longest distance of a needed word in training, in words."""
 CONTEXT = 128
 """Longest context by default."""
-LONGEST = 2_048
+MAX_WINDOW = 2_048
 """Maximum tokens in a context or a block of the user's own text: attention is quadratic."""
-MOST = 300
+MAX_EVAL = 300
 """Maximum windows of the user's own text in valid, and in test for every context."""
-MOST_BLOCKS = 2**20
+MAX_BLOCKS = 2**20
 """Training blocks start at every token, or up to a block apart if they would be more than this."""
 PRIMARY_METRICS = {"characters": "nats", "words": "perplexity", "spaces": "perplexity"}
 """Metric of a full text by its tokenizer; bits per byte for the others."""
@@ -137,7 +138,7 @@ def distance_test(examples: Sequence[Example], distances: Sequence[int], max_tra
     )
 
 
-def whole_test(name: str, examples: Whole, primary: str) -> TestSet:
+def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
     """Return a test set of a full split, each token scored once, by position in the text.
 
     Neighbouring blocks are similar over whole scenes and plays, so runs of √n blocks form a group.
@@ -172,7 +173,7 @@ def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[st
     }
 
 
-class Tuned(NamedTuple):
+class CorpusRecipe(NamedTuple):
     """How to train on a text."""
 
     recipes: Mapping[str, Recipe]
@@ -205,20 +206,22 @@ PLAYS = {
 # After 300,000 tokens of War and Peace: 2.49 bits per byte with pre-norm, 2.58 as published.
 PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 
-OWN = Tuned(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
-TUNED = {
-    "shakespeare": Tuned(
+DEFAULT = CorpusRecipe(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
+CORPUS_RECIPES = {
+    "shakespeare": CorpusRecipe(
         PLAYS, {"smoke": 15_000, "laptop": 2_000 * 12 * 64}, batch_tokens=12 * 64,
         n_parameters=810_000, tokenizer="characters", context=0, block=64,
     ),
-    "war-and-peace": Tuned(PROSE, {**TOKENS, "laptop": 300_000}, 6_000, 1_500_000, context=512),
+    "war-and-peace": CorpusRecipe(
+        PROSE, TOKENS | {"laptop": 300_000}, 6_000, 1_500_000, context=512
+    ),
 }  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------- Run
 
 
-def embedded(args: argparse.Namespace) -> Task:
+def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on generated stories."""
     corpus = stories.corpus(seed=1, max_train=DISTANCE, **SIZES[args.size])
     texts = [story.text for split in corpus for story in split]
@@ -255,10 +258,10 @@ def embedded(args: argparse.Namespace) -> Task:
     )
 
 
-class Cut(NamedTuple):
+class Windowed(NamedTuple):
     """A text cut into windows."""
 
-    train: Windows
+    train: ContextWindows
     valid: Sequence[Example]
     tests: list[TestSet]
     n_positions: int
@@ -267,7 +270,7 @@ class Cut(NamedTuple):
     """Their counts, for the record."""
 
 
-def continuations(ready: PreparedText, context: int) -> Cut:
+def continuations(ready: PreparedText, context: int) -> Windowed:
     """Cut a text into targets of CONTINUATION tokens, each after a context."""
     before = max(context, CONTINUATION)  # never less than a full continuation
     starts = {}
@@ -275,11 +278,11 @@ def continuations(ready: PreparedText, context: int) -> Cut:
         check_size(ready, split, before + CONTINUATION, "--context")
         end = ready.data[f"n_tokens_{split}"] - CONTINUATION + 1
         starts[split] = range(before, end, CONTINUATION)
-    train = Windows(ready.train, starts["train"], CONTINUATION, context, seed=1)
-    valid = Windows(ready.valid, starts["valid"][:MOST], CONTINUATION, context, seed=2)
+    train = ContextWindows(ready.train, starts["train"], CONTINUATION, context, seed=1)
+    valid = ContextWindows(ready.valid, starts["valid"][:MAX_EVAL], CONTINUATION, context, seed=2)
     shown = [
-        Example(ready.test.cut(i - context, i), ready.test.cut(i, i + CONTINUATION))
-        for i in starts["test"][:: -(-len(starts["test"]) // MOST)]
+        Example(ready.test.slice(i - context, i), ready.test.slice(i, i + CONTINUATION))
+        for i in starts["test"][:: -(-len(starts["test"]) // MAX_EVAL)]
     ]
     left_out = {
         "valid": len(starts["valid"]) - len(valid),
@@ -288,26 +291,26 @@ def continuations(ready: PreparedText, context: int) -> Cut:
     data = {f"n_{split}": len(places) for split, places in starts.items()}
     data |= {f"n_left_out_{split}": k for split, k in left_out.items() if k}
     tests = [context_test(shown, context, train)]
-    return Cut(train, valid, tests, before + CONTINUATION + 1, data)
+    return Windowed(train, valid, tests, before + CONTINUATION + 1, data)
 
 
-def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: str) -> Cut:
+def blocks(ready: PreparedText, block: int, stride: int, n_valid: int, primary: str) -> Windowed:
     """Cut a text into blocks without a context; at the end, all of test and valid is scored.
 
     The curve uses the first `n_valid` tokens of valid: validation is not to outlast training.
     """
     check_size(ready, "train", block, "--block")
-    every = min(block, -(-len(ready.train) // MOST_BLOCKS))
-    train = Windows(ready.train, range(0, len(ready.train) - block + 1, every), block)
-    valid = Whole(ready.valid, block, block, max(block, n_valid))
-    whole = Whole(ready.test, block, stride)
-    tests = [whole_test("whole", whole, primary)]
+    every = min(block, -(-len(ready.train) // MAX_BLOCKS))
+    train = ContextWindows(ready.train, range(0, len(ready.train) - block + 1, every), block)
+    valid = SlidingWindow(ready.valid, block, block, max(block, n_valid))
+    whole = SlidingWindow(ready.test, block, stride)
+    tests = [full_text_test("whole", whole, primary)]
     if "tested" not in ready.data:
-        tests.append(whole_test("valid", Whole(ready.valid, block, stride), primary))
+        tests.append(full_text_test("valid", SlidingWindow(ready.valid, block, stride), primary))
     data = {"block": block, "stride": stride, "n_train": len(train), "n_valid": len(valid)}
     if left_out := len(ready.valid) - valid.n:
         data["n_left_out_tokens_valid"] = left_out
-    return Cut(train, valid, tests, block + 1, {**data, "n_test": len(whole)})
+    return Windowed(train, valid, tests, block + 1, {**data, "n_test": len(whole)})
 
 
 def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
@@ -319,7 +322,7 @@ def check_size(ready: PreparedText, split: str, n: int, flag: str) -> None:
         )
 
 
-def comparable(name: str, kind: str, data: Mapping[str, Any]) -> str:
+def perplexity_note(name: str, kind: str, data: Mapping[str, Any]) -> str:
     """Return a message that says which perplexities are comparable with this text's."""
     n_unknown = sum(data[f"n_unknown_{split}"] for split in SPLITS)
     if name == "wikitext-2" and kind == "spaces" and not n_unknown:
@@ -333,14 +336,14 @@ def comparable(name: str, kind: str, data: Mapping[str, Any]) -> str:
     )
 
 
-def sizes(args: argparse.Namespace, tuned: Tuned) -> tuple[int, int, int]:
+def window_sizes(args: argparse.Namespace, recipe: CorpusRecipe) -> tuple[int, int, int]:
     """Return context, block and stride in tokens; raise ValueError if they are inconsistent."""
-    context = tuned.context if args.context is None else args.context
-    block = args.block or (CONTINUATION if context else tuned.block)
+    context = recipe.context if args.context is None else args.context
+    block = args.block or (CONTINUATION if context else recipe.block)
     stride = args.stride or block
-    if max(context, block) > LONGEST:
-        flag = "--context" if context > LONGEST else "--block"
-        raise ValueError(f"{flag} {max(context, block)}: at most {LONGEST:,} with --data")
+    if max(context, block) > MAX_WINDOW:
+        flag = "--context" if context > MAX_WINDOW else "--block"
+        raise ValueError(f"{flag} {max(context, block)}: at most {MAX_WINDOW:,} with --data")
     if context and (args.block or args.stride):
         raise ValueError(f"--block and --stride need --context 0; the context is {context}")
     if stride > block:
@@ -348,24 +351,25 @@ def sizes(args: argparse.Namespace, tuned: Tuned) -> tuple[int, int, int]:
     return context, block, stride
 
 
-def own(args: argparse.Namespace) -> Task:
+def corpus_task(args: argparse.Namespace) -> Task:
     """Return the task on the user's own text, or on one known by name."""
-    tuned = TUNED.get(args.data[0], OWN)
-    context, block, stride = sizes(args, tuned)
-    corpus = presets.running(args.data, args.column, args.limit)
-    print(presets.about(args.data[0]) + corpus.first_line())
-    kind = args.tokenizer or tuned.tokenizer
+    recipe = CORPUS_RECIPES.get(args.data[0], DEFAULT)
+    context, block, stride = window_sizes(args, recipe)
+    corpus = presets.open_text(args.data, args.column, args.limit)
+    print(presets.describe(args.data[0]) + corpus.first_line())
+    kind = args.tokenizer or recipe.tokenizer
     known = presets.TEXT.get(args.data[0])
     if kind == "words" and known and known.is_tokenized:
         kind = "spaces"
-    size = chosen_size(kind, args.vocab, MOST_IDS if kind == "spaces" else tuned.vocab_size)
+    default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
+    size = resolve_vocab_size(kind, args.vocab, default)
     ready = prepare_text(corpus, kind, size)
     print(text_summary(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
-        print(comparable(args.data[0], kind, ready.data))
-    if note := presets.note(args.data[0], ready.data["sha256"]):
+        print(perplexity_note(args.data[0], kind, ready.data))
+    if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
-    tokens = args.tokens or tuned.tokens[args.size]
+    tokens = args.tokens or recipe.tokens[args.size]
     if context:
         cut = continuations(ready, context)
     else:
@@ -377,19 +381,19 @@ def own(args: argparse.Namespace) -> Task:
         train=cut.train,
         valid=cut.valid,
         tests=cut.tests,
-        recipes=recipes(cut.n_positions, tuned.recipes),
-        training={"tokens": tokens, "batch_tokens": tuned.batch_tokens},
-        n_parameters=args.parameters or tuned.n_parameters,
+        recipes=recipes(cut.n_positions, recipe.recipes),
+        training={"tokens": tokens, "batch_tokens": recipe.batch_tokens},
+        n_parameters=args.parameters or recipe.n_parameters,
     )
 
 
-parse = partial(flags.of, "next_token", __doc__)
+parse = partial(flags.parse_task, "next_token", __doc__)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     args = parse(argv)
-    guard("next_token", lambda: compare(own(args) if args.data else embedded(args), args))
+    guard("next_token", lambda: compare((corpus_task if args.data else builtin_task)(args), args))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("recall", __doc__)  # answer --help and mistakes before the slow imports below
+    flags.parse_task("recall", __doc__)  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
+from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
@@ -50,14 +50,14 @@ SIZES = {
 TOKENS = {"smoke": 10_000, "laptop": 1_200_000}
 
 
-def pick(rng: random.Random, n: int) -> list[str]:
+def draw_symbols(rng: random.Random, n: int) -> list[str]:
     """Draw n symbols uniformly."""
     return [SYMBOLS[int(rng.random() * len(SYMBOLS))] for _ in range(n)]
 
 
-def draw(rng: random.Random, kind: str, n: int) -> Pair:
+def draw_pair(rng: random.Random, kind: str, n: int) -> Pair:
     """Draw one example with n symbols in the source (n ≤ 128)."""
-    symbols = pick(rng, n)
+    symbols = draw_symbols(rng, n)
     if kind == "recall":
         keys = sorted(SYMBOLS, key=lambda _: rng.random())[: n // 2]  # no duplicate keys
         values = dict(zip(keys, symbols, strict=False))
@@ -69,11 +69,13 @@ def draw(rng: random.Random, kind: str, n: int) -> Pair:
     )
 
 
-def draw_many(rng: random.Random, n: int, max_train: int) -> list[Pair]:
+def draw_pairs(rng: random.Random, n: int, max_train: int) -> list[Pair]:
     """Draw n examples of all kinds, of even lengths from 4 to `max_train`, log-uniform."""
     lengths = range(4, max_train + 1, 2)
     weights = [1 / length for length in lengths]
-    return [draw(rng, KINDS[i % len(KINDS)], rng.choices(lengths, weights)[0]) for i in range(n)]
+    return [
+        draw_pair(rng, KINDS[i % len(KINDS)], rng.choices(lengths, weights)[0]) for i in range(n)
+    ]
 
 
 def encode(pair: Pair, tokenizer: Tokenizer) -> Example:
@@ -94,7 +96,7 @@ def first_query(example: Example) -> Example:
     return example._replace(tgt=example.tgt[:3], unscored=frozenset((0, 1)))
 
 
-def by_values(pair: Pair) -> float:
+def value_baseline(pair: Pair) -> float:
     """Return the accuracy of always answering with the source's most frequent value."""
     values = pair.src.split()[2::2]
     return max(Counter(values).values()) / len(values)
@@ -118,7 +120,7 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_trai
         buckets=[(n, n) for n in LENGTHS],
         max_train_length=max_train,
         is_generated=not is_recall,
-        baseline=[by_values(pair) for pair in own] if is_recall else None,
+        baseline=[value_baseline(pair) for pair in own] if is_recall else None,
         baseline_name="knows the values, not the binding" if is_recall else "",
     )
 
@@ -150,14 +152,14 @@ RECIPES = {
 # ----------------------------------------------------------------------------------------- Run
 
 
-def embedded(args: argparse.Namespace) -> Task:
+def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task, in which a model learns all three kinds at once."""
     rng, size = random.Random(1), SIZES[args.size]
     max_train = size["max_train"]
-    train = draw_many(rng, size["n_train"], max_train)
-    valid = draw_many(rng, size["n_valid"], max_train)
+    train = draw_pairs(rng, size["n_train"], max_train)
+    valid = draw_pairs(rng, size["n_valid"], max_train)
     test = [
-        draw(rng, kind, n)
+        draw_pair(rng, kind, n)
         for kind in KINDS
         for n in LENGTHS
         if n <= size["max_test"]
@@ -182,17 +184,19 @@ def embedded(args: argparse.Namespace) -> Task:
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,
-        shown=Shown(encode(draw(rng, "reverse", 12), tokenizer), [(12 - i, i) for i in range(12)]),
+        alignment_example=AlignmentExample(
+            encode(draw_pair(rng, "reverse", 12), tokenizer), [(12 - i, i) for i in range(12)]
+        ),
     )
 
 
-parse = partial(flags.of, "recall", __doc__)
+parse = partial(flags.parse_task, "recall", __doc__)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     args = parse(argv)
-    guard("recall", lambda: compare(embedded(args), args))
+    guard("recall", lambda: compare(builtin_task(args), args))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ from __future__ import annotations
 from tasks import flags
 
 if __name__ == "__main__":
-    flags.of("translation", __doc__)  # answer --help and mistakes before the slow imports below
+    flags.parse_task(
+        "translation", __doc__
+    )  # answer --help and mistakes before the slow imports below
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +28,13 @@ from functools import partial
 from typing import NamedTuple
 
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.task import Recipe, Shown, Task, TestSet
+from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example, lengths
-from seqmodels.data.corpus import Pair, Parallel, official
-from seqmodels.data.prepare import How, Prepared, prepare, summary
+from seqmodels.data.corpus import Pair, ParallelCorpus, sacrebleu_testset
+from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.readers import sha256
-from seqmodels.data.tokenizers import Tokenizer, Words, chosen_size
+from seqmodels.data.tokenizers import Tokenizer, Words, resolve_vocab_size
 from seqmodels.interface import EOS
 from seqmodels.metrics.sacre import check_tokenizer, tokenizer_for
 from seqmodels.utils.terminal import guard
@@ -160,7 +162,7 @@ def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Reci
     return {**chosen, "gpt": gpt}
 
 
-class Tuned(NamedTuple):
+class CorpusRecipe(NamedTuple):
     """How to train on a corpus."""
 
     recipes: Mapping[str, Recipe]
@@ -171,7 +173,7 @@ class Tuned(NamedTuple):
     has_source_eos: bool = True
 
 
-OWN = Tuned(
+DEFAULT = CorpusRecipe(
     with_dropout(RECIPES, 0.1), {size: 3 * n for size, n in TOKENS.items()}, 1_000, 2_000_000, 4_000
 )
 
@@ -188,7 +190,7 @@ OWN = Tuned(
 # 36.7; 8 heads, 3e-3, 0.1: 1.840, overfitted; the same with 0.2 was behind at a fifth of it.
 
 WIDE = {"d_embed": 256, "d_maxout": 256}
-MULTI30K = Tuned(
+MULTI30K = CorpusRecipe(
     with_dropout({
         "rnn_encdec": Recipe(WIDE, lr=8e-3),
         "bahdanau": Recipe(WIDE | {"d_align": 128}, lr=4e-3),
@@ -213,9 +215,9 @@ FROM_ENGLISH = MULTI30K._replace(
     n_parameters=2_600_000, vocab=10_000, tokens={**MULTI30K.tokens, "laptop": 9_500_000},
 )  # fmt: skip
 
-BIBLE = OWN._replace(tokens={**OWN.tokens, "laptop": 3_000_000}, has_source_eos=False)
+BIBLE = DEFAULT._replace(tokens={**DEFAULT.tokens, "laptop": 3_000_000}, has_source_eos=False)
 
-TUNED = {
+CORPUS_RECIPES = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
 }  # fmt: skip
 """By corpus and source language. These records were made without EOS at the end of the source."""
@@ -224,7 +226,7 @@ TUNED = {
 # ----------------------------------------------------------------------------------------- Run
 
 
-def embedded(args: argparse.Namespace) -> Task:
+def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
     train, valid, test = (
@@ -256,45 +258,47 @@ def embedded(args: argparse.Namespace) -> Task:
         recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 800},
         n_parameters=1_000_000,
-        shown=Shown(asked, shown.links),
+        alignment_example=AlignmentExample(asked, shown.links),
     )
 
 
-def opened(args: argparse.Namespace) -> Parallel:
+def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
     """Return the corpus that --data names, with the test set that --test names."""
-    corpus = presets.parallel(args.data, (args.source, args.target), args.limit)
-    print(presets.about(args.data[0]) + corpus.first_lines())
+    corpus = presets.open_parallel(args.data, (args.source, args.target), args.limit)
+    print(presets.describe(args.data[0]) + corpus.first_lines())
     if args.test:
-        test = official(args.test, corpus.src_lang, corpus.tgt_lang)
+        test = sacrebleu_testset(args.test, corpus.src_lang, corpus.tgt_lang)
         name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
-        corpus = corpus._replace(name=name, parts={**corpus.parts, "test": test}, key=key)
+        corpus = corpus._replace(name=name, splits={**corpus.splits, "test": test}, key=key)
     return corpus
 
 
-def prepared(args: argparse.Namespace, corpus: Parallel, tuned: Tuned) -> Prepared:
+def prepare_corpus(
+    args: argparse.Namespace, corpus: ParallelCorpus, recipe: CorpusRecipe
+) -> Prepared:
     """Tokenize the corpus, and print a summary of it."""
-    how = How(
-        args.tokenizer,
-        chosen_size(args.tokenizer, args.vocab, tuned.vocab),
-        args.lowercase,
-        args.clean,
+    config = PrepareConfig(
+        tokenizer=args.tokenizer,
+        vocab_size=resolve_vocab_size(args.tokenizer, args.vocab, recipe.vocab),
+        is_lowercase=args.lowercase,
+        is_cleaned=args.clean,
         max_tokens=args.max_tokens,
-        has_source_eos=tuned.has_source_eos and not args.no_source_eos,
+        has_source_eos=recipe.has_source_eos and not args.no_source_eos,
     )
-    ready = prepare(corpus, how)
+    ready = prepare(corpus, config)
     print(summary(ready.data, args.clean))
-    if note := presets.note(args.data[0], ready.data["sha256"]):
+    if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
 
 
-def own(args: argparse.Namespace) -> Task:
+def corpus_task(args: argparse.Namespace) -> Task:
     """Return the task on the user's own corpus, or on one known by name."""
     if args.bleu_tokenize:
         check_tokenizer(args.bleu_tokenize)  # before training, not after it
-    corpus = opened(args)
-    tuned = TUNED.get((args.data[0], corpus.src_lang), OWN)
-    ready = prepared(args, corpus, tuned)
+    corpus = open_corpus(args)
+    recipe = CORPUS_RECIPES.get((args.data[0], corpus.src_lang), DEFAULT)
+    ready = prepare_corpus(args, corpus, recipe)
     tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
     words = [n_words(src) for src, _ in ready.test_texts]
@@ -313,26 +317,26 @@ def own(args: argparse.Namespace) -> Task:
         train=ready.train,
         valid=ready.valid,
         tests=[by_length, replace(by_length, name="greedy", beam=1)],
-        recipes=with_positions(tuned.recipes, longest),
+        recipes=with_positions(recipe.recipes, longest),
         training={
-            "tokens": args.tokens or tuned.tokens[args.size],
-            "batch_tokens": tuned.batch_tokens,
+            "tokens": args.tokens or recipe.tokens[args.size],
+            "batch_tokens": recipe.batch_tokens,
             "label_smoothing": 0.1,
         },
-        n_parameters=args.parameters or tuned.n_parameters,
+        n_parameters=args.parameters or recipe.n_parameters,
         beam=5,
         bleu_tokenize=tokenize,
-        shown=Shown(ready.test[shown], None),
+        alignment_example=AlignmentExample(ready.test[shown], None),
     )
 
 
-parse = partial(flags.of, "translation", __doc__)
+parse = partial(flags.parse_task, "translation", __doc__)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the comparison."""
     args = parse(argv)
-    guard("translation", lambda: compare(own(args) if args.data else embedded(args), args))
+    guard("translation", lambda: compare((corpus_task if args.data else builtin_task)(args), args))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 
 from seqmodels.comparison.task import Task
 from tasks import next_token, translation
-from tasks.flags import OF_TEXT
+from tasks.flags import TEXT_FLAGS
 
 
 def from_folder(folder: Path, *flags: str) -> Task:
@@ -27,5 +27,5 @@ def from_folder(folder: Path, *flags: str) -> Task:
 
 def from_text(*paths: Path, **flags: Any) -> Task:
     """Return the task on a text of your own."""
-    given = dict.fromkeys(OF_TEXT) | {"context": None, "tokens": 1, "size": "smoke"}
-    return next_token.own(argparse.Namespace(data=[*map(str, paths)], **given | flags))
+    given = dict.fromkeys(TEXT_FLAGS) | {"context": None, "tokens": 1, "size": "smoke"}
+    return next_token.corpus_task(argparse.Namespace(data=[*map(str, paths)], **given | flags))

@@ -141,12 +141,12 @@ def test_a_point_that_needs_too_much_is_kept_with_its_reason(
 ) -> None:
     """One point must not take the machine's memory, the suite's time, or the suite with it."""
     monkeypatch.setattr(growth, "LIMIT_S", 600)  # on a busy machine a start alone takes long
-    found = growth.alone(growth.train_point, "gpt", 8, 10**8, 8, 0.0)
+    found = growth.in_own_process(growth.train_point, "gpt", 8, 10**8, 8, 0.0)
     assert found == {"skipped": "needs more than 4 GB"}
-    found = growth.alone(growth.train_point, "no such model", 8, 1, 8, 0.0)
+    found = growth.in_own_process(growth.train_point, "no such model", 8, 1, 8, 0.0)
     assert "no such model" in found["skipped"]
     monkeypatch.setattr(growth, "LIMIT_S", 0)
-    assert growth.alone(growth.train_point, "gpt", 8, 1, 8, 0.0) == {
+    assert growth.in_own_process(growth.train_point, "gpt", 8, 1, 8, 0.0) == {
         "skipped": "takes more than 0 s"
     }
 
@@ -155,17 +155,17 @@ def test_results_of_two_states_never_mix(tmp_path: Path, monkeypatch: pytest.Mon
     """A second run with other settings or code on the same day must not change the first one's."""
     where = command.provenance("cpu") | {"commit": "c0ffee"}
     monkeypatch.setattr(command, "provenance", lambda device: copy.deepcopy(where))
-    path, results = command.begin("smoke", 1, tmp_path)
+    path, results = command.open_results("smoke", 1, tmp_path)
     results["parts"]["startup"] = {"kind": "rows", "title": "Start-up", "rows": []}
     path.write_text(json.dumps(results))
-    assert command.begin("smoke", 1, tmp_path) == (path, results)
-    other, empty = command.begin("smoke", 2, tmp_path)
+    assert command.open_results("smoke", 1, tmp_path) == (path, results)
+    other, empty = command.open_results("smoke", 2, tmp_path)
     assert other.name == path.name.replace(".json", "-2.json")
     assert not empty["parts"]
     where["commit"] += "+"
-    path, results = command.begin("smoke", 1, tmp_path)
+    path, results = command.open_results("smoke", 1, tmp_path)
     path.write_text(json.dumps(results))
-    assert command.begin("smoke", 1, tmp_path)[0] not in (path, other)
+    assert command.open_results("smoke", 1, tmp_path)[0] not in (path, other)
 
 
 def test_ctrl_c_keeps_what_is_measured(
@@ -222,7 +222,7 @@ def test_missing_points_leave_a_gap_in_the_figures(run: Run, tmp_path: Path) -> 
     ]
     points[1] = {"model": "rnn_encdec", "n": 16, "rows": 1, "width": 8, "skipped": "too much"}
     points = points[:2] + [p for p in points if p["model"] == "gpt"]
-    _, results = command.begin("smoke", 1, tmp_path)
+    _, results = command.open_results("smoke", 1, tmp_path)
     for axis in draw.GROWTH:
         part = {"kind": "growth", "axis": axis, "points": copy.deepcopy(points)}
         results["parts"][f"growth-{axis}"] = part

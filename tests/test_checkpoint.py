@@ -110,7 +110,7 @@ def test_damage_is_told_and_the_one_before_is_used(two: Checkpoints) -> None:
     for content in damaged:
         newest.write_bytes(content)
         told: list[str] = []
-        there = two.newest(told.append)
+        there = two.latest(told.append)
         n_found += len(told) == 1 and newest.name in told[0] and "damaged" in told[0]
         n_recovered += there is not None and there.state["progress"]["step"] == 3
     assert (n_found, n_recovered) == (250, 250)
@@ -121,7 +121,7 @@ def test_a_damaged_one_is_written_over(two: Checkpoints, fresh: Tiny) -> None:
     bad, good = two.paths()
     bad.write_bytes(b"")
     again = Checkpoints(two.folder / "gpt-seed1.json")
-    there, one = again.newest(lambda line: None), Trainer(fresh("gpt"), CFG)
+    there, one = again.latest(lambda line: None), Trainer(fresh("gpt"), CFG)
     assert there is not None
     again.save(one.tensors(), one.state())
     assert good in again.paths()
@@ -132,7 +132,7 @@ def test_a_damaged_one_is_written_over(two: Checkpoints, fresh: Tiny) -> None:
 def test_other_runs_checkpoints_are_not_taken(two: Checkpoints) -> None:
     """Keeps out seed 1 going on from seed 11, and a name with a dot that matches anything."""
     for name in ("gpt-seed11", "xgpt-seed1", "gpt_seed1"):
-        assert Checkpoints(two.folder / f"{name}.json").newest() is None
+        assert Checkpoints(two.folder / f"{name}.json").latest() is None
 
 
 def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(clock))
     kept = Checkpoints(tmp_path / "run.json", every_s=30.0)
     kept.save({"x": torch.zeros(3)}, {})
-    assert kept.due - 10.0 >= 5.0 / checkpoint.SHARE
+    assert kept.due - 10.0 >= 5.0 / checkpoint.MAX_TIME_SHARE
 
 
 # ----------------------------------------------------------------------------------------- the disk
@@ -171,7 +171,7 @@ def test_a_full_disk(what: str, small_disk: Path, two: Checkpoints) -> None:
     """Keeps out a torn file where there was a whole one, and a fault that is not said."""
     path = small_disk / {"checkpoint": "a", "record": "gpt-seed1.json", "figure": "a.svg"}[what]
     kept = Checkpoints(small_disk / "gpt-seed1.json")
-    state = two.newest()
+    state = two.latest()
     assert state is not None
 
     def put() -> None:
@@ -250,7 +250,7 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
         trained.load(run)
         reading.load_records(two.folder)
         told: list[str] = []
-        assert two.newest(told.append) is not None
+        assert two.latest(told.append) is not None
         if told:
             raise ValueError(told[0])
 

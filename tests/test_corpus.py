@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seqmodels.data import corpus
-from seqmodels.data.corpus import Pair, Parallel
+from seqmodels.data.corpus import Pair, ParallelCorpus
 from seqmodels.data.presets import read_parallel
 from seqmodels.data.readers import read_lines, sha256
 from seqmodels.utils import files
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def texts(opened: Parallel, split: str) -> list[Pair]:
+def texts(opened: ParallelCorpus, split: str) -> list[Pair]:
     """Read a split."""
     return [pair for _, pair in opened.pairs(split)]
 
@@ -38,7 +38,7 @@ def test_parallel(folder: Path) -> None:
     """Keep out pairs that are dropped, doubled or shifted without a word, or read only once."""
     tiny = read_parallel([folder])
     assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.n) == ("tiny", "de", "en", 4)
-    assert list(tiny.parts) == ["train", "valid", "test"]
+    assert list(tiny.splits) == ["train", "valid", "test"]
     for _ in range(2):
         assert texts(tiny, "train") == [
             Pair("eins", "one", 1), Pair("zwei", "two", 2), Pair(" ", "nothing", 3),
@@ -178,7 +178,7 @@ def test_two_files(tmp_path: Path) -> None:
     opened = read_parallel([tmp_path / "all.en", tmp_path / "all.de"])
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("all", "en", "de")
     opened = read_parallel([tmp_path / "all.de", tmp_path / "all.en"])
-    assert list(opened.parts) == ["train"]
+    assert list(opened.splits) == ["train"]
     splits = {split: texts(opened, split) for split in corpus.SPLITS}
     assert splits == {split: texts(opened, split) for split in corpus.SPLITS}
     together = sorted((pair for part in splits.values() for pair in part), key=lambda p: p.line)
@@ -188,9 +188,9 @@ def test_two_files(tmp_path: Path) -> None:
     sources = [{pair.src for pair in part} for part in splits.values()]
     assert sum(map(len, sources)) == len(set().union(*sources))
     upper = [Pair(f"  {pair.src.upper()}", pair.tgt, pair.line) for pair in splits["test"]]
-    again = opened._replace(parts={"train": lambda: iter(upper)})
+    again = opened._replace(splits={"train": lambda: iter(upper)})
     assert texts(again, "test") == upper
-    own = opened._replace(parts={**opened.parts, "test": lambda: iter(upper)})
+    own = opened._replace(splits={**opened.splits, "test": lambda: iter(upper)})
     assert texts(own, "test") == upper
     assert len(texts(own, "train")) + len(texts(own, "valid")) == 3_000
 
@@ -256,9 +256,9 @@ def test_first_lines_are_safe(tmp_path: Path) -> None:
 def test_hold_out_of_many() -> None:
     """Keep out a test set that grows with the corpus."""
     many = [Pair(f"{i}", "x", i) for i in range(100_000)]
-    drawn = Parallel("x", "a", "b", {"train": lambda: iter(many)}, len(many), "")
+    drawn = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, len(many), "")
     for split in ("valid", "test"):
-        assert abs(len(texts(drawn, split)) - corpus.HELD_OUT) < 200
+        assert abs(len(texts(drawn, split)) - corpus.MAX_HELD_OUT) < 200
 
 
 TABLE = {
@@ -371,13 +371,13 @@ def test_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ValueError, match=r"^'wmt99' is not a test set of sacreBLEU; `sacrebleu --li"
     ):
-        corpus.official("wmt99", "de", "en")
+        corpus.sacrebleu_testset("wmt99", "de", "en")
     with pytest.raises(ValueError, match=r"^sacreBLEU's wmt14 has no de-xx, but cs-en, de-en, en"):
-        corpus.official("wmt14", "de", "xx")
+        corpus.sacrebleu_testset("wmt14", "de", "xx")
     with pytest.raises(
         ValueError, match=r"^sacreBLEU cannot fetch wmt14 de-en; without a network, pu"
     ):
-        corpus.official("wmt14", "de", "en")
+        corpus.sacrebleu_testset("wmt14", "de", "en")
 
 
 # Real files
@@ -386,7 +386,7 @@ def test_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bible(data: Path) -> None:
     """Keep out a reader that shifts, drops or alters real sentences."""
     bible = read_parallel([data / "bible"], ("de", "en"))
-    assert {split: len(texts(bible, split)) for split in bible.parts} == {
+    assert {split: len(texts(bible, split)) for split in bible.splits} == {
         "train": 28_944,
         "valid": 621,
         "test": 610,

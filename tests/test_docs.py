@@ -83,7 +83,7 @@ def commands(path: Path) -> Iterator[list[str]]:
 def parse_module(name: str, argv: list[str]) -> None:
     """Give the arguments of `python -m NAME` to its parser; exit where it refuses them."""
     if name.startswith("tasks."):
-        flags.of(name.removeprefix("tasks."), None, argv)
+        flags.parse_task(name.removeprefix("tasks."), None, argv)
     elif name == "benchmarks":
         benchmarks_parser().parse_args(argv)
     elif name == "tasks":

@@ -54,7 +54,7 @@ def test_a_healthy_report_is_whole(examine: Report) -> None:
     code, found, last = examine()
     needed = [n.partition(">")[0] for n in metadata.requires("seqmodels") if "extra" not in n]
     labels = ["python", "seqmodels", *(n.partition("<")[0] for n in needed), "memory", "encoding"]
-    labels += ["this folder", "runs", "imports", "processor", "cuda", "products"]
+    labels += ["this folder", "runs", "imports", "processor", "cuda", "matmul"]
     assert list(found) == [*labels, *MODELS, "hub", "encodings"]
     assert (code, last) == (0, "Everything that the default commands need works."), found
     assert "WRONG" not in str(found)
@@ -157,13 +157,13 @@ def test_without_a_network_nothing_is_wrong(
     monkeypatch.setattr(doctor, "LIMIT_S", 1.0)
     asked = {"hub": ("it can be had", "import time; time.sleep(60)")}
     asked |= {"encodings": ("they can be had", "raise OSError")}
-    monkeypatch.setattr(doctor, "ASKED", asked)
+    monkeypatch.setattr(doctor, "ONLINE_CHECKS", asked)
     code, found, last = examine()
     assert code == 0, last
     assert found["hub"].startswith("it cannot be had in 1 s (not needed")
     assert found["encodings"].startswith("they cannot be had in 1 s (not nee")
     monkeypatch.setattr(doctor, "LIMIT_S", 60.0)  # a busy machine takes seconds to start Python
-    monkeypatch.setattr(doctor, "ASKED", {"third": ("one can be had", "")})
+    monkeypatch.setattr(doctor, "ONLINE_CHECKS", {"third": ("one can be had", "")})
     assert examine()[1]["third"].startswith("one can be had (not needed")
 
 
@@ -176,16 +176,16 @@ def test_cards_and_their_absence_are_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(torch.cuda, "is_available", warn)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert doctor.cards() == "none: torch was built for CUDA 13.0; driver too old"
+    assert doctor.gpus() == "none: torch was built for CUDA 13.0; driver too old"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert doctor.cards() == "none: torch was built for CUDA 13.0; no device was found"
+    assert doctor.gpus() == "none: torch was built for CUDA 13.0; no device was found"
     monkeypatch.setattr(torch.version, "cuda", None)
-    assert doctor.cards() == "none: this torch was built without CUDA"
+    assert doctor.gpus() == "none: this torch was built without CUDA"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: f"Card {i}")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda i: (2**30, 2**34))
-    assert doctor.cards() == "Card 0, 1.0 of 16.0 GiB free; Card 1, 1.0 of 16.0 GiB free"
+    assert doctor.gpus() == "Card 0, 1.0 of 16.0 GiB free; Card 1, 1.0 of 16.0 GiB free"
 
 
 def test_an_output_that_lacks_letters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def ter(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a second list of metrics: record, tables, figures and what is printed."""
     args = translation.parse([*ONE, "--out", str(tmp_path)])
-    task = translation.embedded(args)
+    task = translation.builtin_task(args)
     (test,) = task.tests
     compare(replace(task, tests=[replace(test, primary_metric="ter")]), args)
     record = schema.load(tmp_path / "lstm_seq2seq-seed1.json")
@@ -158,7 +158,7 @@ def echo(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.of, "echo", __doc__)
+parse = partial(flags.parse_task, "echo", __doc__)
 
 
 def main(argv=None):
@@ -173,11 +173,9 @@ def test_a_task_is_one_file(
     """Keeps out a list of tasks in the harness, the records, the figures or the driver."""
     (tmp_path / "echo.py").write_text(TASK, encoding="utf-8")
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    monkeypatch.setattr(
-        everything, "MADE_HERE", [("echo", "echo", "--models transformer bahdanau")]
-    )
+    monkeypatch.setattr(everything, "BUILTIN", [("echo", "echo", "--models transformer bahdanau")])
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
-    everything.make(tmp_path / "out", False, [])
+    everything.run_all(tmp_path / "out", False, [])
     record = schema.load(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
     assert (record["task"], record["tests"][0]["noun"]) == ("echo", "numbers")
     assert "recipe" in {event["kind"] for event in record["events"]}

@@ -65,7 +65,7 @@ def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
         ValueError, match=r"training diverged at step 12: .*lines .*; use an lr below"
     ):
         finish(one, save=lambda: saved.append(one.progress.step))
-    assert one.progress.n_skipped == trainer.MOST_SKIPPED + 1
+    assert one.progress.n_skipped == trainer.MAX_SKIPPED + 1
     assert not saved
 
 

@@ -17,7 +17,7 @@ from toy_task import contents, flags, toy
 
 from seqmodels.comparison import compare, runs
 from seqmodels.comparison.task import Task
-from seqmodels.data.batches import draws
+from seqmodels.data.batches import batch_indices
 from seqmodels.interface import Batch
 from seqmodels.metrics import intervals
 from seqmodels.records import record
@@ -51,7 +51,7 @@ def test_a_finished_run_is_trained_further(
 
     def watch(self: Trainer, batch: Batch, lines: Sequence[int]) -> None:
         began.append({k: v.clone() for k, v in self.model.state_dict().items()})
-        assert began[1:] or not self.optimiser.state
+        assert began[1:] or not self.optimizer.state
         batches.append([line - 1 for line in lines])
         learn(self, batch, lines)
 
@@ -69,7 +69,7 @@ def test_a_finished_run_is_trained_further(
     assert f"training on {600 - n} tokens" in out
     assert all(torch.equal(began[0][name], tensor) for name, tensor in kept.items())
     cfg = TrainConfig(lr=1e-2, **longer(600).training)
-    order = draws(longer(600).train, cfg.batch_tokens, cfg.seed)
+    order = batch_indices(longer(600).train, cfg.batch_tokens, cfg.seed)
     every = [draw.rows for draw in itertools.islice(order, new["curve"][-1]["step"])]
     assert batches == every[old["curve"][-1]["step"] :] != []
     assert rates[0] < max(rates) / 5

@@ -73,7 +73,7 @@ def test_a_fault_is_found(name: str, target: Target, monkeypatch: pytest.MonkeyP
         raise KeyError("planted")
 
     for module, function in (
-        (readers, "_line"), (tokenizers, "load"), (record, "load"), (ledger, "load"),
+        (readers, "_decode_line"), (tokenizers, "load"), (record, "load"), (ledger, "load"),
         (trained, "load"),
     ):  # fmt: skip
         monkeypatch.setattr(module, function, broken)

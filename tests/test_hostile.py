@@ -163,9 +163,9 @@ def test_help_that_cannot_be_printed(flag: str, unbuffered: str) -> None:
 def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out escape sequences that a model has learned, or a stranger has planted."""
     said = "a\x1b[2J\x07b\x9b\tc\nd \u200c–ü"
-    assert terminal.on_screen(said) == said
+    assert terminal.for_terminal(said) == said
     monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(isatty=lambda: True))
-    assert terminal.on_screen(said) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
+    assert terminal.for_terminal(said) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
 
 
 def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
 
 def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a full memory, for a pipe that never ends or a pickle in one."""
-    monkeypatch.setattr(files, "MOST_PIPED", 1_000)
+    monkeypatch.setattr(files, "MAX_PIPE_BYTES", 1_000)
     for content, words in ((b"y\n" * 501, "more than 1,000 bytes"), (b"\x80\x04x", "a pickle")):
         pipe = tmp_path / words[:6]
         os.mkfifo(pipe)

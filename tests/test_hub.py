@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from seqmodels.data import bible, corpus, hub, presets, readers
-from seqmodels.data.corpus import Pair, Parallel
-from seqmodels.data.prepare import Cleaner, How
-from seqmodels.data.presets import read_parallel, read_running
+from seqmodels.data.corpus import Pair, ParallelCorpus
+from seqmodels.data.prepare import Cleaner, PrepareConfig
+from seqmodels.data.presets import read_parallel, read_text_corpus
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -47,7 +47,7 @@ def layout(folder: Path, make, parts: dict[str, list[tuple[str, str]]] = PARTS) 
     return folder
 
 
-def texts(opened: Parallel, split: str) -> list[tuple[str, str]]:
+def texts(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
     """Read a split."""
     return [pair[:2] for _, pair in opened.pairs(split)]
 
@@ -74,7 +74,7 @@ def test_configuration(tmp_path: Path) -> None:
         "    path: de-en/train-*\n---\n"
     )
     opened = read_parallel([folder])
-    assert list(opened.parts) == ["train"]
+    assert list(opened.splits) == ["train"]
     found = {split: texts(opened, split) for split in corpus.SPLITS}
     assert sorted(pair for part in found.values() for pair in part) == sorted(PAIRS)
     assert all(found.values())
@@ -122,20 +122,21 @@ def test_texts_without_header(ending: str, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"begins with One day\.; .* not, give column numbers: --column 1$"
     ):
-        presets.read_running([path])
+        presets.read_text_corpus([path])
     everything = dict.fromkeys(corpus.SPLITS, (0.0, 1.0))
-    read = presets.read_running([path], "1", shares=everything).splits["train"]
+    read = presets.read_text_corpus([path], "1", shares=everything).splits["train"]
     assert "".join(read()) == "One day.\nAnother.\n" * 9
     path.write_text("text\nOne day.\n")
     assert (
-        "".join(presets.read_running([path], shares=everything).splits["train"]()) == "One day.\n"
+        "".join(presets.read_text_corpus([path], shares=everything).splits["train"]())
+        == "One day.\n"
     )
 
 
 def test_empty_folder(tmp_path: Path) -> None:
     """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
     with pytest.raises(ValueError, match=r"is a folder without files; it must contain \.tsv, "):
-        presets.read_running([tmp_path])
+        presets.read_text_corpus([tmp_path])
     with pytest.raises(ValueError, match=r" has no train\.xx; needed: two, e\.g\. train\.de and"):
         read_parallel([tmp_path])
 
@@ -209,7 +210,7 @@ def test_a_broken_line(line: str, fault: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=rf"data/train-2\.jsonl, line 3: {fault}[^\n]*$"):
         read_parallel([tmp_path])
     with pytest.raises(ValueError, match=rf"train-2\.jsonl, line 3: {fault}[^\n]*$"):
-        read_running([tmp_path / "data" / "train-2.jsonl"], "de")
+        read_text_corpus([tmp_path / "data" / "train-2.jsonl"], "de")
 
 
 # The hub, without network
@@ -218,7 +219,7 @@ def test_a_broken_line(line: str, fault: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bentrevett/multi30k", "wmt/wmt14:de-en"])
 def test_offline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out half a minute of waiting, and an error that does not say what else there is."""
-    monkeypatch.setattr(hub, "revision_of", lambda name: None)
+    monkeypatch.setattr(hub, "latest_revision", lambda name: None)
     with pytest.raises(
         ValueError, match=rf"^{name} cannot be read: the hub cannot be reached, and"
     ):
@@ -234,14 +235,14 @@ def test_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub.HfApi, "dataset_info", refuse)
-    assert hub.revision_of("a/b") is None
+    assert hub.latest_revision("a/b") is None
     assert datasets.config.HF_HUB_OFFLINE
 
 
 def test_unknown_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out "no network" for a name with a typing error."""
     with pytest.raises(ValueError, match=r"^a b/c is not a dataset on the hub: "):
-        hub.revision_of("a b/c")
+        hub.latest_revision("a b/c")
     for data in ("nothing", "./x/y", "a/b/c", "x/y.jsonl"):
         with pytest.raises(
             ValueError, match=r"does not exist; it is not a known corpus and not OWNER/NAME"
@@ -316,7 +317,7 @@ def test_the_bible_from_an_empty_cache(
             (where / "bible").mkdir(parents=True)
             for path in made:
                 path.rename(where / "bible" / path.name)
-        opened = presets.parallel(["bible"], ("de", None))
+        opened = presets.open_parallel(["bible"], ("de", None))
         for split in corpus.SPLITS:
             verses = [(de.strip(), en) for _, de, en in VERSES[split]]
             assert texts(opened, split) == verses
@@ -385,7 +386,7 @@ def test_pairs_of_the_hub_from_an_empty_cache(
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     source = str(tmp_path / "set")
     monkeypatch.setitem(presets.PARALLEL, name, preset._replace(source=source))
-    opened = presets.parallel([name], (other, "en"))
+    opened = presets.open_parallel([name], (other, "en"))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == (name, other, "en")
     train = {pair[:2] for _, pair in opened.pairs("train")}
     assert train <= set(PAIRS)
@@ -406,9 +407,9 @@ def test_texts_from_an_empty_cache(
         sha256 = hashlib.sha256(said.encode()).hexdigest()
         known = presets.TEXT[name]._replace(source=f"{served}{name}", sha256=sha256)
         monkeypatch.setitem(presets.TEXT, name, known)
-        opened = presets.running([name])
+        opened = presets.open_text([name])
         path.unlink()
-        assert presets.running([name]).key == opened.key
+        assert presets.open_text([name]).key == opened.key
         body = "Once.\n" if name == "war-and-peace" else said
         parts = {split: "".join(opened.splits[split]()) for split in ("train", "test")}
         assert "".join(parts.values()) == body
@@ -421,23 +422,23 @@ def test_texts_from_an_empty_cache(
             with pytest.raises(
                 ValueError, match=rf"{name} {why}.*; to use {name} without a network"
             ):
-                presets.running([name])
+                presets.open_text([name])
 
 
 def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a name that is not found on disk, and one without a way to have it offline."""
-    monkeypatch.setattr(hub, "revision_of", lambda name: None)
+    monkeypatch.setattr(hub, "latest_revision", lambda name: None)
     monkeypatch.delenv("SEQMODELS_DATA", raising=False)
-    assert presets.about("my/own") == ""
+    assert presets.describe("my/own") == ""
     for name, preset in presets.PARALLEL.items():
-        assert f"Source: {preset.source}. Licence: {preset.licence}.\n" in presets.about(name)
+        assert f"Source: {preset.source}. Licence: {preset.licence}.\n" in presets.describe(name)
         with pytest.raises(
             ValueError, match=rf"put it into a folder as {preset.local}, and set SE"
         ):
-            presets.parallel([name])
+            presets.open_parallel([name])
     layout(tmp_path / "wmt14-de-en", nested)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    opened = presets.parallel(["wmt14-de-en"])
+    opened = presets.open_parallel(["wmt14-de-en"])
     assert (opened.name, opened.n) == ("wmt14-de-en", 300)
     assert texts(opened, "test") == PARTS["test"]
 
@@ -445,13 +446,17 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_preset_of_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out another text under a known name, without a word."""
     known = presets.PARALLEL["multi30k"].sha256 or ""
-    assert presets.note("multi30k", known) == presets.note("my/own", "0") == ""
-    assert presets.note("wmt14-de-en", "0") == ""
-    assert presets.note("multi30k", "0").startswith("multi30k is not the text known by th")
+    assert (
+        presets.checksum_warning("multi30k", known) == presets.checksum_warning("my/own", "0") == ""
+    )
+    assert presets.checksum_warning("wmt14-de-en", "0") == ""
+    assert presets.checksum_warning("multi30k", "0").startswith(
+        "multi30k is not the text known by th"
+    )
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     (tmp_path / "anki").mkdir()
     (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
-    opened = presets.parallel(["anki-en-fr"], ("fr", None))
+    opened = presets.open_parallel(["anki-en-fr"], ("fr", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
     found = [pair.src for _, pair in opened.pairs(*corpus.SPLITS)]
     assert sorted(found) == ["Salut !", "Va !"]
@@ -463,7 +468,7 @@ def test_checksums_of_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     for name in ("multi30k", "bible"):
         for languages in (("de", "en"), ("en", "de")):
-            cleaner = Cleaner(presets.parallel([name], languages), How())
-            cleaner.begin()
+            cleaner = Cleaner(presets.open_parallel([name], languages), PrepareConfig())
+            cleaner.reset()
             assert list(cleaner.pairs(*corpus.SPLITS))
-            assert presets.note(name, cleaner.checksum()) == ""
+            assert presets.checksum_warning(name, cleaner.checksum()) == ""

@@ -136,7 +136,7 @@ def neighbours(rng: np.random.Generator, n: int, is_grouped: bool = True) -> tup
     for i, x in enumerate(rng.normal(0, 0.6, n + 50)):
         slow[i] = 0.8 * slow[i - 1] + x
     nats = math.sqrt(0.3) * slow + math.sqrt(0.7) * (rng.gamma(4, 0.5, n + 50) - 2)
-    groups = next_token.whole_test("whole", [Example([1], [4])] * n, "nats").groups
+    groups = next_token.full_text_test("whole", [Example([1], [4])] * n, "nats").groups
     assert groups is not None
     rows = [
         {"nats": 128 + x, "n_tokens": 64, **({"group": group} if is_grouped else {})}
@@ -266,6 +266,6 @@ def test_a_text_is_one_group_of_a_test_set() -> None:
     assert [(e.tgt[0] - 8) for e in found.examples] == list(found.groups or ())
     assert len(found.examples) == 6
     assert found.grouped_by == "continuations"
-    whole = next_token.whole_test("whole", examples * 72, "nats")
+    whole = next_token.full_text_test("whole", examples * 72, "nats")
     assert list(whole.groups or ()) == [i // 12 for i in range(144)]
     assert whole.grouped_by == "runs of 12 neighbouring blocks"

@@ -75,10 +75,10 @@ def test_the_source_is_read_as_it_was_in_training(run: trained.TrainedRun) -> No
     """Keeps out a source without its EOS, or with one where training had none."""
     words = run.tokenizer.encode(SOURCES[0])
     assert run.record["data"]["source_end"] == "EOS"
-    assert run.read(SOURCES[0]) == [*words, EOS]
+    assert run.encode_source(SOURCES[0]) == [*words, EOS]
     without = trained.TrainedRun(run.model, run.tokenizer, run.record | {"data": {}})
-    assert without.read(SOURCES[0]) == words
-    assert without.read("") == [BOS]
+    assert without.encode_source(SOURCES[0]) == words
+    assert without.encode_source("") == [BOS]
 
 
 def test_an_alignment_is_that_of_the_model(run: trained.TrainedRun) -> None:
@@ -94,7 +94,7 @@ def test_an_alignment_is_that_of_the_model(run: trained.TrainedRun) -> None:
     assert tgt == run.tokenizer.tokens(written)
     assert weights.shape == (len(tgt), len(src))
     assert np.allclose(weights.sum(1), 1, atol=1e-5)
-    ids = torch.tensor([run.read(SOURCES[0])])
+    ids = torch.tensor([run.encode_source(SOURCES[0])])
     tgt_in = torch.tensor([[BOS, *written[:-1]]])
     with torch.inference_mode():
         expected = run.model.align(ids, torch.ones_like(ids, dtype=torch.bool), tgt_in)[0]

@@ -18,10 +18,10 @@ from seqmodels.comparison.runs import (
     model_sizes,
 )
 from seqmodels.data import presets, tokenizers
-from seqmodels.data.batches import Example, collate, shuffled
+from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.data.corpus import SPLITS
 from tasks import next_token
-from tasks.flags import OF_TEXT
+from tasks.flags import TEXT_FLAGS
 
 
 def test_next_token_runs(run: Run, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_half_of_the_windows_have_all_context() -> None:
 
 def test_stories_need_their_word() -> None:
     """Keeps out a target that is cut from the wrong place, and a score on words that are given."""
-    made = next_token.embedded(argparse.Namespace(size="smoke", context=8, tokens=None))
+    made = next_token.builtin_task(argparse.Namespace(size="smoke", context=8, tokens=None))
     context, distance = made.tests
     for example, x in zip(distance.examples, distance.x, strict=True):
         said = [w.strip(".,") for w in made.tokenizer.decode(example.src).split()]
@@ -164,7 +164,7 @@ def test_an_absurd_context_is_refused(context: int, tmp_path: Path) -> None:
         from_text(tmp_path / "none", context=context)
     given = argparse.Namespace(context=context, tokens=1, size="smoke")
     with pytest.raises(ValueError, match=r"^--context \d+: the longest test story allows \d+$"):
-        next_token.embedded(given)
+        next_token.builtin_task(given)
 
 
 def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.write_text("".join(f"{i} once upon a time. " for i in range(9_000)))
     whole = from_text(path, context=8)
     assert not [key for key in whole.data if key.startswith("n_left_out")]
-    monkeypatch.setattr(next_token, "MOST", 10)
+    monkeypatch.setattr(next_token, "MAX_EVAL", 10)
     made = from_text(path, context=8)
     assert (
         made.data["n_valid"]
@@ -240,11 +240,11 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
         tokenizers, "make", lambda kind, lines, size: made_of.append(kind) or tokenizers.Bytes()
     )
     made_of: list[str] = []
-    given = dict.fromkeys(OF_TEXT) | {"context": None, "tokens": None}
-    made = next_token.own(argparse.Namespace(data=["shakespeare"], size="laptop", **given))
+    given = dict.fromkeys(TEXT_FLAGS) | {"context": None, "tokens": None}
+    made = next_token.corpus_task(argparse.Namespace(data=["shakespeare"], size="laptop", **given))
     assert made_of == ["characters"]
     assert made.training == {"tokens": 2_000 * 12 * 64, "batch_tokens": 12 * 64}
-    assert len(next(shuffled(made.train, 12 * 64, seed=1, epoch=0))) == 12
+    assert len(next(shuffled_batches(made.train, 12 * 64, seed=1, epoch=0))) == 12
     assert [len(test.examples) for test in made.tests] == [-(-3_000 // 64)]
     assert made.tests[0].primary_metric == "nats"
     gpt = model_sizes("gpt", made)
@@ -267,10 +267,10 @@ def test_wikitext_is_read_by_its_own_tokens(
             (folder / f"{split}.jsonl").write_text("".join(rows))
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     monkeypatch.setattr(next_token, "recipes", lambda *_: {})
-    given = dict.fromkeys(OF_TEXT) | {"context": 0, "tokens": 900, "size": "smoke"}
+    given = dict.fromkeys(TEXT_FLAGS) | {"context": 0, "tokens": 900, "size": "smoke"}
     given |= {"tokenizer": "words"}
     for name, published in (("wikitext-2", True), ("wikitext-2-raw", False)):
-        made = next_token.own(argparse.Namespace(data=[name], **given))
+        made = next_token.corpus_task(argparse.Namespace(data=[name], **given))
         labels = made.tokenizer.tokens(made.train[0].tgt)
         assert {"<unk>", "@,@", "\\n"} < set(labels)
         assert made.tests[0].primary_metric == "perplexity"

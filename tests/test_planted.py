@@ -19,9 +19,9 @@ from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.prepare import prepare_text
-from seqmodels.data.presets import read_running
+from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
-from seqmodels.data.windows import Windows
+from seqmodels.data.windows import ContextWindows
 from seqmodels.evaluation import evaluate
 from seqmodels.metrics import intervals, table
 from seqmodels.metrics.table import METRICS
@@ -34,7 +34,7 @@ from tasks import translation
 def test_examples_longer_than_a_pool_are_drawn() -> None:
     """Keeps out an error where one example is longer than fifty batches."""
     examples = [Example([4] * 3_000, [EOS])] * 2
-    assert sorted(batches.shuffled(examples, 10, 1, 0)) == [[0], [1]]
+    assert sorted(batches.shuffled_batches(examples, 10, 1, 0)) == [[0], [1]]
 
 
 def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
@@ -45,14 +45,14 @@ def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
 def test_a_gpu_is_asked_now_and_then() -> None:
     """Keeps out a search that waits for a GPU at every token, or that never asks who is done."""
     gpu = torch.device("cuda")
-    assert [t for t in range(1, 50) if search.is_due(t, gpu)] == [16, 32, 48]
-    assert all(search.is_due(t, torch.device("cpu")) for t in range(1, 50))
+    assert [t for t in range(1, 50) if search.is_check_due(t, gpu)] == [16, 32, 48]
+    assert all(search.is_check_due(t, torch.device("cpu")) for t in range(1, 50))
 
 
 def test_the_windows_of_a_seed_are_pinned(tmp_path: Path) -> None:
     """Keeps out another draw of contexts: stored records could not be made again."""
     ids = write(tmp_path / "ids", [*range(4, 200)])
-    windows = Windows(ids, range(40, 136, 8), 8, context=40, seed=1)
+    windows = ContextWindows(ids, range(40, 136, 8), 8, context=40, seed=1)
     assert windows.contexts.tolist() == PINNED
 
 
@@ -151,8 +151,8 @@ def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.Monkey
 def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:
     """Keeps out letters that the model is tested on and was never shown, known all the same."""
     (tmp_path / "a.txt").write_text("ab" * 950 + "cd" * 50)
-    opened = read_running([tmp_path / "a.txt"])
-    ready = prepare_text(opened, "characters", 300, say=lambda line: None)
+    opened = read_text_corpus([tmp_path / "a.txt"])
+    ready = prepare_text(opened, "characters", 300, log=lambda line: None)
     assert ready.tokenizer.vocab_size == 4 + 2
     assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
 

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ import pytest
 
 from seqmodels.data import batches, prepare, store
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair, Parallel
-from seqmodels.data.prepare import Cleaner, How, summary
+from seqmodels.data.corpus import Pair, ParallelCorpus
+from seqmodels.data.prepare import Cleaner, PrepareConfig, summary
 from seqmodels.data.presets import read_parallel
-from seqmodels.data.store import Tokens, Writer
+from seqmodels.data.store import PairWriter, TokenizedPairs
 from seqmodels.interface import EOS
 from seqmodels.utils import files
 
@@ -36,20 +37,20 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
 
 
-def corpus_of(key: str = "key", **parts: list[tuple[str, str]]) -> Parallel:
+def corpus_of(key: str = "key", **parts: list[tuple[str, str]]) -> ParallelCorpus:
     """Make a corpus in memory."""
     made = {"train": TRAIN, "valid": VALID, "test": TEST} | parts
 
     def read(split: str):
         return lambda: iter([Pair(*pair, i) for i, pair in enumerate(made[split], 1)])
 
-    return Parallel("tiny", "de", "en", {split: read(split) for split in made}, 10, key)
+    return ParallelCorpus("tiny", "de", "en", {split: read(split) for split in made}, 10, key)
 
 
-BYTES = How("bytes")
+BYTES = PrepareConfig(tokenizer="bytes")
 
 
-def prepared(corpus: Parallel, how: How = BYTES) -> prepare.Prepared:
+def prepared(corpus: ParallelCorpus, how: PrepareConfig = BYTES) -> prepare.Prepared:
     """Prepare without a word."""
     return prepare.prepare(corpus, how, lambda line: None)
 
@@ -83,7 +84,7 @@ def test_counts() -> None:
 
 def test_cleaned() -> None:
     """Keep out a flag that also cleans valid and test, or does not clean at all."""
-    ready = prepared(corpus_of(), How("bytes", is_cleaned=True))
+    ready = prepared(corpus_of(), PrepareConfig(tokenizer="bytes", is_cleaned=True))
     assert [example.line for example in ready.train] == [1, 3, 5, 6]
     assert ready.data["name"] == "tiny de→en, cleaned"
     assert (len(ready.valid), len(ready.test)) == (2, 2)
@@ -92,7 +93,7 @@ def test_cleaned() -> None:
 
 def test_unknown_words() -> None:
     """Keep out words that no model can know and that are not reported."""
-    told = summary(prepared(corpus_of(), How("words")).data, False).split("\n")
+    told = summary(prepared(corpus_of(), PrepareConfig(tokenizer="words")).data, False).split("\n")
     assert told[-3:] == [
         "  10 tokens of train are unknown: 16.67%, read as ⁇",
         "  4 tokens of valid are unknown: 33.33%, read as ⁇",
@@ -102,7 +103,7 @@ def test_unknown_words() -> None:
 
 def test_lower_case() -> None:
     """Keep out references in another case than the targets, and duplicates by case alone."""
-    ready = prepared(corpus_of(), How("bytes", is_lowercase=True))
+    ready = prepared(corpus_of(), PrepareConfig(tokenizer="bytes", is_lowercase=True))
     assert ready.data["name"] == "tiny de→en, lower-cased"
     assert ready.data["n_duplicate_train"] == 2
     assert ready.test_texts == [("alt.", "aged."), ("jung.", "young.")]
@@ -118,7 +119,10 @@ def test_checksum_is_of_the_content(tmp_path: Path) -> None:
     }  # fmt: skip
     back = corpus_of("other", **swapped)._replace(src_lang="en", tgt_lang="de")
     assert prepared(back).data["sha256"] == forth
-    assert prepared(corpus_of(), How("bytes", is_cleaned=True)).data["sha256"] == forth
+    assert (
+        prepared(corpus_of(), PrepareConfig(tokenizer="bytes", is_cleaned=True)).data["sha256"]
+        == forth
+    )
     assert prepared(corpus_of("third", test=TEST[:2])).data["sha256"] != forth
 
 
@@ -133,7 +137,7 @@ def test_nothing_left(split: str) -> None:
         r"\(see --max-tokens\), and 1 have a blank side$",
     ):
         prepared(empty)
-    assert list((store.cache()).glob("*.part-*")) == []
+    assert list((store.cache_dir()).glob("*.part-*")) == []
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
@@ -150,21 +154,23 @@ def test_nothing_left(split: str) -> None:
 def test_too_little_to_split(kind: str, pairs: list[tuple[str, str]], why: str) -> None:
     """Keep out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
     made = corpus_of(train=pairs)
-    alone = made._replace(parts={"train": made.parts["train"]}, n=len(pairs))
+    alone = made._replace(splits={"train": made.splits["train"]}, n=len(pairs))
     with pytest.raises(ValueError, match=rf"^tiny: {why}"):
-        prepared(alone, How(kind))
+        prepared(alone, PrepareConfig(tokenizer=kind))
 
 
 def test_nothing_but_blanks() -> None:
     """Keep out blank files that are said to be too long, or to need more memory."""
     for split in ("train", "valid", "test"):
         with pytest.raises(ValueError, match=rf"^tiny: 2 of 2 pairs in {split} have a blank side$"):
-            prepared(corpus_of(**{split: [("", "x"), (" ", " ")]}), How("words"))
+            prepared(
+                corpus_of(**{split: [("", "x"), (" ", " ")]}), PrepareConfig(tokenizer="words")
+            )
 
 
 def test_a_source_ends_with_eos() -> None:
     """Keep out a source without the EOS that its record claims, or one that is asked for none."""
-    for how, end in ((BYTES, [EOS]), (BYTES._replace(has_source_eos=False), [])):
+    for how, end in ((BYTES, [EOS]), (replace(BYTES, has_source_eos=False), [])):
         ready = prepared(corpus_of(), how)
         assert ready.data["source_end"] == ("EOS" if end else "none")
         for split, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
@@ -178,7 +184,10 @@ def test_the_longest_pair_is_chosen() -> None:
     side = "x" * 9  # ten tokens with EOS
     pairs = [(side, side), (f"{side}x", side), (side, f"{side}x")]
     test = [(side * 2 + "x", side), (side * 2 + "xx", side)]
-    ready = prepared(corpus_of(train=pairs, valid=pairs, test=test), How("bytes", max_tokens=10))
+    ready = prepared(
+        corpus_of(train=pairs, valid=pairs, test=test),
+        PrepareConfig(tokenizer="bytes", max_tokens=10),
+    )
     assert [len(ready.train), len(ready.valid), len(ready.test)] == [1, 1, 1]
     assert (ready.data["max_tokens"], ready.data["max_tokens_test"]) == (10, 20)
     told = summary(ready.data, False)
@@ -193,10 +202,10 @@ def test_tokens(tmp_path: Path) -> None:
     """Keep out examples that differ from those that were written, by one place or at the ends."""
     made = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
     made.append(Example([200_019], [EOS], line=2**40))
-    with Writer(tmp_path / "x") as writer:
+    with PairWriter(tmp_path / "x") as writer:
         for example in made:
             writer.add(example.src, example.tgt, example.line, 3)
-    found = Tokens(tmp_path / "x")
+    found = TokenizedPairs(tmp_path / "x")
     assert list(found) == made
     assert (found[-1], found[1:]) == (made[-1], made[1:])
     with pytest.raises(IndexError):
@@ -210,22 +219,24 @@ def test_same_batches(tmp_path: Path) -> None:
     """Keep out another order of batches for what lies on disk."""
     draw = np.random.default_rng(1).integers
     made = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
-    with Writer(tmp_path / "x") as writer:
+    with PairWriter(tmp_path / "x") as writer:
         for example in made:
             writer.add(example.src, example.tgt, example.line, 1)
-    found = Tokens(tmp_path / "x")
-    assert list(batches.shuffled(found, 100, 1, 2)) == list(batches.shuffled(made, 100, 1, 2))
-    assert batches.by_length(found, 100) == batches.by_length(made, 100)
+    found = TokenizedPairs(tmp_path / "x")
+    assert list(batches.shuffled_batches(found, 100, 1, 2)) == list(
+        batches.shuffled_batches(made, 100, 1, 2)
+    )
+    assert batches.batches_by_length(found, 100) == batches.batches_by_length(made, 100)
 
 
 def test_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out an example that a large corpus leaves out or draws twice in an epoch."""
     many = [Example([4] * (1 + i % 7), [5], line=i) for i in range(1_000)]
     monkeypatch.setattr(batches, "SHARD", 300)
-    runs = list(batches.shuffled(many, 40, 1, 0))
+    runs = list(batches.shuffled_batches(many, 40, 1, 0))
     assert sorted(i for run in runs for i in run) == list(range(1_000))
-    assert runs == list(batches.shuffled(many, 40, 1, 0))
-    assert runs != list(batches.shuffled(many, 40, 1, 1))
+    assert runs == list(batches.shuffled_batches(many, 40, 1, 0))
+    assert runs != list(batches.shuffled_batches(many, 40, 1, 1))
     first = {i for run in runs[: len(runs) // 4] for i in run}
     assert max(first) > 900  # shuffled over all, not within a shard
     assert min(first) < 100
@@ -242,9 +253,9 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(again.train) == list(first.train)
     assert (again.data, again.test_texts) == (first.data, first.test_texts)
     for corpus, how in (
-        (corpus_of("new"), How("bytes")),
-        (corpus_of(), How("bytes", is_lowercase=True)),
-        (corpus_of()._replace(src_lang="nl"), How("bytes")),
+        (corpus_of("new"), PrepareConfig(tokenizer="bytes")),
+        (corpus_of(), PrepareConfig(tokenizer="bytes", is_lowercase=True)),
+        (corpus_of()._replace(src_lang="nl"), PrepareConfig(tokenizer="bytes")),
     ):
         with pytest.raises(pytest.fail.Exception):
             prepared(corpus, how)
@@ -255,7 +266,7 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damage(name: str, damage: str) -> None:
     """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
     known = list(prepared(corpus_of()).train)
-    (path,) = store.cache().glob(f"*/{name}")
+    (path,) = store.cache_dir().glob(f"*/{name}")
     raw = path.read_bytes()
     middle = len(raw) // 2
     if damage == "gone":
@@ -285,7 +296,7 @@ def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out two processes that write the same files; the second waits, and says so."""
     context = multiprocessing.get_context("fork")
     ready, go = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(str(store.cache()), ready, go))
+    other = context.Process(target=hold, args=(str(store.cache_dir()), ready, go))
     other.start()
     assert ready.wait(60)
     said = []
@@ -295,7 +306,7 @@ def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         go.set()
 
     monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
-    ready_made = prepare.prepare(corpus_of(), How("bytes"), say)
+    ready_made = prepare.prepare(corpus_of(), PrepareConfig(tokenizer="bytes"), say)
     other.join()
     assert len(ready_made.train) == 7
     assert [line.partition(" is")[0] for line in said] == ["another process"]
@@ -319,7 +330,7 @@ def test_a_disk_without_locks(
 def test_leftovers_of_a_killed_process() -> None:
     """Keep out a disk that fills up with what killed processes had begun."""
     prepared(corpus_of())
-    (folder,) = (path.parent for path in store.cache().glob("*/made.json"))
+    (folder,) = (path.parent for path in store.cache_dir().glob("*/made.json"))
     left = folder.with_name(f"{folder.name}.part-abc")
     left.mkdir()
     (left / "train.ids").write_bytes(b"x")
@@ -354,12 +365,12 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(Writer, "add", full)
+    monkeypatch.setattr(PairWriter, "add", full)
     with pytest.raises(
         files.WriteError, match=r"could not be written: No space left on device; set"
     ):
         prepared(corpus_of())
-    assert list(store.cache().glob("*.part-*")) == []
+    assert list(store.cache_dir().glob("*.part-*")) == []
 
 
 # Real files
@@ -370,7 +381,7 @@ def test_multi30k() -> None:
     """Keep out a corpus that is not the one whose scores are published, or not whole."""
     names = {"valid": "val", "test": "test_2016_flickr"}
     corpus = read_parallel([DATA / "multi30k"], ("de", "en"), names=names)
-    cleaner = Cleaner(corpus, How("bytes", is_lowercase=True))
+    cleaner = Cleaner(corpus, PrepareConfig(tokenizer="bytes", is_lowercase=True))
     sizes = {split: sum(1 for _ in cleaner.pairs(split)) for split in ("train", "valid", "test")}
     assert sizes == {"train": 29_000, "valid": 1_014, "test": 1_000}
     counts = {key: n for key, n in cleaner.counts.items() if n}

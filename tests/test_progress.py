@@ -20,7 +20,7 @@ from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import free_running, teacher_forced
 from seqmodels.training.loop import validate
 from seqmodels.utils import progress
-from seqmodels.utils.progress import Board, Here, Told
+from seqmodels.utils.progress import ProgressBoard, ProgressUpdate, Reporter
 
 ROOT = Path(__file__).parents[1]
 TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
@@ -68,17 +68,17 @@ def lines_of(drawn: str) -> list[str]:
 
 def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out minutes of silence: validation, teacher-forced scores and search count examples."""
-    heard: list[Told] = []
-    monkeypatch.setattr(Here, "send", heard.append)
-    monkeypatch.setattr(Here, "run", "a run")
-    monkeypatch.setattr(progress, "TELL_EVERY_S", 0.0)
+    heard: list[ProgressUpdate] = []
+    monkeypatch.setattr(Reporter, "send", heard.append)
+    monkeypatch.setattr(Reporter, "run", "a run")
+    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     monkeypatch.setattr("seqmodels.evaluation.evaluate.BATCH_TOKENS", 12)
     model, examples = tiny(name), [Example([5, 6, 7], [5, 6, 2])] * 9
     validate(model, examples, "cpu")
     teacher_forced(model, examples)
     free_running(model, examples, 1)
     free_running(model, examples, 2)
-    every = {doing: [t.done for t in heard if t.doing == doing] for _, doing, *_ in heard}
+    every = {doing: [t.done for t in heard if t.phase == doing] for _, doing, *_ in heard}
     assert every == {
         "validation": [0, 4, 8, 9],
         "teacher-forced": [0, 4, 8, 9],
@@ -89,10 +89,10 @@ def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.Mon
 
 def test_a_run_tells_seldom(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a training that waits for its bar, and an end that is never reported."""
-    heard: list[Told] = []
-    monkeypatch.setattr(Here, "send", heard.append)
+    heard: list[ProgressUpdate] = []
+    monkeypatch.setattr(Reporter, "send", heard.append)
     for done in range(1_001):
-        progress.tell("training", done, 1_000)
+        progress.report_progress("training", done, 1_000)
         clock.now_s += 0.01
     assert 45 <= len(heard) <= 55
     assert (heard[0].done, heard[-1].done) == (0, 1_000)
@@ -104,15 +104,15 @@ def test_the_bars_fit_80_columns(
     """Keeps out losses that are cut off, lines that wrap, and bars that stay when all is done."""
     stream, read = terminal
     monkeypatch.setattr(sys, "stderr", stream)
-    with Board(TITLES, 2, 3) as board:
+    with ProgressBoard(TITLES, 2, 3) as board:
         board.since_s -= 100
         for i, title in enumerate(TITLES[:3]):
-            board.hear(Told(title, "training", 0, 10**9, ""))
+            board.receive(ProgressUpdate(title, "training", 0, 10**9, ""))
             note = "train 12.345, valid 12.345"
-            board.hear(Told(title, "training", (i + 1) * 10**8, 10**9, note))
-        board.seen[TITLES[0]].since_s -= 60
-        board.hear(Told(TITLES[1], "teacher-forced", 30, 120, "test set {length}"))
-        progress.say("a line between the bars")
+            board.receive(ProgressUpdate(title, "training", (i + 1) * 10**8, 10**9, note))
+        board.runs[TITLES[0]].since_s -= 60
+        board.receive(ProgressUpdate(TITLES[1], "teacher-forced", 30, 120, "test set {length}"))
+        progress.log("a line between the bars")
         drawn = read()
     lines = lines_of(drawn)
     assert max(map(len, lines)) <= 80
@@ -120,34 +120,34 @@ def test_the_bars_fit_80_columns(
     assert any(re.search(r"seed 2 teacher-forced *25% .*test set \{length\}$", at) for at in lines)
     of_all = r"all runs +\d+% \|.*\| 2 of 12 runs done, 3 running, about \d+ min left"
     assert any(re.fullmatch(of_all, at) for at in lines)
-    assert Here.send is None
+    assert Reporter.send is None
     assert lines_of(read()) == []
 
 
 def test_the_time_left_is_judged_by_the_runs_seen(clock: Clock) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    board = Board(TITLES, 0, 2)
-    assert board.left_s(clock.now_s) is None
+    board = ProgressBoard(TITLES, 0, 2)
+    assert board.remaining_s(clock.now_s) is None
     for title in TITLES[:2]:
-        board.hear(Told(title, "training", 0, 1_000, ""))
+        board.receive(ProgressUpdate(title, "training", 0, 1_000, ""))
     clock.now_s += 100
-    board.hear(Told(TITLES[0], "training", 500, 1_000, ""))
-    board.hear(Told(TITLES[0], "validation", 1, 2, ""))  # is not half a training
+    board.receive(ProgressUpdate(TITLES[0], "training", 500, 1_000, ""))
+    board.receive(ProgressUpdate(TITLES[0], "validation", 1, 2, ""))  # is not half a training
     whole_s = 200 * 1.25
-    assert board.left_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100 + 100) / 2)
-    board.hear(Told(TITLES[1], "training", 500, 1_000, ""))
-    assert board.left_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100) / 2)
+    assert board.remaining_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100 + 100) / 2)
+    board.receive(ProgressUpdate(TITLES[1], "training", 500, 1_000, ""))
+    assert board.remaining_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100) / 2)
     clock.now_s += 100
     for title in TITLES[:2]:
-        board.hear(Told(title, "search", 0, 9, ""))
+        board.receive(ProgressUpdate(title, "search", 0, 9, ""))
     clock.now_s += 200  # now it is known how long evaluation takes
     for title in TITLES[:2]:
         board.end(title)
-    assert board.left_s(clock.now_s) == pytest.approx(8 * 400 / 2)
-    board.hear(Told(TITLES[2], "training", 900, 1_000, ""))  # goes on
+    assert board.remaining_s(clock.now_s) == pytest.approx(8 * 400 / 2)
+    board.receive(ProgressUpdate(TITLES[2], "training", 900, 1_000, ""))  # goes on
     clock.now_s += 20
-    board.hear(Told(TITLES[2], "training", 1_000, 1_000, ""))
-    assert board.left_s(clock.now_s) == pytest.approx((200 + 7 * 400) / 2)
+    board.receive(ProgressUpdate(TITLES[2], "training", 1_000, 1_000, ""))
+    assert board.remaining_s(clock.now_s) == pytest.approx((200 + 7 * 400) / 2)
     assert board.summary(clock.now_s)[1].startswith("2 of 10 runs done, 1 running, about 25 min")
 
 
@@ -157,17 +157,17 @@ def test_the_time_left_is_judged_by_the_runs_seen(clock: Clock) -> None:
 )
 def test_a_time_is_written_roughly(seconds: float, words: str) -> None:
     """Keeps out seconds where hours are meant."""
-    assert progress.in_words(seconds) == f"about {words}"
+    assert progress.format_duration(seconds) == f"about {words}"
 
 
 def test_a_file_gets_a_line_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out bars and control characters in a log, and hours without a line."""
-    with Board(TITLES, 0, 2) as board:
+    with ProgressBoard(TITLES, 0, 2) as board:
         for _ in range(1_000):
             clock.now_s += 1
             for title in TITLES[:2]:
                 done = int(clock.now_s - 100)
-                board.hear(Told(title, "training", done, 10_000, "train 1.234"))
+                board.receive(ProgressUpdate(title, "training", done, 10_000, "train 1.234"))
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()

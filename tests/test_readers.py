@@ -113,7 +113,7 @@ def test_unreadable_file(read, tmp_path: Path) -> None:
 
 def test_long_line(tmp_path: Path) -> None:
     """Keep out a file without line ends, which would fill the memory."""
-    (tmp_path / "x.de").write_text("x" * (readers.MOST_LINE + 1))
+    (tmp_path / "x.de").write_text("x" * (readers.MAX_LINE_BYTES + 1))
     with pytest.raises(ValueError, match=r"x\.de, line 1: more than 16,777,216 bytes$"):
         read_lines(tmp_path / "x.de")
 

@@ -46,7 +46,7 @@ def test_recall_is_answered(kind: str) -> None:
     """Keeps out a target that the source does not fix, or a question that is always the same."""
     rng, asked = random.Random(2), set()
     for n in (4, 6, 8, 32, 128) * 20:
-        pair = recall.draw(rng, kind, n)
+        pair = recall.draw_pair(rng, kind, n)
         words = pair.src.split()
         assert words[0] == kind
         assert len(words) == n + 1
@@ -63,7 +63,7 @@ def test_recall_is_answered(kind: str) -> None:
 
 def test_recall_tests_exact_lengths() -> None:
     """Keeps out a test set whose bins do not hold the lengths that they name."""
-    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
+    made = recall.builtin_task(argparse.Namespace(size="smoke", tokens=None))
     size = recall.SIZES["smoke"]
     assert len(set(recall.SYMBOLS)) == len(recall.SYMBOLS) >= max(recall.LENGTHS) // 2
     for kind, test in zip(recall.KINDS, made.tests, strict=True):
@@ -80,7 +80,7 @@ def test_recall_tests_exact_lengths() -> None:
 
 def test_a_recall_is_scored_on_values_alone() -> None:
     """Keeps out points for keys and colons, which are given, and a question that tells its end."""
-    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
+    made = recall.builtin_task(argparse.Namespace(size="smoke", tokens=None))
     for example in made.tests[-1].examples:
         labels = made.tokenizer.tokens(example.tgt)
         assert made.tokenizer.tokens(example.scored()) == labels[2::3]
@@ -93,7 +93,7 @@ def test_a_recall_is_scored_on_values_alone() -> None:
 
 def test_the_shown_example_is_linked() -> None:
     """Keeps out gold links of another example: word i of a reversal comes from the end."""
-    made = recall.embedded(argparse.Namespace(size="smoke", tokens=None))
-    example, links = made.shown
+    made = recall.builtin_task(argparse.Namespace(size="smoke", tokens=None))
+    example, links = made.alignment_example
     assert len(links) == len(example.tgt) - 1
     assert all(example.src[s] == example.tgt[t] for s, t in links)

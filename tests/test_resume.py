@@ -56,7 +56,7 @@ def test_interrupted_is_uninterrupted(name: str, n_steps: int, fresh: Tiny, tmp_
     torch.manual_seed(99)  # other draws in between
     random.seed(99)
     np.random.seed(99)
-    there, other = kept.newest(), begun()
+    there, other = kept.latest(), begun()
     assert there is not None
     other.restore(there.tensors, there.state)
     assert other.progress.step == n_steps
@@ -103,7 +103,7 @@ def test_a_step_is_taken_whole(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(KeyboardInterrupt):
         finish(one, save=lambda: seen.append((one.progress.step, one.progress.batch)))
     assert seen == [(1, 1)]
-    assert {float(s["step"]) for s in one.optimiser.state.values()} == {1.0}
+    assert {float(s["step"]) for s in one.optimizer.state.values()} == {1.0}
 
 
 def test_a_step_that_fails_is_not_counted(

@@ -183,7 +183,10 @@ def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:
 
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:
     """Keeps out a heat map of a model that does not attend, and one with EOS in it."""
-    kept, example = record.load(compared / f"{name}-seed1.json")["alignment"], toy().shown.example
+    kept, example = (
+        record.load(compared / f"{name}-seed1.json")["alignment"],
+        toy().alignment_example.example,
+    )
     assert (kept is not None) == (name in ATTENDING)
     if kept:
         assert kept["src"] == kept["tgt"] == TOKENIZER.tokens(example.src)

@@ -408,7 +408,7 @@ def test_too_many_lines_to_compare(
     run: Score, flags: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a process killed for the memory that the paired test takes; one system may pass."""
-    monkeypatch.setattr(external, "MOST_LINES", 3)
+    monkeypatch.setattr(external, "MAX_LINES", 3)
     check_one_line(run(*flags), "has 4 lines", "at most 3", "one at a time")
     assert run(*flags[:5])[0] == 0
 

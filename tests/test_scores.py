@@ -89,7 +89,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out an error after hours of training."""
-    monkeypatch.setattr(presets, "parallel", lambda *_: pytest.fail("read the data"))
+    monkeypatch.setattr(presets, "open_parallel", lambda *_: pytest.fail("read the data"))
     with pytest.raises(SystemExit) as stopped:
         translation.main(["--data", "names", "--bleu-tokenize", "thai"])
     assert stopped.value.code == 2

@@ -15,7 +15,7 @@ from conftest import Run
 
 from seqmodels import MODELS, build
 from seqmodels.comparison.runs import (
-    check_same,
+    check_same_settings,
     count_parameters,
     model_sizes,
     settings_of,
@@ -58,7 +58,7 @@ def test_all_results_are_made_again(
     tiny = {"n_parameters": 300_000}
     for task, name in ((translation, "FROM_ENGLISH"), (translation, "MULTI30K")):
         monkeypatch.setitem(
-            task.TUNED,
+            task.CORPUS_RECIPES,
             ("multi30k", "en" if "ENGLISH" in name else "de"),
             getattr(task, name)._replace(**tiny),
         )
@@ -91,7 +91,7 @@ def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(task.SIZES, size, few)
         given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
-        made = task.embedded(argparse.Namespace(**given))
+        made = task.builtin_task(argparse.Namespace(**given))
     longest = 0
     for examples in (made.train, made.valid, *(test.examples for test in made.tests)):
         assert examples
@@ -145,7 +145,7 @@ def test_committed_records_are_accepted(
     with pytest.raises(SystemExit):
         task.main(flags.split())
     for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):
-        check_same(path, settings_of(record.load(path)), shared_settings(made[0]))
+        check_same_settings(path, settings_of(record.load(path)), shared_settings(made[0]))
 
 
 def test_the_paper_sizes_are_not_built(run: Run) -> None:

@@ -20,7 +20,7 @@ from tiktoken.load import load_tiktoken_bpe
 from tiktoken_ext import openai_public
 
 from seqmodels.data import merges
-from seqmodels.data.merges import BLOCK, BOUNDARY, LONGEST_PIECE, SPLIT, blocks, train_merges
+from seqmodels.data.merges import BLOCK, BOUNDARY, MAX_PIECE_BYTES, SPLIT, blocks, train_merges
 from seqmodels.data.tokenizers import (
     BPE,
     KINDS,
@@ -172,7 +172,7 @@ def test_one_long_line_is_trained_on() -> None:
     """Keep out training that takes minutes, or panics, where a text is one line or one word."""
     for written in ("a" * 300_000, " " * 300_000 + "a", "ab" * 200_000, " ".join(LINES * 3_000)):
         bpe = BPE.train([written], 300)
-        assert max(map(len, bpe.labels)) <= LONGEST_PIECE
+        assert max(map(len, bpe.labels)) <= MAX_PIECE_BYTES
         assert bpe.decode(bpe.encode(written)) == written
 
 
@@ -445,14 +445,14 @@ def test_every_kind_is_made() -> None:
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out training that holds a whole stream in memory, or drops its first lines."""
-    monkeypatch.setattr(merges, "MOST_TRAINED", 10_000)
+    monkeypatch.setattr(merges, "MAX_TRAINING_BYTES", 10_000)
     first = [" ab"] * 2_000
     made = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
     assert made.decode(made.encode("ab")) == "ab"
     assert "▁xy" in made.labels or "xy" in made.labels
     of_one_text = make(kind, ["".join(first) + " xy" * 100_000], 300)
     assert of_one_text.labels == made.labels
-    monkeypatch.setattr(merges, "MOST_TRAINED", 6_000)
+    monkeypatch.setattr(merges, "MAX_TRAINING_BYTES", 6_000)
     assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
 
 

@@ -16,7 +16,7 @@ from toy_training import draw_examples
 
 from seqmodels import Batch
 from seqmodels.data.batches import collate
-from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of, schedule, seed_all
+from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of, lr_factor, seed_all
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 
@@ -35,13 +35,13 @@ def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
 
 def test_the_rate_climbs_and_falls() -> None:
     """Keeps out a schedule that starts at its peak, misses it, or does not end at zero."""
-    rates = [schedule(done / 100, 0.1) for done in range(101)]
+    rates = [lr_factor(done / 100, 0.1) for done in range(101)]
     assert rates[0] == rates[100] == 0.0
     assert rates[10] == max(rates) == 1.0
     assert rates[:11] == sorted(rates[:11])
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert (rates[5], rates[55]) == pytest.approx((0.5, 0.5))
-    assert schedule(0.0, 0.0) == 1.0
+    assert lr_factor(0.0, 0.0) == 1.0
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(

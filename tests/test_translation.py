@@ -90,7 +90,7 @@ def test_lengths_beyond_training_are_known(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         sizes = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 30, "per_bucket": 3}
         patch.setitem(translation.SIZES, "smoke", sizes)
-        (test,) = translation.embedded(argparse.Namespace(**given)).tests
+        (test,) = translation.builtin_task(argparse.Namespace(**given)).tests
     assert max(test.x) > 20 > 10 >= test.max_train_length
 
 
@@ -113,7 +113,7 @@ def test_a_test_that_is_too_long_is_counted(
     assert [e.line for e in test.examples] == [*range(1, 10), 11]
     assert any(low <= max(test.x) <= high for low, high in test.buckets)
     assert made.recipes["gpt"].sizes["n_positions"] <= 3 * 400 + 10
-    assert made.shown == before.shown
+    assert made.alignment_example == before.alignment_example
     for code in ("qaa", "qab"):
         (folder / f"test.{code}").write_text(f"{code} " * 5_000, encoding="utf-8")
     with pytest.raises(SystemExit):
@@ -137,7 +137,11 @@ def test_who_ends_a_source(folder: Path, tmp_path: Path, monkeypatch: pytest.Mon
     ):
         made = from_folder(data, *flags)
         assert made.data["source_end"] == end
-        sources = [made.train[0].src, made.tests[0].examples[0].src, made.shown.example.src]
+        sources = [
+            made.train[0].src,
+            made.tests[0].examples[0].src,
+            made.alignment_example.example.src,
+        ]
         assert [src[-1] == EOS for src in sources] == [end == "EOS"] * 3
 
 
@@ -197,7 +201,7 @@ def test_every_example_has_its_line(folder: Path) -> None:
             few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
             patch.setitem(task.SIZES, "smoke", task.SIZES["smoke"] | few)
             given = {"size": "smoke", "tokens": None, "context": 8, "no_source_eos": False}
-            made = task.embedded(argparse.Namespace(**given))
+            made = task.builtin_task(argparse.Namespace(**given))
         assert [e.line for e in made.train] == list(range(1, 10))
         assert [e.line for e in made.valid] == [1, 2, 3, 4]
 

@@ -17,9 +17,9 @@ from seqmodels.data import batches, store, tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import prepare_text, text_summary
-from seqmodels.data.presets import read_running
-from seqmodels.data.store import Ids
-from seqmodels.data.windows import Whole, Windows
+from seqmodels.data.presets import read_text_corpus
+from seqmodels.data.store import TokenStream
+from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
 
@@ -36,7 +36,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ----------------------------------------------------------------------------------------- Tokens
 
 
-def write(path: Path, tokens: list[int], vocab_size: int = 300) -> Ids:
+def write(path: Path, tokens: list[int], vocab_size: int = 300) -> TokenStream:
     """Put tokens on disk, as they are."""
 
     class Numbers(tokenizers.Bytes):
@@ -48,20 +48,20 @@ def write(path: Path, tokens: list[int], vocab_size: int = 300) -> Ids:
         def decode(self, ids: object) -> str:
             return ""
 
-    store.write_ids(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
-    return Ids(path, vocab_size)
+    store.write_token_stream(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
+    return TokenStream(path, vocab_size)
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
     """Keeps out tokens that are lost between pieces, or that overflow their bytes on disk."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} said, and went.\n" for i in range(400)))
-    opened = read_running([path])
+    opened = read_text_corpus([path])
     for size in (260, 300, 600):
-        ready = prepare_text(opened, "bpe", size, say=lambda line: None)
+        ready = prepare_text(opened, "bpe", size, log=lambda line: None)
         for split in SPLITS:
-            ids: Ids = getattr(ready, split)
-            assert ready.tokenizer.decode(ids.cut(0, len(ids))) == "".join(opened.splits[split]())
+            ids: TokenStream = getattr(ready, split)
+            assert ready.tokenizer.decode(ids.slice(0, len(ids))) == "".join(opened.splits[split]())
             assert len(ids) == ready.data[f"n_tokens_{split}"]
     assert ready.train.ids.dtype == np.uint16
 
@@ -72,9 +72,9 @@ def test_every_token_has_its_line(tmp_path: Path) -> None:
     tokenizer = tokenizers.Bytes()
     for size in (1, 7, 31, 32, 33, 5_000_000):
         parts = [said[i : i + size] for i in range(0, len(said), size)]
-        store.write_ids(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
-        ids = Ids(tmp_path / "ids", tokenizer.vocab_size)
-        assert ids.cut(0, len(ids)) == tokenizer.encode(said)
+        store.write_token_stream(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
+        ids = TokenStream(tmp_path / "ids", tokenizer.vocab_size)
+        assert ids.slice(0, len(ids)) == tokenizer.encode(said)
         for i in (0, 32, 320, 6_400, len(ids) // 32 * 32):
             assert ids.line(i) == 1 + said[:i].count("\n")
 
@@ -86,8 +86,8 @@ def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         tokenizers, "make", lambda kind, lines, size: tokenizers.Words.train(lines, 2)
     )
-    ready = prepare_text(read_running([tmp_path / "a.txt"]), "words", 99, say=lambda line: None)
-    assert ready.data["n_unknown_test"] == ready.test.cut(0, 9_999).count(UNK) == 50
+    ready = prepare_text(read_text_corpus([tmp_path / "a.txt"]), "words", 99, log=lambda line: None)
+    assert ready.data["n_unknown_test"] == ready.test.slice(0, 9_999).count(UNK) == 50
     assert "  50 tokens of test are unknown: 25.13%, read as ⁇" in text_summary(ready.data)
 
 
@@ -95,7 +95,7 @@ def test_an_empty_split(tmp_path: Path) -> None:
     """Keeps out a division by zero where a split holds nothing."""
     (tmp_path / "a.txt").write_text("abc")
     with pytest.raises(ValueError, match=r"^a\.txt has no text in valid, or only white "):
-        prepare_text(read_running([tmp_path / "a.txt"]), "bytes", 300, say=lambda line: None)
+        prepare_text(read_text_corpus([tmp_path / "a.txt"]), "bytes", 300, log=lambda line: None)
 
 
 # ---------------------------------------------------------------------------------------- Windows
@@ -104,28 +104,28 @@ def test_an_empty_split(tmp_path: Path) -> None:
 def test_windows_are_consecutive(tmp_path: Path) -> None:
     """Keeps out a gap between context and target, contexts of one length, seeds without effect."""
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
-    windows = Windows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
+    windows = ContextWindows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
     sizes = [len(e.src) if e.src != [BOS] else 0 for e in windows]
     for start, example, size in zip(windows.starts, windows, sizes, strict=True):
         read = example.src if size else []
-        assert [*read, *example.tgt] == ids.cut(start - size, start + 8)
+        assert [*read, *example.tgt] == ids.slice(start - size, start + 8)
         assert not example.unscored
     assert 0.4 < sizes.count(40) / len(sizes) < 0.6
     assert set(sizes) == set(range(41))
     assert windows.lengths.tolist() == [[max(size, 1), 8] for size in sizes]
-    other = Windows(ids, windows.starts, 8, context=40, seed=2)
+    other = ContextWindows(ids, windows.starts, 8, context=40, seed=2)
     assert [len(e.src) for e in other] != [len(e.src) for e in windows]
-    for kept in (windows, Windows(ids, range(0, 4_000), 8), Whole(ids, 9, 4)):
+    for kept in (windows, ContextWindows(ids, range(0, 4_000), 8), SlidingWindow(ids, 9, 4)):
         assert [*pickle.loads(pickle.dumps(kept))][::99] == [*kept][::99]  # as workers get them
 
 
 def test_blocks_have_no_context(tmp_path: Path) -> None:
     """Keeps out a source in plain language modelling."""
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
-    windows = Windows(ids, range(0, 4_937, 3), 64)
+    windows = ContextWindows(ids, range(0, 4_937, 3), 64)
     assert windows.lengths.tolist() == [[1, 64]] * len(windows)
     for i, example in enumerate(windows):
-        assert example == Example([BOS], ids.cut(3 * i, 3 * i + 64))
+        assert example == Example([BOS], ids.slice(3 * i, 3 * i + 64))
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 40, 41])
@@ -133,7 +133,7 @@ def test_blocks_have_no_context(tmp_path: Path) -> None:
 def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: Path) -> None:
     """Keeps out tokens that are counted twice, or never: at the beginning and the end above all."""
     ids = write(tmp_path / "ids", [*range(4, 4 + n)])
-    whole = Whole(ids, block, stride)
+    whole = SlidingWindow(ids, block, stride)
     assert [token for example in whole for token in example.scored()] == [*range(4, 4 + n)]
     assert all(example.scored() and example.src == [BOS] for example in whole)
     for i, example in enumerate(whole):
@@ -155,10 +155,10 @@ def test_strides_are_as_good_as_a_naive_loop(tiny, name: str, tmp_path: Path) ->
             torch.tensor([[BOS]]), torch.tensor([[True]]), torch.tensor([[BOS, *before]])
         )
         expected -= F.log_softmax(logits[0, -1], -1)[token].item()
-    rows = evaluate.teacher_forced(model, Whole(ids, block, 1))
+    rows = evaluate.teacher_forced(model, SlidingWindow(ids, block, 1))
     assert sum(row["nats"] for row in rows) == pytest.approx(expected)
     assert sum(row["n_tokens"] for row in rows) == len(tokens)
-    once = evaluate.teacher_forced(model, Whole(ids, 30, 30))
+    once = evaluate.teacher_forced(model, SlidingWindow(ids, 30, 30))
     src = torch.tensor([[BOS]])
     logits = model(src, src > 0, torch.tensor([[BOS, *tokens[:-1]]]))
     nats = F.cross_entropy(logits[0], torch.tensor(tokens), reduction="sum").item()
@@ -173,9 +173,9 @@ def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
     np.lib.format.open_memmap(tmp_path / "ids.lines.npy", "w+", np.int64, (n // 32,))
     tracemalloc.start()
     try:
-        ids = Ids(tmp_path / "ids", 2_000)
-        windows = Windows(ids, range(0, n - 63, 64), 64)
-        rows = next(batches.shuffled(windows, 768, seed=1, epoch=0))
+        ids = TokenStream(tmp_path / "ids", 2_000)
+        windows = ContextWindows(ids, range(0, n - 63, 64), 64)
+        rows = next(batches.shuffled_batches(windows, 768, seed=1, epoch=0))
         assert len(rows) == 12
         assert tracemalloc.get_traced_memory()[1] < n
     finally:

@@ -86,7 +86,9 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
     torch.manual_seed(seed)
     examples, tokens, step, losses = letters(20, 1), 0, 0, []
-    epochs = (batches.shuffled(examples, cfg["batch_tokens"], seed, epoch) for epoch in range(99))
+    epochs = (
+        batches.shuffled_batches(examples, cfg["batch_tokens"], seed, epoch) for epoch in range(99)
+    )
     for rows in (rows for epoch in epochs for rows in epoch):
         if tokens >= cfg["tokens"]:
             break

@@ -48,7 +48,7 @@ def toy(**changes: Any) -> task.Task:
         "recipes": {name: task.Recipe(sizes_of(name, **sizes), 1e-2) for name in MODELS},
         "training": {"tokens": 200, "batch_tokens": 100, "n_validations": 2},
         "n_parameters": 400_000,
-        "shown": task.Shown(test[3], [(0, 0)]),
+        "alignment_example": task.AlignmentExample(test[3], [(0, 0)]),
     }
     return task.Task(**fields | changes)
 

@@ -42,7 +42,7 @@ def losses(trainer: Trainer) -> list[float]:
     rng = random.Random(5)
     texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 9))] for _ in range(64)]
     examples = [Example([*text, EOS], [*text[::-1], EOS]) for text in texts]
-    for draw in islice(batches.draws(examples, CFG.batch_tokens, CFG.seed), 20):
+    for draw in islice(batches.batch_indices(examples, CFG.batch_tokens, CFG.seed), 20):
         trainer.training_step(batches.collate([examples[i] for i in draw.rows]), draw.rows)
     return trainer.progress.losses
 

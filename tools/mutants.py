@@ -48,7 +48,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LISTS = ("mutants.toml", "drawn.toml")
 CODE = ("seqmodels", "tasks")
-MOST_ALIVE = 0.05
+MAX_ALIVE = 0.05
 """Largest share of the mutants that may survive."""
 N_AT_ONCE = 2
 PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -796,7 +796,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     alive = [m for m in real if verdicts[m.key].verdict != "killed"]
     print(f"\n{len(alive)} of {len(real)} survive")
     print("\n".join(f"{m.file}, {m.function}: {m.bug}" for m in alive))
-    return int(len(alive) > MOST_ALIVE * len(real))
+    return int(len(alive) > MAX_ALIVE * len(real))
 
 
 if __name__ == "__main__":

@@ -74,17 +74,17 @@ def processor() -> str:
     return f"{record.processor()}; {os.cpu_count()} cores, torch uses {torch.get_num_threads()}"
 
 
-def cards() -> str:
+def gpus() -> str:
     """Return the CUDA devices with their memory, or why there is none."""
     import torch
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         n_cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not n_cards and torch.version.cuda is None:
         return "none: this torch was built without CUDA"
     if not n_cards:
-        reason = said[0].message if said else "no device was found"
+        reason = warned[0].message if warned else "no device was found"
         return f"none: torch was built for CUDA {torch.version.cuda}; {reason}"
     gib = [[n / 2**30 for n in torch.cuda.mem_get_info(i)] for i in range(n_cards)]
     return "; ".join(
@@ -94,19 +94,19 @@ def cards() -> str:
 
 
 @cache
-def choices() -> tuple[str, Any]:
+def defaults() -> tuple[str, Any]:
     """Return the device and the precision that the tasks choose here."""
-    from seqmodels.comparison.compare import device_of
+    from seqmodels.comparison.compare import resolve_device
     from seqmodels.training.loop import fastest_precision
 
-    return (device := device_of("auto")), fastest_precision(device)
+    return (device := resolve_device("auto")), fastest_precision(device)
 
 
-def products() -> str:
+def matmul_speed() -> str:
     """Return the speed of matrix products in each precision, and the one that training uses."""
     import torch
 
-    device, precision = choices()
+    device, precision = defaults()
     speeds = []
     for dtype in (torch.float32, torch.bfloat16):
         a, times = torch.ones(512, 512, dtype=dtype, device=device), []
@@ -167,7 +167,7 @@ def try_model(name: str) -> str:
     from seqmodels.training.trainer import TrainConfig, Trainer
 
     since = time.perf_counter()
-    device, precision = choices()
+    device, precision = defaults()
     torch.manual_seed(1)
     sizes = {field.name for field in fields(MODELS[name].config_type)} & TINY.keys()
     model = build(name, 12, **{size: TINY[size] for size in sizes}).to(device)
@@ -194,7 +194,7 @@ def try_model(name: str) -> str:
 
 # ---------------------------------------------------------------------- What the network offers
 
-ASKED = {
+ONLINE_CHECKS = {
     "hub": (
         "huggingface.co can be reached",
         "import huggingface_hub as hub; next(iter(hub.list_datasets(limit=1)))",
@@ -208,7 +208,7 @@ ASKED = {
 LIMIT_S = 3.0
 
 
-def ask(fact: str, program: str) -> str:
+def check_online(fact: str, program: str) -> str:
     """Return whether it is true; run in a process, because looking up a host has no timeout."""
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         return "not checked: HF_HUB_OFFLINE is set (not needed by default)"
@@ -224,7 +224,7 @@ def ask(fact: str, program: str) -> str:
 # ----------------------------------------------------------------------------------- The report
 
 
-def line(label: str, check: Callable[[], str], wrong: list[str] | None = None) -> bool:
+def print_check(label: str, check: Callable[[], str], wrong: list[str] | None = None) -> bool:
     """Print a check's finding or error, add errors to `wrong`; return whether it passed."""
     try:
         found, is_well = check(), True
@@ -237,32 +237,37 @@ def line(label: str, check: Callable[[], str], wrong: list[str] | None = None) -
     return is_well
 
 
-def examine() -> None:
+def run_checks() -> None:
     """Print the report; exit with 1 if something that the default commands need is wrong."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     wrong: list[str] = []
-    line("python", lambda: f"{platform.python_version()}, {platform.platform()}")
-    if line("seqmodels", version, wrong):
+    print_check("python", lambda: f"{platform.python_version()}, {platform.platform()}")
+    if print_check("seqmodels", version, wrong):
         for needed in metadata.requires("seqmodels") or ():
             if "extra ==" not in needed:
                 name = re.split(r"[^\w.-]", needed)[0]
-                line(name, partial(installed, name, needed), wrong)
-    line("memory", memory)
-    line("encoding", encoding, wrong)
+                print_check(name, partial(installed, name, needed), wrong)
+    print_check("memory", memory)
+    print_check("encoding", encoding, wrong)
     is_made = Path("runs").exists()
-    line("this folder", partial(folder, Path()), None if is_made else wrong)
-    line("runs", partial(folder, Path("runs")) if is_made else lambda: "does not exist yet", wrong)
-    if line("imports", imports, wrong):
-        line("processor", processor)
-        line("cuda", cards)
-        line("products", products, wrong)
+    print_check("this folder", partial(folder, Path()), None if is_made else wrong)
+    print_check(
+        "runs", partial(folder, Path("runs")) if is_made else lambda: "does not exist yet", wrong
+    )
+    if print_check("imports", imports, wrong):
+        print_check("processor", processor)
+        print_check("cuda", gpus)
+        print_check("matmul", matmul_speed, wrong)
         with ThreadPoolExecutor() as pool:
-            asked = {label: pool.submit(ask, *question) for label, question in ASKED.items()}
+            asked = {
+                label: pool.submit(check_online, *question)
+                for label, question in ONLINE_CHECKS.items()
+            }
             for name in import_module("seqmodels.models").MODELS:
-                line(name, partial(try_model, name), wrong)
+                print_check(name, partial(try_model, name), wrong)
         for label, answer in asked.items():
-            line(label, answer.result)
+            print_check(label, answer.result)
     if wrong:
         print(f"\nNeeded by the default commands, but wrong: {', '.join(wrong)}.")
         sys.exit(1)

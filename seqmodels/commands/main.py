@@ -12,22 +12,22 @@ from typing import Any
 
 from seqmodels.utils.terminal import (
     Parser,
-    check_limit,
+    check_memory_limit,
+    ensure_out_folder,
+    for_terminal,
     guard,
-    not_negative,
-    on_screen,
-    out_folder,
+    increasing,
+    non_negative,
     positive,
     positive_float,
     printable,
-    rising,
 )
 
 BUCKETS = "10,20,30,40,50,60,80"
 """Words of the longest source of each bucket, unless other ends are given."""
-LONGEST_DRAWN = 100
+MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
-MOST_WRITTEN = 10_000
+MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
 
@@ -67,20 +67,20 @@ def plot(args: argparse.Namespace) -> None:
 def score(args: argparse.Namespace) -> None:
     """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
     check_score(args)
-    ends = args.buckets or rising(BUCKETS)
+    ends = args.buckets or increasing(BUCKETS)
     scored: Any
     if args.gold:
         from seqmodels.analysis import alignments as scored
 
         given = scored.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
-        out = out_folder(args.out) if args.out else None
+        out = ensure_out_folder(args.out) if args.out else None
         result = scored.score(given, ends)
     else:
         from seqmodels.evaluation import external as scored
 
         tokenize = "13a" if args.tokenize is None else args.tokenize
         texts = scored.read(args.src, args.ref, args.hyps)
-        out = out_folder(args.out) if args.out else None
+        out = ensure_out_folder(args.out) if args.out else None
         result = scored.score(texts, tokenize, args.lowercase, ends)
     written = scored.write(result, out) if out else []
     print(scored.table(result))
@@ -103,12 +103,12 @@ def check_score(args: argparse.Namespace) -> None:
 
 def doctor(args: argparse.Namespace) -> None:
     """Print what is installed, what the machine offers and whether each model works."""
-    from seqmodels.commands.doctor import examine
+    from seqmodels.commands.doctor import run_checks
 
-    examine()
+    run_checks()
 
 
-def note_unknown(src: Sequence[int]) -> None:
+def warn_unknown(src: Sequence[int]) -> None:
     """Warn how many words of a source are unknown to the run."""
     from seqmodels.interface import EOS, UNK
 
@@ -119,35 +119,37 @@ def note_unknown(src: Sequence[int]) -> None:
 
 def translate(args: argparse.Namespace) -> None:
     """Translate one source with a trained run."""
-    from seqmodels.comparison.trained import MOST_BEAMS, load
+    from seqmodels.comparison.trained import MAX_BEAM, load
     from seqmodels.interface import EOS
     from seqmodels.report.alignment import draw_alignment
 
-    if args.beam > MOST_BEAMS:
-        raise ValueError(f"--beam {args.beam}: at most {MOST_BEAMS}")
+    if args.beam > MAX_BEAM:
+        raise ValueError(f"--beam {args.beam}: at most {MAX_BEAM}")
     run = load(args.run)
-    src = run.read(args.text)
-    if args.alignment and (n := len(src) - src.count(EOS)) > LONGEST_DRAWN:
-        raise ValueError(f"--alignment: the text has {n} tokens; at most {LONGEST_DRAWN} are drawn")
-    written = run.search([args.text], args.beam)[0]
-    print(on_screen(run.tokenizer.decode(written)))
+    src = run.encode_source(args.text)
+    if args.alignment and (n := len(src) - src.count(EOS)) > MAX_DRAWN_TOKENS:
+        raise ValueError(
+            f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
+        )
+    generated = run.search([args.text], args.beam)[0]
+    print(for_terminal(run.tokenizer.decode(generated)))
     if args.alignment:
-        found = run.align_ids(args.text, written)
+        found = run.align_ids(args.text, generated)
         drawn = {"src": found.src, "tgt": found.tgt, "alpha": found.weights.tolist(), "gold": None}
         draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
-    note_unknown(src)
+    warn_unknown(src)
 
 
 def generate(args: argparse.Namespace) -> None:
     """Print a text, as the run reads it, followed by its continuation."""
     import torch
 
-    from seqmodels.comparison.trained import LONGEST_TEXT, load
+    from seqmodels.comparison.trained import MAX_TEXT_TOKENS, load
     from seqmodels.interface import PAD
     from seqmodels.search import sample
 
-    if args.length > MOST_WRITTEN:
-        raise ValueError(f"--length {args.length}: at most {MOST_WRITTEN:,}")
+    if args.length > MAX_NEW_TOKENS:
+        raise ValueError(f"--length {args.length}: at most {MAX_NEW_TOKENS:,}")
     if not 1e-3 <= args.temperature <= 1e3:
         raise ValueError(f"--temperature {args.temperature} is not between 0.001 and 1000")
     run = load(args.run)
@@ -155,20 +157,22 @@ def generate(args: argparse.Namespace) -> None:
     draw = torch.Generator().manual_seed(args.seed)
     if data.get("context") == 0:
         tokens = run.encode(args.text)
-        if len(tokens) > LONGEST_TEXT:
-            raise ValueError(f"the text has {len(tokens)} tokens; at most {LONGEST_TEXT} are read")
+        if len(tokens) > MAX_TEXT_TOKENS:
+            raise ValueError(
+                f"the text has {len(tokens)} tokens; at most {MAX_TEXT_TOKENS} are read"
+            )
         block = data.get("block")
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
-        written = go_on(model, tokens, args.length, max(1, block), draw, args.temperature)
+        generated = continue_text(model, tokens, args.length, max(1, block), draw, args.temperature)
     else:
-        tokens = run.read(args.text, has_source_eos=False)
+        tokens = run.encode_source(args.text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
-        (written,) = sample(model, src, src != PAD, n, draw, args.temperature)
-    print(on_screen(run.tokenizer.decode([*tokens, *written])))
-    note_unknown(tokens)
+        (generated,) = sample(model, src, src != PAD, n, draw, args.temperature)
+    print(for_terminal(run.tokenizer.decode([*tokens, *generated])))
+    warn_unknown(tokens)
 
 
-def go_on(
+def continue_text(
     model: Any, text: list[int], n: int, block: int, draw: Any, temperature: float
 ) -> list[int]:
     """Continue a text by up to n tokens, with a model that was trained on blocks without context.
@@ -179,16 +183,16 @@ def go_on(
 
     from seqmodels.search import sample_from_prefix
 
-    written = text
-    while (n_left := len(text) + n - len(written)) > 0:
-        begun = written if len(written) < block else written[len(written) - block // 2 :]
-        max_len = len(begun) + min(block - len(begun), n_left)
-        rows = torch.tensor([begun], dtype=torch.long)
-        (said,) = sample_from_prefix(model, rows, max_len, draw, temperature)
-        written = [*written, *said[len(begun) :]]
-        if len(said) < max_len:
+    tokens = text
+    while (n_left := len(text) + n - len(tokens)) > 0:
+        prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
+        max_len = len(prefix) + min(block - len(prefix), n_left)
+        rows = torch.tensor([prefix], dtype=torch.long)
+        (generated,) = sample_from_prefix(model, rows, max_len, draw, temperature)
+        tokens = [*tokens, *generated[len(prefix) :]]
+        if len(generated) < max_len:
             break
-    return written[len(text) :]
+    return tokens[len(text) :]
 
 
 class Version(argparse.Action):
@@ -216,7 +220,7 @@ def add_score(commands: Any) -> None:
     c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
     c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
     c.add_argument("--lowercase", action="store_true", help="ignore case")
-    c.add_argument("--buckets", type=rising, metavar="N,N,…",
+    c.add_argument("--buckets", type=increasing, metavar="N,N,…",
                    help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
     c.add_argument("--out", type=Path, metavar="DIR",
                    help="write the scores as JSON and, for translations, a figure")  # fmt: skip
@@ -253,7 +257,7 @@ def build_parser() -> Parser:
     c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
     c.add_argument("--temperature", type=positive_float, default=0.8, metavar="X",
                    help="default: 0.8")  # fmt: skip
-    c.add_argument("--seed", type=not_negative, default=1, metavar="N", help="default: 1")
+    c.add_argument("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
     c.set_defaults(run_command=generate)
     return p
 
@@ -261,5 +265,5 @@ def build_parser() -> Parser:
 def main() -> None:
     """Run the command line."""
     args = build_parser().parse_args()
-    check_limit("seqmodels")
+    check_memory_limit("seqmodels")
     guard("seqmodels", lambda: args.run_command(args))

@@ -22,7 +22,13 @@ from typing import Any
 import torch
 
 from seqmodels.catalog import CATALOG
-from seqmodels.comparison.runs import Run, check_same, run_one, settings_of, shared_settings
+from seqmodels.comparison.runs import (
+    Run,
+    check_same_settings,
+    run_one,
+    settings_of,
+    shared_settings,
+)
 from seqmodels.comparison.task import Task
 from seqmodels.metrics.table import metric_of
 from seqmodels.records import schema
@@ -32,11 +38,16 @@ from seqmodels.training.loop import fastest_precision
 from seqmodels.training.trainer import TrainConfig, is_out_of_memory
 from seqmodels.utils import files
 from seqmodels.utils.lock import Lock
-from seqmodels.utils.progress import Board, Here, say
-from seqmodels.utils.terminal import handled, out_folder, stop, whole
+from seqmodels.utils.progress import ProgressBoard, Reporter, log
+from seqmodels.utils.terminal import (
+    defer_signals,
+    ensure_out_folder,
+    raise_stopped,
+    signals_handled_by,
+)
 
 
-def device_of(choice: str) -> str:
+def resolve_device(choice: str) -> str:
     """Return cpu or cuda.
 
     Raises ValueError if cuda is requested but not available.
@@ -52,19 +63,19 @@ def device_of(choice: str) -> str:
 # are small, and threads synchronise on every operation.
 
 
-def at_once(n_runs: int, device: str) -> int:
+def n_parallel_runs(n_runs: int, device: str) -> int:
     """Return how many runs train in parallel, counting recorded ones, so that it never changes."""
     return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
 
 
-def start_worker(threads: int, told: Any, folder_lock: Any) -> None:
+def start_worker(threads: int, messages: Any, folder_lock: Any) -> None:
     """Set up a worker process, which reports to its parent and exits with it."""
     torch.set_num_threads(threads)
-    Here.send = told.put
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    Reporter.send = messages.put
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
-def end_with_parent() -> None:
+def exit_with_parent() -> None:
     """Wait until the parent has ended, in whatever way, then exit."""
     if parent := multiprocessing.parent_process():
         parent.join()
@@ -74,7 +85,7 @@ def end_with_parent() -> None:
 def run_in_worker(run: Run) -> dict[str, Any]:
     """Do one run; when the parent asks to stop, write a checkpoint and exit."""
     try:
-        with handled(stop):
+        with signals_handled_by(raise_stopped):
             return run_one(run)
     except KeyboardInterrupt:
         os._exit(1)
@@ -85,58 +96,58 @@ STOP_S = 4.0
 
 
 @contextmanager
-def workers(n: int, folder_lock: Lock, board: Board) -> Iterator[ProcessPoolExecutor]:
+def workers(n: int, folder_lock: Lock, board: ProgressBoard) -> Iterator[ProcessPoolExecutor]:
     """Start n processes that share the threads; whatever goes wrong, none is left running.
 
     They also hold the folder's lock, and get a few seconds to write their checkpoints.
     """
     context = multiprocessing.get_context("spawn")
-    told: Any = context.SimpleQueue()
-    listener = threading.Thread(target=listen, args=(told, board), daemon=True)
+    messages: Any = context.SimpleQueue()
+    listener = threading.Thread(target=listen, args=(messages, board), daemon=True)
     listener.start()
-    started = torch.get_num_threads() // n, told, folder_lock
+    started = torch.get_num_threads() // n, messages, folder_lock
     pool = ProcessPoolExecutor(n, context, start_worker, started)
     try:
         yield pool
-        told.put(None)
+        messages.put(None)
         listener.join()
     except BaseException:
-        with whole():
-            give_up = time.monotonic() + STOP_S
+        with defer_signals():
+            deadline = time.monotonic() + STOP_S
             processes = multiprocessing.active_children()
             for process in processes:
                 process.terminate()
             for process in processes:
-                process.join(max(0.0, give_up - time.monotonic()))
+                process.join(max(0.0, deadline - time.monotonic()))
                 process.kill()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def listen(told: Any, board: Board) -> None:
+def listen(messages: Any, board: ProgressBoard) -> None:
     """Pass the workers' messages on to the board, until None arrives."""
-    while (word := told.get()) is not None:
-        board.hear(word)
+    while (message := messages.get()) is not None:
+        board.receive(message)
 
 
-def run_all(todo: Sequence[Run], n: int, n_at_once: int, folder_lock: Lock) -> list[str]:
+def run_all(todo: Sequence[Run], n: int, n_parallel: int, folder_lock: Lock) -> list[str]:
     """Train, evaluate and record the missing ones of n runs; return a line for each failure."""
-    with Board([run.title for run in todo], n - len(todo), n_at_once) as board:
-        if n_at_once == 1 or not todo:
-            wrong = [report(run, partial(run_one, run), board) for run in todo]
+    with ProgressBoard([run.title for run in todo], n - len(todo), n_parallel) as board:
+        if n_parallel == 1 or not todo:
+            failures = [collect(run, partial(run_one, run), board) for run in todo]
         else:
-            with workers(n_at_once, folder_lock, board) as pool:
-                hears = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers ignore Ctrl-C
+            with workers(n_parallel, folder_lock, board) as pool:
+                previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers ignore Ctrl-C
                 futures = {  # the newest models first: they take longest
                     pool.submit(run_in_worker, run): run for run in reversed(todo)
                 }
-                signal.signal(signal.SIGINT, hears)
-                wrong = [report(futures[f], f.result, board) for f in as_completed(futures)]
-    return [line for line in wrong if line]
+                signal.signal(signal.SIGINT, previous)
+                failures = [collect(futures[f], f.result, board) for f in as_completed(futures)]
+    return [line for line in failures if line]
 
 
-def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str | None:
+def collect(run: Run, result: Callable[[], dict[str, Any]], board: ProgressBoard) -> str | None:
     """Wait for a run's record and print its score; return the error if it failed."""
     try:
         done = result()
@@ -155,7 +166,7 @@ def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str 
         board.end(run.title)
     test = done["tests"][0]
     metric = metric_of(key := test["primary_metric"])
-    say(
+    log(
         f"{run.title}: {metric.name} {test['overall'][key]['value']:.{metric.digits}f}, "
         f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
     )
@@ -165,26 +176,26 @@ def report(run: Run, result: Callable[[], dict[str, Any]], board: Board) -> str 
 # ------------------------------------------------------------------------ The comparison
 
 
-Begun = dict[Path, dict[str, Any]]
+Settings = dict[Path, dict[str, Any]]
 """Settings by the path of the record, which may not exist yet."""
 
 
-def recorded_in(out: Path) -> Begun:
+def recorded_settings(out: Path) -> Settings:
     """Return the settings of a folder's records."""
     return {path: settings_of(schema.load(path)) for path in sorted(out.glob("*-seed*.json"))}
 
 
-def stopped_in(wanted: Sequence[Path]) -> Begun:
+def checkpointed_settings(wanted: Sequence[Path]) -> Settings:
     """Return the settings of the requested runs that have a checkpoint."""
     stopped = {}
     for path in wanted:
-        if (there := Checkpoints(path).newest(lambda line: None)) is not None:
-            settings = there.state.get("settings")
+        if (checkpoint := Checkpoints(path).latest(lambda line: None)) is not None:
+            settings = checkpoint.state.get("settings")
             stopped[path] = settings if isinstance(settings, dict) else {}
     return stopped
 
 
-def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) -> None:
+def check_settings(runs: Sequence[Run], task: Task, recorded: Settings, stopped: Settings) -> None:
     """Raise ValueError if anything in the folder was made with other settings.
 
     A requested run may have been trained on fewer tokens: it is trained further.
@@ -192,9 +203,9 @@ def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) 
     now = {run.path: run.settings() for run in runs if {run.path} & {*recorded, *stopped}}
     for path, was in recorded.items():
         if path not in now:
-            check_same(path, was, shared_settings(task))
+            check_same_settings(path, was, shared_settings(task))
             continue
-        check_same(path, was | {"tokens": now[path]["tokens"]}, now[path])
+        check_same_settings(path, was | {"tokens": now[path]["tokens"]}, now[path])
         if was["tokens"] > now[path]["tokens"]:
             raise ValueError(
                 f"{path} was trained on {was['tokens']:,} tokens, more than the "
@@ -215,10 +226,10 @@ def check_all(runs: Sequence[Run], task: Task, recorded: Begun, stopped: Begun) 
             )
         is_left = path in recorded and was.get("tokens") == recorded[path]["tokens"]
         if not is_left:  # otherwise left by a process killed after recording
-            check_same(path, was, now[path])
+            check_same_settings(path, was, now[path])
 
 
-def folder_name(task: Task, args: argparse.Namespace) -> str:
+def default_folder(task: Task, args: argparse.Namespace) -> str:
     """Return the default folder name, from task, data and size."""
     data = (getattr(args, "data", None) or [])[:1]
     named = [Path(what).resolve().stem if Path(what).exists() else what for what in data]
@@ -230,11 +241,11 @@ def compare(task: Task, args: argparse.Namespace) -> None:
 
     A run that was stopped resumes from its latest checkpoint.
     """
-    device = device_of(args.device)
-    out = out_folder(args.out or Path("runs") / folder_name(task, args))
+    device = resolve_device(args.device)
+    out = ensure_out_folder(args.out or Path("runs") / default_folder(task, args))
     lock = Lock(out)
     try:
-        files.sweep(out)
+        files.remove_partial(out)
         compare_in(out, device, task, args, lock)
     except KeyboardInterrupt as stopped:
         without = " without --fresh" if args.fresh else ""
@@ -248,13 +259,13 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     """Compare in a folder that this process has locked."""
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
-    recorded, stopped = recorded_in(out), stopped_in([] if args.fresh else paths)
+    recorded, stopped = recorded_settings(out), checkpointed_settings([] if args.fresh else paths)
     if args.fresh:
         recorded = {path: was for path, was in recorded.items() if path not in paths}
-    begun = [*recorded.values(), *stopped.values()]
+    earlier = [*recorded.values(), *stopped.values()]
     precision = args.precision
     if precision == "auto":  # measured once, so that all runs are the same
-        known = [was["precision"] for was in begun if "precision" in was]
+        known = [was["precision"] for was in earlier if "precision" in was]
         precision = known[0] if known else fastest_precision(device)
     task = replace(task, training={**task.training, "precision": precision})
     runs = []
@@ -262,7 +273,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, CATALOG[name]))
-    check_all(runs, task, recorded, stopped)  # before changing anything in the folder
+    check_settings(runs, task, recorded, stopped)  # before changing anything in the folder
     if args.fresh:
         for run in runs:
             run.remove()
@@ -273,8 +284,8 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         if was == stopped.get(run.path, {}).get("tokens", 0):
             run.checkpoints.remove()  # left by a process killed after recording
         if run not in todo:
-            say(f"{run.title}: recorded in {run.path}")
-    failed = run_all(todo, len(runs), at_once(len(runs), device), lock)
+            log(f"{run.title}: recorded in {run.path}")
+    failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), lock)
     if any(path.exists() for path in paths):
         drawn = figures.plot_folder(out)
         print(f"\n{summary.summary(reading.load_records(out))}")

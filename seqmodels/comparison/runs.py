@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from seqmodels.catalog import Entry, register
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, collate, draws, lengths
+from seqmodels.data.batches import Example, batch_indices, collate, lengths
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.metrics.intervals import Row
@@ -26,8 +26,8 @@ from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Progress, TrainConfig, Trainer, seed_all
-from seqmodels.utils.progress import Here, say
-from seqmodels.utils.terminal import whole
+from seqmodels.utils.progress import Reporter, log
+from seqmodels.utils.terminal import defer_signals
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -39,7 +39,7 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
     """
     counts = {}
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
-        with torch.device("meta"), Unfilled():
+        with torch.device("meta"), SkipInit():
             for d_model in range(16, 2049, step):
                 model = build(name, vocab_size, d_model=d_model, **sizes)
                 counts[d_model] = count_parameters(model)
@@ -54,7 +54,7 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
     )
 
 
-class Unfilled(TorchFunctionMode):
+class SkipInit(TorchFunctionMode):
     """Skip random initialization: parameters need no values to be counted.
 
     On the meta device, the first random draw imports 800 modules, which takes over a second.
@@ -92,7 +92,7 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
     return data | {"beam": old["beam"]} | sizes | old["train_config"]
 
 
-def check_same(path: Path, was: Any, now: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, was: Any, now: Mapping[str, Any]) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
     A missing count is not a difference: it follows from text and tokenizer.
@@ -151,40 +151,42 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
     trainer, checkpoints, settings = Trainer(model, run.cfg), run.checkpoints, run.settings()
-    trainer.log = lambda line: say(f"{run.title}: {line}")
+    trainer.log = lambda line: log(f"{run.title}: {line}")
     where = record.provenance(run.device)
 
     def save() -> None:
         state = {"settings": settings, "provenance": where, **trainer.state()}
-        with whole():
+        with defer_signals():
             checkpoints.save(trainer.tensors(), state)
 
     most_bytes = 2**26 + 5 * sum(
         p.nbytes for p in model.parameters()
     )  # larger files cannot be its own
-    if (there := checkpoints.newest(trainer.log, most_bytes)) is None:
+    if (saved := checkpoints.latest(trainer.log, most_bytes)) is None:
         if run.path.exists():
-            go_further(trainer, run)
+            continue_training(trainer, run)
         if run.name not in run.task.recipes:
             trainer.log_event(
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of state"
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
     else:
-        check_same(there.path, there.state.get("settings"), settings)
+        check_same_settings(saved.path, saved.state.get("settings"), settings)
         try:
-            trainer.restore(there.tensors, there.state)
+            trainer.restore(saved.tensors, saved.state)
         except ValueError as error:
             raise ValueError(
-                f"{there.path} does not fit this run: {error}; --fresh starts again"
+                f"{saved.path} does not fit this run: {error}; --fresh starts again"
             ) from None
         done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
-        trainer.log_event("resumed", f"resumed after {done}{moved(there.state, where)}")
+        trainer.log_event(
+            "resumed", f"resumed after {done}{environment_changes(saved.state, where)}"
+        )
     train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due)
     return trainer.progress
 
 
-def go_further(trainer: Trainer, run: Run) -> None:
+def continue_training(trainer: Trainer, run: Run) -> None:
     """Continue where a finished run ended: with its weights, its curve and the next batches.
 
     Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
@@ -194,7 +196,7 @@ def go_further(trainer: Trainer, run: Run) -> None:
         checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
     )
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
-    last, seen = old["curve"][-1], draws(run.task.train, cfg.batch_tokens, cfg.seed)
+    last, seen = old["curve"][-1], batch_indices(run.task.train, cfg.batch_tokens, cfg.seed)
     draw = next(islice(seen, last["step"] - 1, None))
     place = {"epoch": draw.epoch, "batch": draw.batch + 1, "schedule_from": last["tokens"]}
     place |= {key: last[key] for key in ("step", "tokens", "seconds")}
@@ -205,7 +207,7 @@ def go_further(trainer: Trainer, run: Run) -> None:
     )
 
 
-def moved(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def environment_changes(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return a note on a changed environment, which can change the last digits."""
     was = state.get("provenance")
     was = was if isinstance(was, dict) else {}
@@ -223,7 +225,7 @@ def run_one(run: Run) -> dict[str, Any]:
     record.reset_peak_memory(device)
     torch.manual_seed(cfg.seed)
     model = build(name, **model_sizes(name, task)).to(device)
-    Here.run = run.title
+    Reporter.run = run.title
     progress = train_run(run, model)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete
@@ -231,12 +233,12 @@ def run_one(run: Run) -> dict[str, Any]:
     since = time.perf_counter()
     rows, tests = [], []
     for test in task.tests:
-        Here.about = f"test set {test.name}"
+        Reporter.detail = f"test set {test.name}"
         test_rows, scored = evaluate(model, task, test, device)
         rows += test_rows
         tests.append(scored)
-    evaluate_s, Here.about = time.perf_counter() - since, ""
-    result = result_of(run, model, progress, tests, provenance) | {
+    evaluate_s, Reporter.detail = time.perf_counter() - since, ""
+    result = build_record(run, model, progress, tests, provenance) | {
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,
@@ -244,7 +246,7 @@ def run_one(run: Run) -> dict[str, Any]:
         "evaluate_s": evaluate_s,
         "weights_sha256": weights_sha256,
     }
-    with whole():
+    with defer_signals():
         if is_further:
             result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
         record.save(path, result, rows)
@@ -252,7 +254,7 @@ def run_one(run: Run) -> dict[str, Any]:
     return result
 
 
-def result_of(
+def build_record(
     run: Run,
     model: SequenceModel,
     progress: Progress,
@@ -277,18 +279,18 @@ def result_of(
         "events": progress.events,
         "tests": tests,
         "signatures": signatures(task.bleu_tokenize),
-        "alignment": alignment_of(model, task, device),
+        "alignment": example_alignment(model, task, device),
         "source_bytes": [(n, run.entry.source_bytes(sizes, n)) for n, _ in kept],
         "cache_bytes": kept,
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": path.with_suffix(".jsonl").name,
         "intervals": methods(name for test in tests for name in test["overall"]),
-        "continued": continued(run, progress),
+        "continued": continued_from(run, progress),
     }
 
 
-def continued(run: Run, progress: Progress) -> dict[str, Any] | None:
+def continued_from(run: Run, progress: Progress) -> dict[str, Any] | None:
     """Return what a run that was trained further started from."""
     if not progress.schedule_from:
         return None
@@ -301,7 +303,7 @@ def evaluate(
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
     beam = test.beam or task.beam
-    rows = rows_of(model, task, test, beam, device)
+    rows = build_rows(model, task, test, beam, device)
     score = partial(scores, tokenize=task.bleu_tokenize)
     entry = {
         "name": test.name,
@@ -318,7 +320,9 @@ def evaluate(
     return rows, entry
 
 
-def rows_of(model: SequenceModel, task: Task, test: TestSet, beam: int, device: str) -> list[Row]:
+def build_rows(
+    model: SequenceModel, task: Task, test: TestSet, beam: int, device: str
+) -> list[Row]:
     """Return a row per example: its texts, losses and, if generated, the hypothesis."""
     rows = teacher_forced(model, test.examples, device)
     free = free_running(model, test.examples, beam, device) if test.is_generated else None
@@ -365,11 +369,11 @@ def shuffled_sources(
     return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 
-def alignment_of(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
+def example_alignment(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
     """Return the attention weights for the shown example's reference target."""
-    if task.shown is None:
+    if task.alignment_example is None:
         return None
-    example, links = task.shown
+    example, links = task.alignment_example
     batch = collate([example], device)
     if not model.src_attentions:
         return None

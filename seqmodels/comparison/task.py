@@ -52,7 +52,7 @@ class Recipe(NamedTuple):
     """Peak learning rate; the task file lists those that were tried."""
 
 
-class Shown(NamedTuple):
+class AlignmentExample(NamedTuple):
     """The example whose alignment is drawn, with its gold links if known."""
 
     example: Example
@@ -82,7 +82,7 @@ class Task:
     beam: int = 1
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""
-    shown: Shown | None = None
+    alignment_example: AlignmentExample | None = None
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a model without one gets the defaults for its kind of state."""

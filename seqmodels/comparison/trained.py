@@ -24,9 +24,9 @@ from seqmodels.metrics.table import sacre_metrics, signatures
 from seqmodels.records import record
 from seqmodels.training import checkpoint
 
-LONGEST_TEXT = 2_000
+MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
-MOST_BEAMS = 64
+MAX_BEAM = 64
 
 
 class Alignment(NamedTuple):
@@ -41,10 +41,12 @@ class Alignment(NamedTuple):
 class TrainedRun:
     """A trained run: its model, tokenizer and record."""
 
-    def __init__(self, model: SequenceModel, tokenizer: tokenizers.Tokenizer, made: dict[str, Any]):
+    def __init__(
+        self, model: SequenceModel, tokenizer: tokenizers.Tokenizer, record: dict[str, Any]
+    ):
         self.model = model
         self.tokenizer = tokenizer
-        self.record = made
+        self.record = record
 
     def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
         """Translate each source; a beam of 1 is greedy search.
@@ -85,9 +87,9 @@ class TrainedRun:
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
         """Return the generated tokens for each source."""
         check_texts(texts, "texts")
-        if not 1 <= beam <= MOST_BEAMS:
-            raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MOST_BEAMS}")
-        examples = [Example(src, src) for src in map(self.read, texts)]
+        if not 1 <= beam <= MAX_BEAM:
+            raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MAX_BEAM}")
+        examples = [Example(src, src) for src in map(self.encode_source, texts)]
         return free_running(self.model, examples, beam) if examples else []
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
@@ -96,7 +98,7 @@ class TrainedRun:
             raise ValueError(
                 "nothing to align: the target is empty, or the model generated nothing"
             )
-        src = self.read(source)
+        src = self.encode_source(source)
         n = self.model.max_target(len(src))
         if len(target_ids) > n:
             raise ValueError(f"the target has {len(target_ids)} tokens; at most {n} fit")
@@ -106,13 +108,13 @@ class TrainedRun:
         tokens = self.tokenizer.tokens
         return Alignment(tokens(src), tokens(target_ids), weights.numpy())
 
-    def read(self, text: str, has_source_eos: bool | None = None) -> list[int]:
+    def encode_source(self, text: str, has_source_eos: bool | None = None) -> list[int]:
         """Return the source's tokens, with EOS if the run was trained with it; BOS if empty."""
         if has_source_eos is None:
             has_source_eos = self.record["data"].get("source_end") == "EOS"
         tokens, end = self.encode(text), [EOS] if has_source_eos else []
         src = [*tokens, *end] or [BOS]
-        limit = min(LONGEST_TEXT, len(src) + self.model.max_target(len(src)) - 1 - len(end))
+        limit = min(MAX_TEXT_TOKENS, len(src) + self.model.max_target(len(src)) - 1 - len(end))
         if len(tokens) > limit:
             raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
         return src
@@ -145,7 +147,7 @@ def load(run: str | Path) -> TrainedRun:
             action="ignore"
         ):  # about empty tensors: the error below is enough
             model = checkpoint.load(made, weights)
-            try_out(model)
+            smoke_test(model)
     except (ArithmeticError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a working model: {error}") from error
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
@@ -162,7 +164,7 @@ def load(run: str | Path) -> TrainedRun:
 
 
 @torch.inference_mode()
-def try_out(model: SequenceModel) -> None:
+def smoke_test(model: SequenceModel) -> None:
     """Run one step: sizes that fit the weights need not fit each other."""
     token = torch.tensor([EOS])
     model.step(token, model.encode(token[None], token[None] == EOS))

@@ -41,7 +41,7 @@ class Example(NamedTuple):
         return [PAD if i in self.unscored else token for i, token in enumerate(self.tgt)]
 
 
-class Examples(Sequence[Example]):
+class LazyExamples(Sequence[Example]):
     """Examples that are built on access, because all of them may not fit into memory."""
 
     @property
@@ -65,7 +65,7 @@ class Examples(Sequence[Example]):
 
 def lengths(examples: Sequence[Example]) -> np.ndarray:
     """Return the number of tokens of each source and each target: (n, 2)."""
-    if isinstance(examples, Examples):
+    if isinstance(examples, LazyExamples):
         return examples.lengths
     return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
 
@@ -86,7 +86,7 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
     return Batch(src, src != PAD, tgt_in, tgt_out)
 
 
-def cut(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[int]]:
+def batch_by_tokens(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[int]]:
     """Cut the order into batches of at most `batch_tokens`: rows × size of the longest row."""
     runs: list[list[int]] = [[]]
     longest = 0
@@ -99,14 +99,14 @@ def cut(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[in
     return runs
 
 
-def by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
+def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
     """Return batches of indices, shortest first: for evaluation, where order does not matter."""
     n_tokens = lengths(examples)
     n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
-    return cut(np.lexsort((n_src, sizes)), sizes, batch_tokens)
+    return batch_by_tokens(np.lexsort((n_src, sizes)), sizes, batch_tokens)
 
 
-def shuffled(
+def shuffled_batches(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
 ) -> Iterator[list[int]]:
     """Yield one epoch's batches of indices.
@@ -125,7 +125,7 @@ def shuffled(
         for start in range(0, len(shard), pool):
             chunk = shard[start : start + pool]
             chunk = chunk[np.lexsort((n_src[chunk], sizes[chunk]))]
-            runs += cut(chunk, sizes, batch_tokens)
+            runs += batch_by_tokens(chunk, sizes, batch_tokens)
         rng.shuffle(runs)
         yield from runs
 
@@ -139,7 +139,7 @@ def shuffle(n: int, rng: random.Random) -> np.ndarray:
     return np.array(order)
 
 
-class Draw(NamedTuple):
+class BatchIndices(NamedTuple):
     """The examples of one training batch, and which batch of which epoch it is."""
 
     epoch: int
@@ -147,18 +147,18 @@ class Draw(NamedTuple):
     rows: list[int]
 
 
-def draws(
+def batch_indices(
     examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int = 0, batch: int = 0
-) -> Iterator[Draw]:
+) -> Iterator[BatchIndices]:
     """Yield training batches without end, epoch after epoch, starting from any batch."""
     while True:
-        runs = shuffled(examples, batch_tokens, seed, epoch)
+        runs = shuffled_batches(examples, batch_tokens, seed, epoch)
         for i, rows in enumerate(islice(runs, batch, None), batch):
-            yield Draw(epoch, i, rows)
+            yield BatchIndices(epoch, i, rows)
         epoch, batch = epoch + 1, 0
 
 
-def stream(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
+def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:
     """Yield training batches without end, padded."""
-    for draw in draws(examples, batch_tokens, seed):
+    for draw in batch_indices(examples, batch_tokens, seed):
         yield collate([examples[i] for i in draw.rows])

@@ -13,14 +13,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqmodels.data.languages import LANGUAGES, directed, is_language
-from seqmodels.data.readers import NO_HEADER, Header, glimpse, header, lines, rows, scan
+from seqmodels.data.languages import LANGUAGES, is_language, resolve_direction
+from seqmodels.data.readers import NO_HEADER, Header, header, lines, preview, rows, scan
 from seqmodels.utils.terminal import one_line
 
 SPLITS = ("train", "valid", "test")
-ALSO = {"valid": ("valid", "validation", "val", "dev")}
+SPLIT_ALIASES = {"valid": ("valid", "validation", "val", "dev")}
 """Other names of a split."""
-HELD_OUT = 2_000
+MAX_HELD_OUT = 2_000
 """Pairs of valid, and of test, if a corpus has only train; at most a twentieth of it each."""
 
 
@@ -33,17 +33,17 @@ class Pair(NamedTuple):
     """Its line in its file, counting blank ones, or its number among its kind; 0: unknown."""
 
 
-Pairs = Callable[[], Iterator[Pair]]
+PairReader = Callable[[], Iterator[Pair]]
 """Read a split, from its beginning."""
 
 
-class Parallel(NamedTuple):
+class ParallelCorpus(NamedTuple):
     """A parallel corpus, which can be read any number of times."""
 
     name: str
     src_lang: str
     tgt_lang: str
-    parts: Mapping[str, Pairs]
+    splits: Mapping[str, PairReader]
     """Train, and valid and test if the corpus has them."""
     n: int
     """Rows of train, at most."""
@@ -54,9 +54,9 @@ class Parallel(NamedTuple):
 
     def first_lines(self) -> str:
         """Describe where each side is read from and how it begins, one line per side."""
-        src, tgt, _ = next(self.parts["train"](), Pair("", ""))
+        src, tgt, _ = next(self.splits["train"](), Pair("", ""))
         return "\n".join(
-            f"{side}: {one_line(origin)}, first line: {glimpse(text)}"
+            f"{side}: {one_line(origin)}, first line: {preview(text)}"
             for side, origin, text in zip(
                 ("source", "target"), self.origins, (src, tgt), strict=True
             )
@@ -65,24 +65,24 @@ class Parallel(NamedTuple):
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
 
-        Valid and test are drawn from train if the corpus lacks them: about HELD_OUT pairs each, or
-        a twentieth of it. All pairs with the same source sentence are in the same split; the draw
-        depends only on this sentence, ignoring case and white space, and is always the same.
+        Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
+        or a twentieth of it. All pairs with the same source sentence are in the same split; the
+        draw depends only on this sentence, ignoring case and white space, and is always the same.
         """
-        drawn = [split for split in SPLITS if split not in self.parts]
-        for split in self.parts:
+        drawn = [split for split in SPLITS if split not in self.splits]
+        for split in self.splits:
             if split == "train" and drawn:
-                share = min(HELD_OUT / self.n, 0.05)
-                for pair in self.parts["train"]():
-                    place = int(draw(pair.src) / share)
+                share = min(MAX_HELD_OUT / self.n, 0.05)
+                for pair in self.splits["train"]():
+                    place = int(uniform_hash(pair.src) / share)
                     if (found := drawn[place] if place < len(drawn) else "train") in splits:
                         yield found, pair
             elif split in splits:
-                for pair in self.parts[split]():
+                for pair in self.splits[split]():
                     yield split, pair
 
 
-def draw(sentence: str) -> float:
+def uniform_hash(sentence: str) -> float:
     """Return a pseudorandom number from 0 to 1 that depends only on the sentence."""
     same = " ".join(sentence.casefold().split()).encode()
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
@@ -92,12 +92,12 @@ def draw(sentence: str) -> float:
 
 
 def read_folder(
-    folder: Path, languages: Sequence[str | None], called: Mapping[str, str]
-) -> Parallel:
+    folder: Path, languages: Sequence[str | None], split_names: Mapping[str, str]
+) -> ParallelCorpus:
     """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other."""
     codes = _languages(folder)
-    src_lang, tgt_lang = directed(codes, languages, str(folder))
-    names = {s: called.get(s) or _name_of(folder, s, codes) for s in SPLITS}
+    src_lang, tgt_lang = resolve_direction(codes, languages, str(folder))
+    names = {s: split_names.get(s) or _split_name(folder, s, codes) for s in SPLITS}
     paths = [folder / f"{names[split]}.{code}" for split in SPLITS for code in codes]
     if missing := [path.name for path in paths if not path.exists()]:
         needed = ", ".join(path.name for path in paths)
@@ -105,15 +105,15 @@ def read_folder(
     parts, keys, sizes = {}, [], []
     for split in SPLITS:
         src, tgt = (folder / f"{names[split]}.{code}" for code in (src_lang, tgt_lang))
-        parts[split], n, key = _side_by_side(src, tgt)
+        parts[split], n, key = _paired_lines(src, tgt)
         keys.append(key)
         sizes.append(n)
     src_file, tgt_file = (str(folder / f"{names['train']}.{code}") for code in (src_lang, tgt_lang))
     name, key = folder.resolve().name, " ".join(keys)
-    return Parallel(name, src_lang, tgt_lang, parts, sizes[0], key, (src_file, tgt_file))
+    return ParallelCorpus(name, src_lang, tgt_lang, parts, sizes[0], key, (src_file, tgt_file))
 
 
-def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Parallel:
+def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> ParallelCorpus:
     """Open two text files: the source and its translation, unless languages say otherwise.
 
     Languages choose between files whose names contain a language, and label other files. Raises
@@ -136,13 +136,13 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
         named = [code or others[0] for code in codes]
     found = [name or path.name for name, path in zip(named, paths, strict=True)]
     if any(languages):
-        src_lang, tgt_lang = directed(found, languages, where)
+        src_lang, tgt_lang = resolve_direction(found, languages, where)
     else:
         src_lang, tgt_lang = found
     src, tgt = paths if src_lang == found[0] else reversed(paths)
-    pairs, n, key = _side_by_side(src, tgt)
+    pairs, n, key = _paired_lines(src, tgt)
     parts = {"train": pairs}
-    return Parallel(src.stem, src_lang, tgt_lang, parts, n, key, (str(src), str(tgt)))
+    return ParallelCorpus(src.stem, src_lang, tgt_lang, parts, n, key, (str(src), str(tgt)))
 
 
 def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
@@ -152,7 +152,7 @@ def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
     return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
 
 
-def _side_by_side(src: Path, tgt: Path) -> tuple[Pairs, int, str]:
+def _paired_lines(src: Path, tgt: Path) -> tuple[PairReader, int, str]:
     """Return the pairs of two text files, how many there are, and their key."""
     (src_sum, n_src), (tgt_sum, n_tgt) = scan(src), scan(tgt)
     if n_src != n_tgt:
@@ -182,16 +182,16 @@ def _languages(folder: Path) -> list[str]:
     return codes
 
 
-def _name_of(folder: Path, split: str, codes: Sequence[str]) -> str:
+def _split_name(folder: Path, split: str, codes: Sequence[str]) -> str:
     """Return the name of a split in this folder."""
-    names = ALSO.get(split, (split,))
+    names = SPLIT_ALIASES.get(split, (split,))
     return next((name for name in names if (folder / f"{name}.{codes[0]}").exists()), split)
 
 
 # -------------------------------------------------------------------------------------- Tables
 
 
-def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
+def read_table(path: Path, languages: Sequence[str | None]) -> ParallelCorpus:
     """Open a table, which has only train."""
     head = header(path, languages) if path.suffix != ".jsonl" else None
     first = next(rows(path, head), None)
@@ -199,11 +199,11 @@ def read_table(path: Path, languages: Sequence[str | None]) -> Parallel:
         raise ValueError(f"{path} has no rows")
     found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
     where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
-    src_lang, tgt_lang = directed(found, languages, where)
+    src_lang, tgt_lang = resolve_direction(found, languages, where)
     digest, n = scan(path)
     parts = {"train": partial(_table_pairs, path, head, src_lang, tgt_lang)}
     origins = f"{path}, column {src_lang}", f"{path}, column {tgt_lang}"
-    return Parallel(path.stem, src_lang, tgt_lang, parts, n, digest, origins)
+    return ParallelCorpus(path.stem, src_lang, tgt_lang, parts, n, digest, origins)
 
 
 def translations(row: Mapping[str, Any]) -> list[str]:
@@ -231,7 +231,7 @@ def _table_pairs(path: Path, head: Header | None, src_lang: str, tgt_lang: str) 
 # ------------------------------------------------------------------------- Official test sets
 
 
-def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
+def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
     """Return a test set of sacreBLEU, such as `wmt14` or `iwslt17`, which it downloads once.
 
     Raises ValueError if it is unknown, or cannot be downloaded.
@@ -251,4 +251,4 @@ def official(test: str, src_lang: str, tgt_lang: str) -> Pairs:
             f"sacreBLEU cannot fetch {test} {pair}; without a network, put its files into the "
             "folder that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
-    return _side_by_side(Path(src), Path(tgt))[0]
+    return _paired_lines(Path(src), Path(tgt))[0]

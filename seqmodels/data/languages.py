@@ -18,18 +18,20 @@ ISO_639_1 = (
 LANGUAGES = frozenset(ISO_639_1.split())
 CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
 """A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
-NO_CODES = ("txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new")
+NOT_LANGUAGES = ("txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new")
 """Three-letter file endings that are not languages."""
 
 
 def is_language(name: str) -> bool:
     """Return whether a name is a language code; any three letters can be one."""
-    if (found := CODE.fullmatch(name)) is None or name in NO_CODES:
+    if (found := CODE.fullmatch(name)) is None or name in NOT_LANGUAGES:
         return False
     return len(found[1]) == 3 or found[1] in LANGUAGES
 
 
-def directed(found: Sequence[str], languages: Sequence[str | None], where: str) -> tuple[str, str]:
+def resolve_direction(
+    found: Sequence[str], languages: Sequence[str | None], where: str
+) -> tuple[str, str]:
     """Return the source language and the target language out of those that were found.
 
     Raises ValueError if one is missing, if they are the same, or if the choice is ambiguous.

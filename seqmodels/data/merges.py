@@ -22,10 +22,10 @@ BOUNDARY = re.compile(r"(?<=\S\n)(?=[^\s/])|(?<=\S)(?= \S)|(?<=[^\W\d_])(?=[.,:;
 BLOCK = 1_000
 """Characters after which a text is cut: splitters fail on a run of a million spaces, and for a text
 in one piece, trainers take minutes and a hundred bytes of memory per byte."""
-MOST_TRAINED = 50_000_000
+MAX_TRAINING_BYTES = 50_000_000
 """Words and merges are trained on this many bytes from the beginning of a text, so that a stream of
 any length fits into memory; the rest is not read."""
-LONGEST_PIECE = 400
+MAX_PIECE_BYTES = 400
 """Bytes of the longest piece, which is a label in records and figures."""
 
 
@@ -43,9 +43,9 @@ def blocks(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def trained_on(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
-    """Yield the first MOST_TRAINED bytes of the lines, in blocks if `is_cut`."""
-    n_left = MOST_TRAINED
+def training_blocks(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
+    """Yield the first MAX_TRAINING_BYTES bytes of the lines, in blocks if `is_cut`."""
+    n_left = MAX_TRAINING_BYTES
     for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
         n_left -= len(block.encode())
         if n_left < 0:
@@ -62,9 +62,9 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
     alphabet = as_bytes.alphabet()
     trainer = hf.trainers.BpeTrainer(
         vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
-        max_token_length=LONGEST_PIECE,
+        max_token_length=MAX_PIECE_BYTES,
     )  # fmt: skip
-    trained.train_from_iterator(trained_on(lines), trainer)
+    trained.train_from_iterator(training_blocks(lines), trainer)
     return trained
 
 
@@ -76,7 +76,7 @@ def byte_values() -> dict[str, int]:
     return {chr(value): value for value in themselves} | moved
 
 
-def fetch(name: str) -> tiktoken.Encoding:
+def load_encoding(name: str) -> tiktoken.Encoding:
     """Return a published encoding; raise ValueError if it is not available."""
     if name not in PUBLISHED:
         raise ValueError(

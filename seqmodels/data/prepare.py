@@ -7,16 +7,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
 from seqmodels.data import tokenizers
-from seqmodels.data.corpus import SPLITS, Pair, Parallel, draw
+from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, uniform_hash
 from seqmodels.data.readers import lines
-from seqmodels.data.store import Ids, Tokens, Writer, kept, write_ids
-from seqmodels.data.text_corpus import Running
+from seqmodels.data.store import PairWriter, TokenizedPairs, TokenStream, cached, write_token_stream
+from seqmodels.data.text_corpus import TextCorpus
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files
@@ -24,16 +25,20 @@ from seqmodels.utils.terminal import printable
 
 FORMAT = 3
 """Version of the folder's format: when it changes, a new folder is made."""
-MOST_RATIO = 9.0
+MAX_LENGTH_RATIO = 9.0
 """Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
 
-class How(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class PrepareConfig:
     """How to prepare a corpus."""
 
     tokenizer: str = "bpe"
+    """One of catalog.TOKENIZERS."""
     vocab_size: int = 4_000
+    """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
+    """Lower-case both sides."""
     is_cleaned: bool = False
     """Leave pairs out of train that are otherwise only counted: see `Cleaner`."""
     max_tokens: int = 200
@@ -44,9 +49,9 @@ class How(NamedTuple):
 
 
 FAULTS = ("duplicate", "unequal", "held_out")
-WORDS = {
+FAULT_LABELS = {
     "duplicate": "repeated",
-    "unequal": f"with one side {MOST_RATIO:.0f} times as long as the other",
+    "unequal": f"with one side {MAX_LENGTH_RATIO:.0f} times as long as the other",
     "held_out": "with a source that is in valid or test",
 }  # fmt: skip
 COUNTS = [f"n_{split}" for split in SPLITS]
@@ -60,9 +65,9 @@ class Prepared(NamedTuple):
     """A prepared corpus."""
 
     tokenizer: Tokenizer
-    train: Tokens
-    valid: Tokens
-    test: Tokens
+    train: TokenizedPairs
+    valid: TokenizedPairs
+    test: TokenizedPairs
     test_texts: list[tuple[str, str]]
     """Source and target of each test pair, before encoding."""
     data: dict[str, Any]
@@ -76,19 +81,19 @@ class Cleaner:
     """Lower-case, filter and count pairs.
 
     Pairs with a blank side are always left out. These are counted, and left out of train if
-    `is_cleaned`: repeated pairs, pairs with one side MOST_RATIO times as long as the other, in
-    words, and pairs of train whose source is also in valid or test.
+    `is_cleaned`: repeated pairs, pairs with one side MAX_LENGTH_RATIO times as long as the other,
+    in words, and pairs of train whose source is also in valid or test.
     """
 
-    def __init__(self, corpus: Parallel, how: How):
-        self.corpus, self.how = corpus, how
-        self.held: set[str] = set()
+    def __init__(self, corpus: ParallelCorpus, config: PrepareConfig):
+        self.corpus, self.config = corpus, config
+        self.held_out: set[str] = set()
         """Sources of valid and test."""
-        self.begin()
-        self.held = {pair.src for _, pair in self.pairs("valid", "test")}
-        self.begin()
+        self.reset()
+        self.held_out = {pair.src for _, pair in self.pairs("valid", "test")}
+        self.reset()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Reset all counts."""
         self.counts: Counter[str] = Counter()
         self.in_train: set[str] = set()
@@ -101,18 +106,18 @@ class Cleaner:
         for split, pair in self.corpus.pairs(*splits):
             for digest, side in zip(self.digests, pair[:2], strict=True):
                 digest.update(f"{side}\n".encode())
-            if self.how.is_lowercase:
+            if self.config.is_lowercase:
                 pair = pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
             if not pair.src.strip() or not pair.tgt.strip():
                 self.counts[f"n_blank_{split}"] += 1
                 continue
             faults = self.faults(split, pair, seen[split])
             self.counts.update(f"n_{fault}_{split}" for fault in faults)
-            if not (self.how.is_cleaned and split == "train" and faults):
+            if not (self.config.is_cleaned and split == "train" and faults):
                 yield split, pair
 
     def checksum(self) -> str:
-        """Return the checksum of all that was read since `begin`, the same in both directions."""
+        """Return the checksum of all that was read since `reset`, the same in both directions."""
         return hashlib.sha256(b"".join(sorted(d.digest() for d in self.digests))).hexdigest()
 
     def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
@@ -123,9 +128,9 @@ class Cleaner:
             found.append("duplicate")
         seen.add(mark)
         n_src, n_tgt = len(pair.src.split()), len(pair.tgt.split())
-        if max(n_src, n_tgt) > MOST_RATIO * min(n_src, n_tgt):
+        if max(n_src, n_tgt) > MAX_LENGTH_RATIO * min(n_src, n_tgt):
             found.append("unequal")
-        if split == "train" and pair.src in self.held:
+        if split == "train" and pair.src in self.held_out:
             self.in_train.add(pair.src)
             found.append("held_out")
         return found
@@ -134,45 +139,48 @@ class Cleaner:
 # ------------------------------------------------------------------------------------- Pairs
 
 
-def prepare(corpus: Parallel, how: How, say: Callable[[str], None] = print) -> Prepared:
+def prepare(
+    corpus: ParallelCorpus, config: PrepareConfig, log: Callable[[str], None] = print
+) -> Prepared:
     """Prepare a corpus; the work is done once, by one of several processes.
 
     Raises ValueError if nothing is left to train or test on, and WriteError.
     """
-    known = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.parts, *how]
-    doing = f"{printable(corpus.name)}: cleaning and tokenizing"
-    folder = kept(known, doing, lambda part: build(part, corpus, how), say)
-    noted = files.read_json(folder / "made.json")
+    key = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.splits]
+    key += astuple(config)
+    message = f"{printable(corpus.name)}: cleaning and tokenizing"
+    folder = cached(key, message, lambda part: build(part, corpus, config), log)
+    metadata = files.read_json(folder / "made.json")
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     tokenizer = tokenizers.load(folder / "tokenizer.json")
-    train, valid, test = (Tokens(folder / split) for split in SPLITS)
-    name += ", lower-cased" if how.is_lowercase else ""
-    name += ", cleaned" if how.is_cleaned else ""
-    data = {"name": name, **noted["data"], "tokenizer": tokenizer.name}
+    train, valid, test = (TokenizedPairs(folder / split) for split in SPLITS)
+    name += ", lower-cased" if config.is_lowercase else ""
+    name += ", cleaned" if config.is_cleaned else ""
+    data = {"name": name, **metadata["data"], "tokenizer": tokenizer.name}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
 
 
-def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
+def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
-    cleaner = Cleaner(corpus, how)
+    cleaner = Cleaner(corpus, config)
     for split in SPLITS:
         if next(cleaner.pairs(split), None) is None:
-            raise ValueError(nothing_in(split, corpus, cleaner.counts))
+            raise ValueError(explain_empty_split(split, corpus, cleaner.counts))
     sides = (side for _, pair in cleaner.pairs("train") for side in pair[:2])
-    tokenizer = tokenizers.make(how.tokenizer, sides, how.vocab_size)
+    tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
     tokenizer.save(folder / "tokenizer.json")
-    cleaner.begin()
-    counts, end = cleaner.counts, [EOS] if how.has_source_eos else []
-    sources, longest = [], dict.fromkeys(SPLITS, how.max_tokens) | {"test": 2 * how.max_tokens}
+    cleaner.reset()
+    counts, end = cleaner.counts, [EOS] if config.has_source_eos else []
+    sources, limit = [], dict.fromkeys(SPLITS, config.max_tokens) | {"test": 2 * config.max_tokens}
     with ExitStack() as stack:
         texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
-        writers = {split: stack.enter_context(Writer(folder / split)) for split in SPLITS}
+        writers = {split: stack.enter_context(PairWriter(folder / split)) for split in SPLITS}
         pairs = cleaner.pairs(*SPLITS)
         for split, pair in tqdm(pairs, "preparing", unit=" pairs", leave=False, disable=None):
             src = [*tokenizer.encode(pair.src), *end]
             tgt = [*tokenizer.encode(pair.tgt), EOS]
-            if max(len(src), len(tgt)) > longest[split]:
+            if max(len(src), len(tgt)) > limit[split]:
                 counts[f"n_too_long_{split}"] += 1
                 continue
             counts[f"n_{split}"] += 1
@@ -184,27 +192,27 @@ def build(folder: Path, corpus: Parallel, how: How) -> dict[str, Any]:
                 sources.append(pair.src)
     for split in SPLITS:
         if not counts[f"n_{split}"]:
-            raise ValueError(none_left(split, corpus, counts, longest[split]))
+            raise ValueError(explain_none_left(split, corpus, counts, limit[split]))
     counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
     return {
         "sha256": cleaner.checksum(),
         **{key: counts[key] for key in COUNTS},
-        "source_end": "EOS" if how.has_source_eos else "none",
-        "max_tokens": longest["train"],
-        "max_tokens_test": longest["test"],
+        "source_end": "EOS" if config.has_source_eos else "none",
+        "max_tokens": limit["train"],
+        "max_tokens_test": limit["test"],
     }
 
 
-def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
+def explain_empty_split(split: str, corpus: ParallelCorpus, counts: Mapping[str, int]) -> str:
     """Explain in a sentence why a corpus has no pairs in a split."""
     name, n = printable(corpus.name), sum(1 for _ in corpus.pairs(split))
     if n:
         n_blank = counts[f"n_blank_{split}"]
         rest = ", and --clean leaves out the others" if n_blank < n else ""
         return f"{name}: {n_blank:,} of {n:,} pairs in {split} have a blank side{rest}"
-    if len(corpus.parts) == len(SPLITS):
+    if len(corpus.splits) == len(SPLITS):
         return f"{name} has no pairs in {split}"
-    sources = Counter(map(draw, (pair.src for pair in corpus.parts["train"]())))
+    sources = Counter(map(uniform_hash, (pair.src for pair in corpus.splits["train"]())))
     n = sources.total()
     if n > 1 and len(sources) == 1:
         return (
@@ -217,31 +225,33 @@ def nothing_in(split: str, corpus: Parallel, counts: Mapping[str, int]) -> str:
     )
 
 
-def none_left(split: str, corpus: Parallel, counts: Mapping[str, int], longest: int) -> str:
+def explain_none_left(
+    split: str, corpus: ParallelCorpus, counts: Mapping[str, int], limit: int
+) -> str:
     """Explain in a sentence why no pair of a split is left."""
     n_long, n_blank = counts[f"n_too_long_{split}"], counts[f"n_blank_{split}"]
     return (
         f"{printable(corpus.name)}: no pair of {split} is left: {n_long:,} have more than "
-        f"{longest:,} tokens on a side (see --max-tokens), and {n_blank:,} have a blank side"
+        f"{limit:,} tokens on a side (see --max-tokens), and {n_blank:,} have a blank side"
     )
 
 
 def summary(data: dict[str, Any], is_cleaned: bool) -> str:
     """Summarise a corpus in a few lines."""
-    told = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
+    lines = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
     for split in SPLITS:
         n_blank, n_long = (data[f"n_{kind}_{split}"] for kind in ("blank", "too_long"))
         limit = data["max_tokens_test" if split == "test" else "max_tokens"]
         out = f"{n_blank:,} blank, {n_long:,} longer than {limit:,} tokens on a side"
-        odd = [f"{n:,} {WORDS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
+        odd = [f"{n:,} {FAULT_LABELS[k]}" for k in FAULTS if (n := data.get(f"n_{k}_{split}", 0))]
         is_out = is_cleaned and split == "train"
-        kept = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
-        told.append(f"  {split}: left out: {out}{''.join(kept)}")
-    told.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
-    return "\n".join(told + unknown(data))
+        rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
+        lines.append(f"  {split}: left out: {out}{''.join(rest)}")
+    lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
+    return "\n".join(lines + describe_unknown(data))
 
 
-def unknown(data: dict[str, Any]) -> list[str]:
+def describe_unknown(data: dict[str, Any]) -> list[str]:
     """Return a line for each split with tokens that the tokenizer does not know."""
     return [
         f"  {n:,} tokens of {split} are unknown: {n / data[f'n_tokens_{split}']:.2%}, read as ⁇"
@@ -254,31 +264,31 @@ class PreparedText(NamedTuple):
     """Prepared running text."""
 
     tokenizer: Tokenizer
-    train: Ids
-    valid: Ids
-    test: Ids
+    train: TokenStream
+    valid: TokenStream
+    test: TokenStream
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
 
 
 def prepare_text(
-    corpus: Running, kind: str, vocab_size: int, say: Callable[[str], None] = print
+    corpus: TextCorpus, kind: str, vocab_size: int, log: Callable[[str], None] = print
 ) -> PreparedText:
     """Prepare running text; the work is done once, as in `prepare`.
 
     Raises ValueError if a split is empty, and WriteError.
     """
-    known = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
-    doing = f"{printable(corpus.name)}: tokenizing"
-    folder = kept(known, doing, lambda part: build_text(part, corpus, kind, vocab_size), say)
-    noted = files.read_json(folder / "made.json")["data"]
+    key = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
+    message = f"{printable(corpus.name)}: tokenizing"
+    folder = cached(key, message, lambda part: build_text(part, corpus, kind, vocab_size), log)
+    metadata = files.read_json(folder / "made.json")["data"]
     tokenizer = tokenizers.load(folder / "tokenizer.json")
-    train, valid, test = (Ids(folder / split, tokenizer.vocab_size) for split in SPLITS)
+    train, valid, test = (TokenStream(folder / split, tokenizer.vocab_size) for split in SPLITS)
     name = printable(corpus.name)[:200]
-    return PreparedText(tokenizer, train, valid, test, {"name": name, **noted})
+    return PreparedText(tokenizer, train, valid, test, {"name": name, **metadata})
 
 
-def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dict[str, Any]:
+def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> dict[str, Any]:
     """Write the tokenizer and the tokens; return facts for the record."""
     for split in SPLITS:
         is_needed = str.strip if split == "train" else bool
@@ -292,7 +302,7 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
     digest = hashlib.sha256()
     data: dict[str, int | str] = {}
     for split in SPLITS:
-        n, n_unknown = write_ids(folder / split, corpus.splits[split], tokenizer)
+        n, n_unknown = write_token_stream(folder / split, corpus.splits[split], tokenizer)
         data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
         if split != "test" or not corpus.is_valid_tested:
             for piece in corpus.splits[split]():
@@ -305,9 +315,9 @@ def build_text(folder: Path, corpus: Running, kind: str, vocab_size: int) -> dic
 def text_summary(data: dict[str, Any]) -> str:
     """Summarise running text in a few lines."""
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
-    told = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
+    lines = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]
     if n := data["n_characters_left_out"]:
-        told.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
+        lines.append(f"  {n:,} characters of Project Gutenberg's header and licence are left out")
     if "tested" in data:
-        told.append("  there is no third split: test is valid, which also chooses the weights")
-    return "\n".join(told + unknown(data))
+        lines.append("  there is no third split: test is valid, which also chooses the weights")
+    return "\n".join(lines + describe_unknown(data))

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from seqmodels.data import bible, corpus, readers
-from seqmodels.data.corpus import Parallel
-from seqmodels.data.languages import directed
+from seqmodels.data.corpus import ParallelCorpus
+from seqmodels.data.languages import resolve_direction
 from seqmodels.data.readers import TABLES
-from seqmodels.data.text_corpus import SHARES, Running, read_texts
+from seqmodels.data.text_corpus import SHARES, TextCorpus, read_texts
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
@@ -25,7 +25,7 @@ from seqmodels.utils.terminal import one_line
 class Preset(NamedTuple):
     """A corpus that is known by name."""
 
-    about: str
+    description: str
     source: str
     """Its id on the hub, OWNER/NAME or OWNER/NAME:CONFIG, or an address."""
     licence: str
@@ -81,21 +81,21 @@ PARALLEL = {
 }  # fmt: skip
 
 
-def local(preset: Preset) -> Path | None:
+def local_path(preset: Preset) -> Path | None:
     """Return the path of a corpus on this machine, if SEQMODELS_DATA has it."""
     folder = os.environ.get("SEQMODELS_DATA")
     path = Path(folder).expanduser() / preset.local if folder else None
     return path if path and path.exists() else None
 
 
-def about(name: str) -> str:
+def describe(name: str) -> str:
     """Describe a corpus, its source and its licence, in one line."""
     if (known := (PARALLEL | TEXT).get(name)) is None:
         return ""
-    return f"{name}: {known.about}. Source: {known.source}. Licence: {known.licence}.\n"
+    return f"{name}: {known.description}. Source: {known.source}. Licence: {known.licence}.\n"
 
 
-def note(name: str, sha256: str) -> str:
+def checksum_warning(name: str, sha256: str) -> str:
     """Return a warning if a corpus is not the one known by this name."""
     known = (PARALLEL | TEXT).get(name)
     if known is None or known.sha256 in (None, sha256):
@@ -103,7 +103,7 @@ def note(name: str, sha256: str) -> str:
     return f"{name} is not the text known by this name: scores will differ"
 
 
-def offline(name: str, preset: Preset) -> str:
+def offline_hint(name: str, preset: Preset) -> str:
     """Explain how to use a corpus without a network."""
     return (
         f"to use {name} without a network, put it into a folder as {preset.local}, and set "
@@ -114,49 +114,47 @@ def offline(name: str, preset: Preset) -> str:
 # ------------------------------------------------------------------------------ Parallel text
 
 
-def parallel(
+def open_parallel(
     data: Sequence[str], languages: Sequence[str | None] = (None, None), limit: int | None = None
-) -> Parallel:
+) -> ParallelCorpus:
     """Open a parallel corpus by its name here, or as `read_parallel` does."""
     name = data[0]
     preset = PARALLEL.get(name) if len(data) == 1 else None
     if preset is None:
         return read_parallel(data, languages, limit)
-    path = local(preset)
+    path = local_path(preset)
     if name == "bible" and not (path and (path / "train.de").exists()):
-        path = made_bible(path, preset)
+        path = bible_folder(path, preset)
     if path and preset.columns:
-        src, tgt = directed([*preset.columns], languages, name)
+        src, tgt = resolve_direction([*preset.columns], languages, name)
         opened = read_parallel([str(path)], (preset.columns[src], preset.columns[tgt]), limit)
         return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
     if path:
         return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
     if not preset.is_on_hub:
-        raise ValueError(f"{name} is not downloaded ({preset.source}); {offline(name, preset)}")
+        raise ValueError(
+            f"{name} is not downloaded ({preset.source}); {offline_hint(name, preset)}"
+        )
     try:
         return read_parallel([preset.source], languages, limit)._replace(name=name)
     except ValueError as fault:
-        raise ValueError(f"{fault}; {offline(name, preset)}") from fault
+        raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
 
 
-def made_bible(folder: Path | None, preset: Preset) -> Path:
+def bible_folder(folder: Path | None, preset: Preset) -> Path:
     """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
-    from seqmodels.data.store import kept  # takes seconds to import, not needed for names
+    from seqmodels.data.store import cached  # takes seconds to import, not needed for names
 
-    given = [folder / Path(file).name for file in bible.FILES] if folder else []
-    if not (given and all(path.exists() for path in given)):
+    paths = [folder / Path(file).name for file in bible.FILES] if folder else []
+    if not (paths and all(path.exists() for path in paths)):
         listed = ", ".join(Path(file).name for file in bible.FILES)
-        otherwise = (
-            f"{offline('bible', preset)}; the folder has either our splits or eBible's {listed}"
-        )
-        given = [
-            fetch(
-                bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, otherwise
-            )
+        hint = f"{offline_hint('bible', preset)}; it has either our splits or eBible's {listed}"
+        paths = [
+            download(bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, hint)
             for file in bible.FILES
         ]
-    known = ["bible", 1, *(readers.scan(path)[0] for path in given)]
-    return kept(known, "bible: splitting eBible's verses", lambda part: bible.split(given, part))
+    key = ["bible", 1, *(readers.scan(path)[0] for path in paths)]
+    return cached(key, "bible: splitting eBible's verses", lambda part: bible.split(paths, part))
 
 
 def read_parallel(
@@ -164,7 +162,7 @@ def read_parallel(
     languages: Sequence[str | None] = (None, None),
     limit: int | None = None,
     names: Mapping[str, str] | None = None,
-) -> Parallel:
+) -> ParallelCorpus:
     """Open a parallel corpus.
 
     data        one of: two text files, the second the translation of the first; a folder of
@@ -188,7 +186,7 @@ def read_parallel(
         if len(data) == 2:
             return corpus.read_two_files([first, Path(data[1])], languages)
         return corpus.read_folder(first, languages, names or {})
-    if first.suffix in readers.ROWS and first.is_file() and not limit:
+    if first.suffix in readers.TEXT_TABLES and first.is_file() and not limit:
         return corpus.read_table(first, languages)
     from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
@@ -238,32 +236,34 @@ TEXT = {
 }  # fmt: skip
 TIMEOUT_S = 20.0
 """How long to wait for a download."""
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 """Limit of a download."""
 
 
-def running(data: Sequence[str], column: str | None = None, limit: int | None = None) -> Running:
-    """Open running text by its name here, or as `read_running` does."""
+def open_text(
+    data: Sequence[str], column: str | None = None, limit: int | None = None
+) -> TextCorpus:
+    """Open running text by its name here, or as `read_text_corpus` does."""
     name = data[0]
     preset = TEXT.get(name) if len(data) == 1 else None
     if preset is None:
-        return read_running(data, column, limit)
-    path = local(preset)
+        return read_text_corpus(data, column, limit)
+    path = local_path(preset)
     if path is None and preset.is_on_hub:
         try:
-            return read_running([preset.source], column, limit)._replace(name=name)
+            return read_text_corpus([preset.source], column, limit)._replace(name=name)
         except ValueError as fault:
-            raise ValueError(f"{fault}; {offline(name, preset)}") from fault
-    path = path or fetched(name, preset)
-    return read_running([path], column, limit, preset.shares)._replace(name=name)
+            raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
+    path = path or fetch_text(name, preset)
+    return read_text_corpus([path], column, limit, preset.shares)._replace(name=name)
 
 
-def read_running(
+def read_text_corpus(
     data: Sequence[str | Path],
     column: str | None = None,
     limit: int | None = None,
     shares: Mapping[str, tuple[float, float]] = SHARES,
-) -> Running:
+) -> TextCorpus:
     """Open running text.
 
     data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
@@ -279,7 +279,7 @@ def read_running(
     if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
         from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
-        return hub.read_running(str(data[0]), column, limit, shares)
+        return hub.read_text_corpus(str(data[0]), column, limit, shares)
     for flag, given in (("limit", limit), ("column", column)):
         if given:
             raise ValueError(
@@ -288,37 +288,37 @@ def read_running(
     return read_texts([Path(what) for what in data], shares)
 
 
-def fetched(name: str, preset: Preset) -> Path:
+def fetch_text(name: str, preset: Preset) -> Path:
     """Return the cached copy of a text with an address, which is downloaded once.
 
     Raises ValueError if the download fails or is not the expected text.
     """
 
-    def is_it(content: bytes) -> bool:
+    def is_expected(content: bytes) -> bool:
         if preset.is_gutenberg:
             return b"*** START OF TH" in content and b"*** END OF TH" in content
         return hashlib.sha256(content).hexdigest() == preset.sha256
 
-    return fetch(preset.source, f"{name}.txt", is_it, offline(name, preset))
+    return download(preset.source, f"{name}.txt", is_expected, offline_hint(name, preset))
 
 
-def fetch(address: str, name: str, is_it: Callable[[bytes], bool], otherwise: str) -> Path:
+def download(address: str, name: str, is_expected: Callable[[bytes], bool], hint: str) -> Path:
     """Return the cached copy of a file at an address, which is downloaded once.
 
     Raises ValueError, which ends with `otherwise`, if the download fails or is not what `is_it`
     accepts, and WriteError.
     """
-    from seqmodels.data.store import cache, made  # takes seconds, not needed for names
+    from seqmodels.data.store import cache_dir, ensure_dir  # takes seconds, not needed for names
 
-    path = made(cache()) / name
+    path = ensure_dir(cache_dir()) / name
     if path.exists():
         return path
     try:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
-            content = answer.read(MOST_BYTES)
+            content = answer.read(MAX_BYTES)
     except Exception as fault:  # from one of several network libraries
         why = one_line(str(fault)) or type(fault).__name__
-        raise ValueError(f"{address} cannot be fetched: {why}; {otherwise}") from fault
-    if not is_it(content):
-        raise ValueError(f"{address} returned something else; {otherwise}")
+        raise ValueError(f"{address} cannot be fetched: {why}; {hint}") from fault
+    if not is_expected(content):
+        raise ValueError(f"{address} returned something else; {hint}")
     return files.write(path, content)

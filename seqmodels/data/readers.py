@@ -22,13 +22,13 @@ from seqmodels.data.languages import LANGUAGES
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
-PIECE = 2**20
+CHUNK_BYTES = 2**20
 """Bytes of running text that are read at a time, plus the rest of the last line."""
-MOST_LINE = 2**24
+MAX_LINE_BYTES = 2**24
 """Limit of a line, in bytes."""
 
 
-def glimpse(text: str) -> str:
+def preview(text: str) -> str:
     """Return the beginning of a text on one line, with unprintable characters escaped."""
     line = one_line(text[:1_000])
     return f"{line[:79]}…" if len(line) > 80 else line or "(blank)"
@@ -57,21 +57,21 @@ def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     n = 0
     with _opened(path, takes_pipe) as file:
         for n in count(1):
-            raw = file.readline(MOST_LINE + 1)
+            raw = file.readline(MAX_LINE_BYTES + 1)
             if n == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
             if not raw:
                 break
-            yield _line(path, n, raw)
+            yield _decode_line(path, n, raw)
     if n == 1:
         raise ValueError(f"{path} is empty")
 
 
-def _line(path: str | Path, n: int, raw: bytes) -> str:
+def _decode_line(path: str | Path, n: int, raw: bytes) -> str:
     """Return a line's text."""
-    if len(raw) > MOST_LINE:
-        raise ValueError(f"{path}, line {n}: more than {MOST_LINE:,} bytes")
-    text = _piece(path, n, raw, lambda raw, _: raw.decode())
+    if len(raw) > MAX_LINE_BYTES:
+        raise ValueError(f"{path}, line {n}: more than {MAX_LINE_BYTES:,} bytes")
+    text = _decode(path, n, raw, lambda raw, _: raw.decode())
     return text.removesuffix("\n").removesuffix("\r")
 
 
@@ -82,10 +82,10 @@ def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
 
 def read_text(path: str | Path) -> str:
     """Return the text of a UTF-8 file, with LF for CRLF and without a byte-order mark."""
-    return "".join(pieces(path))
+    return "".join(text_chunks(path))
 
 
-def pieces(path: str | Path) -> Iterator[str]:
+def text_chunks(path: str | Path) -> Iterator[str]:
     """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
     Pieces end where lines do, unless a line is longer than PIECE. Raises ValueError that names file
@@ -93,17 +93,17 @@ def pieces(path: str | Path) -> Iterator[str]:
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     with _opened(path) as file:
-        while raw := file.read(PIECE) + file.readline(PIECE):
+        while raw := file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES):
             raw += file.read(1) if raw.endswith(b"\r") else b""
-            text = _piece(path, n, raw, decode)
+            text = _decode(path, n, raw, decode)
             is_empty, n = is_empty and not text, n + text.count("\n")
             yield text.replace("\r\n", "\n")
-        _piece(path, n, b"", decode)
+        _decode(path, n, b"", decode)
     if is_empty:
         raise ValueError(f"{path} is empty")
 
 
-def _piece(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
+def _decode(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
     """Return the text of a piece that begins in line n; no bytes mean the end of the file."""
     try:
         text = decode(raw, not raw)
@@ -146,7 +146,7 @@ def sha256(chunks: Iterable[str]) -> str:
 
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
-ROWS = (".tsv", ".csv", ".jsonl")
+TEXT_TABLES = (".tsv", ".csv", ".jsonl")
 """Endings of tables that are text; `hub` reads the others."""
 
 
@@ -163,11 +163,11 @@ NAMES = (
     "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
     "dutch czech polish turkish arabic chinese japanese korean vietnamese"
 )
-KNOWN = LANGUAGES.union(NAMES.split())
+KNOWN_COLUMNS = LANGUAGES.union(NAMES.split())
 """Names of columns, in lower case, by which a header is recognised."""
 
 
-def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
+def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Header:
     """Return the names of the columns of a TSV or CSV file.
 
     The first line is a header if one of its cells is asked for by name, or `n_known` of them are
@@ -176,15 +176,15 @@ def header(path: Path, asked: Sequence[str | None], n_known: int = 2) -> Header:
     would be trained on.
     """
     first = next((cells for _, cells in _cells(path) if any(cells)), [])
-    is_in_file = any(name in first for name in asked)
-    is_in_file |= sum(cell.strip().lower() in KNOWN for cell in first) >= n_known
-    if any(name is not None and name.isdecimal() and name not in first for name in asked):
+    is_in_file = any(name in first for name in columns)
+    is_in_file |= sum(cell.strip().lower() in KNOWN_COLUMNS for cell in first) >= n_known
+    if any(name is not None and name.isdecimal() and name not in first for name in columns):
         return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
     if not is_in_file and len(first) >= n_known:
         flags = ("--source", "--target") if n_known == 2 else ("--column",)
         numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
         raise ValueError(
-            f"{path} begins with {glimpse(' | '.join(first))}; if these are column names, choose "
+            f"{path} begins with {preview(' | '.join(first))}; if these are column names, choose "
             f"with {' and '.join(flags)}; if not, give column numbers: {numbered}"
         )
     if len(set(first)) < len(first):

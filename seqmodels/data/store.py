@@ -22,8 +22,8 @@ import numpy as np
 from filelock import lock_descriptor
 from tqdm import tqdm
 
-from seqmodels.data.batches import Example, Examples
-from seqmodels.data.text_corpus import Texts
+from seqmodels.data.batches import Example, LazyExamples
+from seqmodels.data.text_corpus import TextReader
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import UNK
 from seqmodels.utils import files
@@ -32,7 +32,7 @@ from seqmodels.utils.lock import NO_LOCKS
 # --------------------------------------------------------------------------------------- Pairs
 
 
-class Tokens(Examples):
+class TokenizedPairs(LazyExamples):
     """Examples on disk; only those being read are in memory."""
 
     def __init__(self, path: Path):
@@ -62,11 +62,11 @@ class Tokens(Examples):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pass the path to another process."""
-        return Tokens, (self.path,)
+        return TokenizedPairs, (self.path,)
 
 
-class Writer:
-    """Writes pairs one by one; `Tokens` reads them."""
+class PairWriter:
+    """Writes pairs one by one; `TokenizedPairs` reads them."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -83,7 +83,7 @@ class Writer:
         self.line.append(line)
         self.n_words.append(n_words)
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> PairWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,19 +95,19 @@ class Writer:
 # ---------------------------------------------------------------------------------- The folder
 
 
-def kept(
-    known: Sequence[Any],
-    doing: str,
+def cached(
+    key: Sequence[Any],
+    message: str,
     build: Callable[[Path], dict[str, Any]],
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> Path:
     """Return the folder for what depends only on `known`; `build` fills it if it is missing."""
-    folder = made(cache()) / hashlib.sha256(json.dumps(known).encode()).hexdigest()[:24]
+    folder = ensure_dir(cache_dir()) / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
     try:
-        with alone(folder, say):
-            if not is_whole(folder):
-                say(f"{doing}; cached in {folder}")
-                make(folder, build)
+        with exclusive(folder, log):
+            if not is_complete(folder):
+                log(f"{message}; cached in {folder}")
+                build_atomically(folder, build)
     except OSError as fault:
         raise files.WriteError(
             f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
@@ -116,7 +116,7 @@ def kept(
     return folder
 
 
-def cache() -> Path:
+def cache_dir() -> Path:
     """Return the folder of the cache."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
     try:
@@ -125,7 +125,7 @@ def cache() -> Path:
         raise ValueError("there is no home folder; set SEQMODELS_CACHE to a folder") from fault
 
 
-def made(folder: Path) -> Path:
+def ensure_dir(folder: Path) -> Path:
     """Return a folder, created if it does not exist; raises WriteError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,12 +137,12 @@ def made(folder: Path) -> Path:
 
 
 @contextmanager
-def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def exclusive(folder: Path, log: Callable[[str], None]) -> Iterator[None]:
     """Wait until no other process prepares the same, if the file system has locks."""
     with open(folder.with_suffix(".lock"), "w") as lock:
         try:
             if not lock_descriptor(lock.fileno(), blocking=False):
-                say(f"another process is preparing {folder}; waiting for it")
+                log(f"another process is preparing {folder}; waiting for it")
                 lock_descriptor(lock.fileno())
         except OSError as error:
             if error.errno not in NO_LOCKS:
@@ -150,22 +150,22 @@ def alone(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Return whether a folder is complete and unchanged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         sums = files.read_json(folder / "made.json")["sha256"]
-        return all(digest_of(folder / name) == known for name, known in sums.items())
+        return all(file_sha256(folder / name) == known for name, known in sums.items())
     return False
 
 
-def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+def build_atomically(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
     """Let `build` fill a folder, add its checksums, and move it into place when complete."""
     for left in folder.parent.glob(f"{folder.name}.part-*"):  # from a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
     try:
         data = build(part)
-        sums = {file.name: digest_of(file) for file in sorted(part.iterdir())}
+        sums = {file.name: file_sha256(file) for file in sorted(part.iterdir())}
         files.write(part / "made.json", json.dumps({"data": data, "sha256": sums}))
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
@@ -173,7 +173,7 @@ def make(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def digest_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """Return a file's checksum."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -181,40 +181,40 @@ def digest_of(path: Path) -> str:
 
 # -------------------------------------------------------------------------------- Running text
 
-EVERY = 32
+LINE_EVERY = 32
 """The line is stored for every token whose index is a multiple of this."""
 
 
-class Ids:
+class TokenStream:
     """Token ids of running text on disk; only those being read are in memory."""
 
     def __init__(self, path: Path, vocab_size: int):
         self.path, self.vocab_size = path, vocab_size
-        self.ids = _mapped(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
+        self.ids = _memmap(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
         self.lines = np.load(path.with_suffix(".lines.npy"), mmap_mode="r")
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def cut(self, start: int, end: int) -> list[int]:
+    def slice(self, start: int, end: int) -> list[int]:
         """Return the tokens from `start` to before `end`."""
         return self.ids[start:end].tolist()
 
     def line(self, i: int) -> int:
         """Return the line of a token, or of one shortly before it; 0: unknown."""
-        return int(self.lines[i // EVERY])
+        return int(self.lines[i // LINE_EVERY])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pass the path to another process."""
-        return Ids, (self.path, self.vocab_size)
+        return TokenStream, (self.path, self.vocab_size)
 
 
-def _mapped(path: Path, dtype: Any) -> np.ndarray:
+def _memmap(path: Path, dtype: Any) -> np.ndarray:
     return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
 
 
-def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]:
-    """Write a text piece by piece for `Ids`; return its number of tokens and of unknown ones."""
+def write_token_stream(path: Path, texts: TextReader, tokenizer: Tokenizer) -> tuple[int, int]:
+    """Write a text for `TokenStream`, piece by piece; return its number of tokens and of UNKs."""
     dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
     feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
     lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0
@@ -226,7 +226,7 @@ def write_ids(path: Path, texts: Texts, tokenizer: Tokenizer) -> tuple[int, int]
             ids = np.array(tokenizer.encode(piece), dtype)
             file.write(ids.tobytes())
             passed = feeds[ids]
-            lines.extend((line + passed.cumsum() - passed)[-n % EVERY :: EVERY].tolist())
+            lines.extend((line + passed.cumsum() - passed)[-n % LINE_EVERY :: LINE_EVERY].tolist())
             line, n = line + int(passed.sum()), n + len(ids)
             n_unknown += int((ids == UNK).sum())
             bar.update(len(ids))

@@ -11,20 +11,20 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data.readers import TABLES, glimpse, pieces, scan
+from seqmodels.data.readers import TABLES, preview, scan, text_chunks
 from seqmodels.utils.terminal import one_line
 
-Texts = Callable[[], Iterator[str]]
+TextReader = Callable[[], Iterator[str]]
 """Read a split, piece by piece, from its beginning."""
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """Where each split of a text without splits begins and ends."""
 
 
-class Running(NamedTuple):
+class TextCorpus(NamedTuple):
     """Running text: three splits, each of which can be read any number of times."""
 
     name: str
-    splits: Mapping[str, Texts]
+    splits: Mapping[str, TextReader]
     key: str
     """Changes whenever the content does; known without reading it piece by piece."""
     is_valid_tested: bool = False
@@ -38,42 +38,47 @@ class Running(NamedTuple):
         """Describe where the text is read from and how it begins."""
         found = (line for piece in self.splits["train"]() for line in piece.split("\n"))
         first = next((line for line in found if line.strip()), "")
-        return f"text: {one_line(self.origin)}, first line: {glimpse(first)}"
+        return f"text: {one_line(self.origin)}, first line: {preview(first)}"
 
 
 def read_texts(
     paths: Sequence[Path], shares: Mapping[str, tuple[float, float]] = SHARES
-) -> Running:
+) -> TextCorpus:
     """Open text files, which are read one after the other, and cut them into splits."""
     if tables := [str(path) for path in paths if path.suffix in TABLES]:
         raise ValueError(f"{tables[0]} is a table; several files must all be text files")
-    framed = [path for path in paths if is_framed(path)]
-    n_left_out = sum(sum(map(len, pieces(path))) - sum(map(len, unframed(path))) for path in framed)
+    framed = [path for path in paths if has_boilerplate(path)]
+    n_left_out = sum(
+        sum(map(len, text_chunks(path))) - sum(map(len, without_boilerplate(path)))
+        for path in framed
+    )
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
     name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
-    read = [partial(unframed if path in framed else pieces, path) for path in paths]
-    splits = cut(partial(_one_after_the_other, read), shares)
+    read = [partial(without_boilerplate if path in framed else text_chunks, path) for path in paths]
+    splits = split_by_share(partial(_concatenate, read), shares)
     origin = str(paths[0]) + name.removeprefix(paths[0].name)
-    return Running(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
+    return TextCorpus(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
 
 
-MARK = re.compile(
+BOILERPLATE = re.compile(
     r"^(?:\*\*\* ?(START|END) OF TH|End of (?:the )?Project Gutenberg)[^\n]*\n?", re.MULTILINE
 )
 """A line that begins or ends a book of Project Gutenberg."""
 
 
-def is_framed(path: Path) -> bool:
+def has_boilerplate(path: Path) -> bool:
     """Return whether a file has a header of Project Gutenberg, or several."""
-    return any(found[1] == "START" for piece in pieces(path) for found in MARK.finditer(piece))
+    return any(
+        found[1] == "START" for piece in text_chunks(path) for found in BOILERPLATE.finditer(piece)
+    )
 
 
-def unframed(path: Path) -> Iterator[str]:
+def without_boilerplate(path: Path) -> Iterator[str]:
     """Yield the books of a file, each in one piece, without Project Gutenberg's text."""
     is_in, book = False, list[str]()
-    for piece in pieces(path):
+    for piece in text_chunks(path):
         start = 0
-        for found in MARK.finditer(piece):
+        for found in BOILERPLATE.finditer(piece):
             if is_in:
                 yield "".join([*book, piece[start : found.start()]])
             is_in, start, book = found[1] == "START", found.end(), []
@@ -83,7 +88,7 @@ def unframed(path: Path) -> Iterator[str]:
         yield "".join(book)
 
 
-def _one_after_the_other(files: Sequence[Texts]) -> Iterator[str]:
+def _concatenate(files: Sequence[TextReader]) -> Iterator[str]:
     """Yield the pieces of several files; each but the last ends in a line feed."""
     last = "\n"
     for read in files:
@@ -94,13 +99,17 @@ def _one_after_the_other(files: Sequence[Texts]) -> Iterator[str]:
             last = piece
 
 
-def cut(texts: Texts, shares: Mapping[str, tuple[float, float]]) -> dict[str, Texts]:
+def split_by_share(
+    texts: TextReader, shares: Mapping[str, tuple[float, float]]
+) -> dict[str, TextReader]:
     """Cut a text into splits, each a share of its characters."""
     size = cache(lambda: sum(map(len, texts())))
-    return {split: partial(_between, texts, size, *share) for split, share in shares.items()}
+    return {split: partial(_text_between, texts, size, *share) for split, share in shares.items()}
 
 
-def _between(texts: Texts, size: Callable[[], int], low: float, high: float) -> Iterator[str]:
+def _text_between(
+    texts: TextReader, size: Callable[[], int], low: float, high: float
+) -> Iterator[str]:
     start, end, at = int(low * size()), int(high * size()), 0
     for piece in texts():
         if part := piece[max(0, start - at) : max(0, end - at)]:

@@ -29,13 +29,13 @@ import tiktoken
 from seqmodels.catalog import PUBLISHED, SIZED
 from seqmodels.catalog import TOKENIZERS as KINDS
 from seqmodels.data.merges import (
-    LONGEST_PIECE,
+    MAX_PIECE_BYTES,
     SPLIT,
     blocks,
     byte_values,
-    fetch,
+    load_encoding,
     train_merges,
-    trained_on,
+    training_blocks,
 )
 from seqmodels.interface import UNK
 from seqmodels.utils.files import read_json, write
@@ -44,9 +44,9 @@ from seqmodels.utils.terminal import printable
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
-MOST_PIECES = 2**20
+MAX_PIECES = 2**20
 """Largest vocabulary."""
-MOST_IDS = N_SPECIALS + MOST_PIECES
+MAX_VOCAB = N_SPECIALS + MAX_PIECES
 MIN_COUNT = 2
 """How often a word must occur for `make` to include it: from the others, models learn UNK."""
 RANKS = ".tiktoken"
@@ -116,13 +116,15 @@ class Words(Tokenizer):
         self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
 
     @classmethod
-    def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MOST_IDS) -> Words:
+    def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MAX_VOCAB) -> Words:
         """Use the words that occur at least `min_count` times in `lines`, the most frequent first.
 
-        There are at most `vocab_size` ids, and no words longer than LONGEST_PIECE.
+        There are at most `vocab_size` ids, and no words longer than MAX_PIECE_BYTES.
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
-        counts = Counter(word for part in trained_on(lines, cls.is_cut) for word in cls.split(part))
+        counts = Counter(
+            word for part in training_blocks(lines, cls.is_cut) for word in cls.split(part)
+        )
         words = [word for word, n in counts.items() if n >= min_count and _fits(word.encode())]
         if not words:
             raise ValueError(f"no word occurs {min_count} times; give more text or lower min_count")
@@ -292,7 +294,7 @@ class Published(_Merged):
     """
 
     def __init__(self, name: str, sha256: str | None = None):
-        fetched = fetch(name)
+        fetched = load_encoding(name)
         ranks = fetched._mergeable_ranks
         super().__init__(sorted(ranks, key=ranks.__getitem__), fetched._pat_str)
         self.name = f"{name} ({self.vocab_size:,})"
@@ -325,7 +327,7 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
     raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(KINDS)}")
 
 
-def chosen_size(kind: str, asked: int | None, default: int) -> int:
+def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
     """Return the size of a tokenizer; raise ValueError if it is asked for but cannot be chosen."""
     if asked and kind not in SIZED:
         raise ValueError(
@@ -364,19 +366,19 @@ def load(path: str | Path) -> Tokenizer:
 
 
 def _check_sizes(pieces: Sequence[bytes]) -> None:
-    if len(pieces) > MOST_PIECES or not all(map(_fits, pieces)):
+    if len(pieces) > MAX_PIECES or not all(map(_fits, pieces)):
         raise ValueError(
-            f"a vocabulary has at most {MOST_PIECES:,} pieces of 1 to {LONGEST_PIECE:,} bytes"
+            f"a vocabulary has at most {MAX_PIECES:,} pieces of 1 to {MAX_PIECE_BYTES:,} bytes"
         )
 
 
 def _fits(piece: bytes) -> bool:
-    return 0 < len(piece) <= LONGEST_PIECE
+    return 0 < len(piece) <= MAX_PIECE_BYTES
 
 
 def _check_vocab_size(vocab_size: int, least: int) -> None:
-    if not least <= vocab_size <= MOST_IDS:
-        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} to {MOST_IDS:,}")
+    if not least <= vocab_size <= MAX_VOCAB:
+        raise ValueError(f"vocab_size is {vocab_size}; give {least:,} to {MAX_VOCAB:,}")
 
 
 def _visible(piece: bytes) -> str:

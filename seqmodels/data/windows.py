@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqmodels.data.batches import Example, Examples
-from seqmodels.data.store import Ids
+from seqmodels.data.batches import Example, LazyExamples
+from seqmodels.data.store import TokenStream
 from seqmodels.interface import BOS
 
 
-class Windows(Examples):
+class ContextWindows(LazyExamples):
     """Targets of one length, each after a context of random length: its source, or only BOS.
 
     Half of the windows keep the whole context, the others less, always the same for one seed.
     """
 
-    def __init__(self, ids: Ids, starts: range, n_target: int, context: int = 0, seed: int = 0):
+    def __init__(
+        self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
+    ):
         self.ids, self.starts, self.n_target = ids, starts, n_target
         rng, n = np.random.default_rng(seed), len(starts) if context else 1
         less = rng.integers(context + 1, size=n, dtype=np.int32)
@@ -35,17 +37,17 @@ class Windows(Examples):
         """Return an example."""
         start = self.starts[i]
         begin = start - int(self.contexts[i % len(self.contexts)])
-        src = self.ids.cut(begin, start) or [BOS]
-        return Example(src, self.ids.cut(start, start + self.n_target), line=self.ids.line(begin))
+        src = self.ids.slice(begin, start) or [BOS]
+        return Example(src, self.ids.slice(start, start + self.n_target), line=self.ids.line(begin))
 
 
-class Whole(Examples):
+class SlidingWindow(LazyExamples):
     """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
 
     A block scores the `stride` tokens that the previous one did not; it repeats others unscored.
     """
 
-    def __init__(self, ids: Ids, block: int, stride: int, n: int | None = None):
+    def __init__(self, ids: TokenStream, block: int, stride: int, n: int | None = None):
         self.ids, self.block, self.stride = ids, block, stride
         self.n = len(ids) if n is None else min(n, len(ids))
 
@@ -65,4 +67,4 @@ class Whole(Examples):
         """Return an example."""
         start, end = max(0, self.end(i) - self.block), self.end(i)
         unscored = range(self.end(i - 1) - start) if i else ()
-        return Example([BOS], self.ids.cut(start, end), frozenset(unscored), self.ids.line(start))
+        return Example([BOS], self.ids.slice(start, end), frozenset(unscored), self.ids.line(start))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from seqmodels.data.batches import Example, by_length, collate
+from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.metrics.intervals import Row
 from seqmodels.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
-from seqmodels.utils.progress import counted
+from seqmodels.utils.progress import track
 
 BATCH_TOKENS = 6000
 
@@ -22,12 +22,12 @@ def teacher_forced(
     model: SequenceModel,
     examples: Sequence[Example],
     device: str = "cpu",
-    doing: str = "teacher-forced",
+    phase: str = "teacher-forced",
 ) -> list[Row]:
     """Return nats, tokens and correct tokens of each example, given the true tokens before."""
     model.eval()
     rows: list[Row] = [{} for _ in examples]
-    for run in counted(doing, by_length(examples, BATCH_TOKENS)):
+    for run in track(phase, batches_by_length(examples, BATCH_TOKENS)):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -47,8 +47,8 @@ def free_running(
     A target may be twice as long as its own source, and ten tokens, whatever its batch holds.
     """
     model.eval()
-    written: list[list[int]] = [[] for _ in examples]
-    for run in counted("search", by_length(examples, BATCH_TOKENS // width)):
+    generated: list[list[int]] = [[] for _ in examples]
+    for run in track("search", batches_by_length(examples, BATCH_TOKENS // width)):
         batch = collate([examples[i] for i in run], device)
         max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
         if width == 1:
@@ -56,8 +56,8 @@ def free_running(
         else:
             out = beam(model, batch.src, batch.src_mask, max_len, width)
         for i, tokens in zip(run, out, strict=True):
-            written[i] = tokens
-    return written
+            generated[i] = tokens
+    return generated
 
 
 def longest_target(model: SequenceModel, n_source: int) -> int:

@@ -32,7 +32,7 @@ from seqmodels.utils.terminal import printable
 
 SCHEMA = "seqmodels.score/2"
 
-MOST_LINES = 20_000
+MAX_LINES = 20_000
 """Lines on which systems are compared: the test holds all its draws at once, 80 kB for a line."""
 MANY_TOKENIZED = 100
 """Lines ending in a full stop of its own from which on a text is called tokenized: sacreBLEU's."""
@@ -70,9 +70,9 @@ def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
         check_lines(ref_text, text, "must translate")
     if not any(line.strip() for line in src_text.lines):
         raise ValueError(f"{src} has no words; scores are by their number")
-    if len(hyps) > 1 and n > MOST_LINES:
+    if len(hyps) > 1 and n > MAX_LINES:
         raise ValueError(
-            f"{ref} has {n:,} lines; systems are compared on at most {MOST_LINES:,}: "
+            f"{ref} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
             "score one at a time"
         )
     return [src_text, ref_text, *systems]

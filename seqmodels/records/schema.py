@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seqmodels.catalog import CATALOG
 from seqmodels.utils.files import read_json
-from seqmodels.utils.terminal import CONTROL
+from seqmodels.utils.terminal import CONTROL_ESCAPES
 
 SCHEMA = "seqmodels.record/3"
 VERSIONS = ("seqmodels.record/1", "seqmodels.record/2", SCHEMA)
@@ -275,7 +275,7 @@ def drop_dependent_intervals(test: dict[str, Any]) -> None:
 def cleaned(value: Any) -> Any:
     """Return JSON whose texts can be shown: a terminal takes nothing in them for a command."""
     if isinstance(value, str):
-        return value.translate(CONTROL)
+        return value.translate(CONTROL_ESCAPES)
     if isinstance(value, list):
         return [cleaned(item) for item in value]
     if isinstance(value, dict):

@@ -26,9 +26,9 @@ from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 
 SCHEMA = "seqmodels.checkpoint/1"
-MOST_BYTES = 16 * 2**30
+MAX_BYTES = 16 * 2**30
 """Size limit of a file of weights."""
-SHARE = 0.01
+MAX_TIME_SHARE = 0.01
 """Limit of the share of time spent on writing checkpoints, however often they are due."""
 
 
@@ -83,17 +83,17 @@ class Checkpoints:
             if old not in (path, self.last):
                 old.unlink(missing_ok=True)
         self.last, now = path, time.monotonic()
-        self.due = now + max(self.every_s, (now - since) / SHARE)
+        self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
 
-    def newest(
-        self, say: Callable[[str], None] = print, most_bytes: int = MOST_BYTES
+    def latest(
+        self, log: Callable[[str], None] = print, most_bytes: int = MAX_BYTES
     ) -> Checkpoint | None:
         """Return the latest intact checkpoint, or None; report the damaged ones."""
         for path in self.paths():
             try:
                 found = read(path, most_bytes)
             except (ValueError, OSError) as error:
-                say(f"{error}; going back to the previous checkpoint")
+                log(f"{error}; going back to the previous checkpoint")
             else:
                 self.last = path
                 return found
@@ -110,7 +110,7 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> Checkpoint:
+def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
     """Read a checkpoint.
 
     Raises ValueError that names the file if its content does not match its name.
@@ -153,7 +153,7 @@ def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
-    content = files.read(path, MOST_BYTES)
+    content = files.read(path, MAX_BYTES)
     if (wanted := record.get("weights_sha256")) not in (None, sha256(content)):
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "

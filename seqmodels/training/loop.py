@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from seqmodels.data.batches import Draw, Example, collate, draws
+from seqmodels.data.batches import BatchIndices, Example, batch_indices, collate
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
 from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer, seed_all
-from seqmodels.utils import progress
-from seqmodels.utils.terminal import whole
+from seqmodels.utils.progress import TRAINING, VALIDATION, report_progress
+from seqmodels.utils.terminal import defer_signals
 
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -42,7 +42,7 @@ def fastest_precision(device: str) -> Precision:
 
 def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = teacher_forced(model, examples, device, progress.VALIDATION)
+    rows = teacher_forced(model, examples, device, VALIDATION)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )
@@ -50,20 +50,20 @@ def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> 
     return {"valid_nats": nats / n, "valid_accuracy": 100 * n_correct / n}
 
 
-def next_point(at: Progress, cfg: TrainConfig) -> float:
+def next_validation(at: Progress, cfg: TrainConfig) -> float:
     """Return the number of tokens at which the curve's next point is due."""
     n_points = sum(point["tokens"] > at.schedule_from for point in at.curve)
     to_train = cfg.tokens - at.schedule_from
     return at.schedule_from + to_train * (n_points + 1) / cfg.n_validations
 
 
-def losses(at: Progress) -> str:
+def describe_losses(at: Progress) -> str:
     """Format the latest losses, for a progress bar."""
     known = {"train": at.losses[-20:], "valid": [p["valid_nats"] for p in at.curve[-1:]]}
     return ", ".join(f"{name} {fmean(values):.3f}" for name, values in known.items() if values)
 
 
-def trim() -> None:
+def trim_heap() -> None:
     """Return free memory to the system: batches of varying sizes fragment glibc's heap.
 
     Does nothing with another C library.
@@ -89,21 +89,21 @@ def train(
     device = str(next(model.parameters()).device)
     if not at.step:
         seed_all(cfg.seed)
-    batches = draws(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
+    batches = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
     model.train()
     try:
         while True:
             is_new = not at.curve or at.curve[-1]["step"] < at.step
-            if is_new and at.tokens >= next_point(at, cfg):
+            if is_new and at.tokens >= next_validation(at, cfg):
                 scores = validate(model, valid, device)
-                with whole():
+                with defer_signals():
                     trainer.add_point(scores)
-            progress.tell(progress.TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, losses(at))
+            report_progress(TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, describe_losses(at))
             if at.tokens >= cfg.tokens:
                 break
-            learn(trainer, examples, next(batches))
+            train_on_batch(trainer, examples, next(batches))
             if at.step % TRIM_EVERY == 0:
-                trim()
+                trim_heap()
             if is_due():
                 save()
     except KeyboardInterrupt:
@@ -114,10 +114,10 @@ def train(
     return at.curve
 
 
-def learn(trainer: Trainer, examples: Sequence[Example], draw: Draw) -> None:
+def train_on_batch(trainer: Trainer, examples: Sequence[Example], indices: BatchIndices) -> None:
     """Train on one batch, and note that it is done."""
-    chosen, at = [examples[i] for i in draw.rows], trainer.progress
-    lines = [e.line or i + 1 for e, i in zip(chosen, draw.rows, strict=True)]
-    with whole():
+    chosen, at = [examples[i] for i in indices.rows], trainer.progress
+    lines = [e.line or i + 1 for e, i in zip(chosen, indices.rows, strict=True)]
+    with defer_signals():
         trainer.training_step(collate(chosen), lines)
-        at.epoch, at.batch = draw.epoch, draw.batch + 1
+        at.epoch, at.batch = indices.epoch, indices.batch + 1

@@ -22,13 +22,13 @@ from seqmodels.records.schema import Count, Strict, check
 
 Precision = Literal["float32", "bfloat16"]
 
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""
 N_LOSSES = 100
 """Recent losses with which a loss is compared to detect a spike."""
-MOST_SKIPPED = 10
+MAX_SKIPPED = 10
 """Batches without a finite loss that a run skips before it stops."""
-MOST_EVENTS = 1_000
+MAX_EVENTS = 1_000
 """Events in a record, at most."""
 
 
@@ -90,7 +90,7 @@ class Trainer:
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
         self.model, self.cfg, self.progress = model, cfg, Progress()
         self.best: dict[str, Tensor] = {}
-        self.optimiser = torch.optim.AdamW(
+        self.optimizer = torch.optim.AdamW(
             model.parameters(),
             cfg.lr,
             (0.9, cfg.beta_2),
@@ -103,13 +103,13 @@ class Trainer:
 
         If the loss or the gradient is not finite, nothing is changed, and NaN is returned.
         """
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = lr
         loss = self.backward(batch)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
         if not math.isfinite(loss + norm.item()):
             return math.nan
-        self.optimiser.step()
+        self.optimizer.step()
         return loss
 
     def backward(self, batch: Batch) -> float:
@@ -119,7 +119,7 @@ class Trainer:
         ValueError if a single row is too much.
         """
         while True:
-            self.optimiser.zero_grad()
+            self.optimizer.zero_grad()
             try:
                 losses = [self.backward_part(*part) for part in self.parts(batch)]
                 return sum(losses) if losses else math.nan
@@ -157,12 +157,12 @@ class Trainer:
         n = int((batch.tgt_out != PAD).sum())
         device = next(self.model.parameters()).device
         done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
-        lr = cfg.lr * schedule(done, cfg.warmup)
-        drawn = torch.get_rng_state(), cuda_states()
+        lr = cfg.lr * lr_factor(done, cfg.warmup)
+        rng_before = torch.get_rng_state(), cuda_rng_states()
         try:
             loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), lr)
         except BaseException:
-            set_torch_states(*drawn)  # for dropout: the same batch will be repeated
+            set_torch_rng_states(*rng_before)  # for dropout: the same batch will be repeated
             raise
         at.step, at.tokens = at.step + 1, at.tokens + n
         at.seconds += time.perf_counter() - since
@@ -171,15 +171,15 @@ class Trainer:
             if is_spike(loss, at.losses):
                 usual = statistics.fmean(at.losses)
                 self.log_event(
-                    "spike", f"loss {loss:.3g}, usually {usual:.3g}; {name_lines(lines)}"
+                    "spike", f"loss {loss:.3g}, usually {usual:.3g}; {describe_lines(lines)}"
                 )
             at.losses = [*at.losses[1 - N_LOSSES :], loss]
             return
         at.n_skipped += 1
-        where = f"no finite loss or gradient; {name_lines(lines)}"
-        if at.n_skipped > MOST_SKIPPED:
+        where = f"no finite loss or gradient; {describe_lines(lines)}"
+        if at.n_skipped > MAX_SKIPPED:
             raise ValueError(
-                f"training diverged at step {at.step:,}: {where}, after {MOST_SKIPPED} batches "
+                f"training diverged at step {at.step:,}: {where}, after {MAX_SKIPPED} batches "
                 f"skipped for this reason; the last checkpoint is kept; use an lr below {cfg.lr}"
             )
         self.log_event("skipped", f"batch skipped: {where}")
@@ -187,7 +187,7 @@ class Trainer:
     def log_event(self, kind: str, what: str) -> None:
         """Log an event, and keep it for the record."""
         self.log(f"step {self.progress.step:,}: {what}")
-        if len(self.progress.events) < MOST_EVENTS:
+        if len(self.progress.events) < MAX_EVENTS:
             self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
 
     log: Callable[[str], None] = staticmethod(print)
@@ -215,12 +215,12 @@ class Trainer:
         found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         found |= {f"best/{name}": tensor for name, tensor in self.best.items()}
         for name, p in self.model.named_parameters():
-            found |= {f"{key}/{name}": t for key, t in self.optimiser.state.get(p, {}).items()}
+            found |= {f"{key}/{name}": t for key, t in self.optimizer.state.get(p, {}).items()}
         return found
 
     def state(self) -> dict[str, Any]:
         """Return everything else needed to resume, in JSON types."""
-        return {"progress": self.progress.model_dump(), "generators": generators()}
+        return {"progress": self.progress.model_dump(), "generators": rng_states()}
 
     def restore(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Resume from `tensors` and `state`.
@@ -230,24 +230,24 @@ class Trainer:
         progress = check(Progress, state.get("progress"))
         weights, best, *moments = (
             {k.partition("/")[2]: t for k, t in tensors.items() if k.startswith(f"{kind}/")}
-            for kind in ("model", "best", *MOMENTS)
+            for kind in ("model", "best", *ADAMW_STATE)
         )
         parameters = dict(self.model.named_parameters())
         scalars = {name: torch.zeros(()) for name in parameters}
         check_shapes(weights, self.model.state_dict())
         check_shapes(best, self.model.state_dict() if best else {})
-        for key, found in zip(MOMENTS, moments, strict=True):
+        for key, found in zip(ADAMW_STATE, moments, strict=True):
             expected = scalars if key == "step" else parameters
             check_shapes(found, expected if any(moments) else {})
         self.model.load_state_dict(weights)
         device = next(self.model.parameters()).device
         self.best = {name: tensor.to(device) for name, tensor in best.items()}
         for name, p in parameters.items() if any(moments) else ():
-            self.optimiser.state[p] = {
-                key: found[name].to(device) for key, found in zip(MOMENTS, moments, strict=True)
+            self.optimizer.state[p] = {
+                key: found[name].to(device) for key, found in zip(ADAMW_STATE, moments, strict=True)
             }
         self.progress = progress
-        set_generators(state.get("generators"))
+        set_rng_states(state.get("generators"))
 
 
 def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
@@ -263,7 +263,7 @@ def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) ->
     )
 
 
-def schedule(done: float, warmup: float) -> float:
+def lr_factor(done: float, warmup: float) -> float:
     """Return the learning rate, as a share of its peak, after the share `done` of the budget."""
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
 
@@ -275,7 +275,7 @@ def is_spike(loss: float, losses: Sequence[float]) -> bool:
     return bool(loss > np.mean(losses) + 6 * np.std(losses))
 
 
-def name_lines(lines: Sequence[int]) -> str:
+def describe_lines(lines: Sequence[int]) -> str:
     """Return the lines of a batch's examples, the first few of them."""
     more = ", …" if len(lines) > 8 else ""
     return f"lines {', '.join(map(str, sorted(lines)[:8]))}{more} of the training data"
@@ -284,10 +284,14 @@ def name_lines(lines: Sequence[int]) -> str:
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out, on a GPU or according to torch or oneDNN."""
     is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-    return is_full or any(text in str(error) for text in FULL)
+    return is_full or any(text in str(error) for text in OUT_OF_MEMORY_ERRORS)
 
 
-FULL = "can't allocate memory", "could not create a primitive", "could not create a memory object"
+OUT_OF_MEMORY_ERRORS = (
+    "can't allocate memory",
+    "could not create a primitive",
+    "could not create a memory object",
+)
 """Messages of torch and oneDNN when a CPU's memory is full."""
 
 
@@ -305,7 +309,7 @@ def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
 # Random generators
 
 
-def generators() -> dict[str, Any]:
+def rng_states() -> dict[str, Any]:
     """Return the state of every random generator that training may draw from."""
     version, words, gauss = random.getstate()
     numpy = np.random.get_state(legacy=False)
@@ -313,16 +317,16 @@ def generators() -> dict[str, Any]:
         "python": [version, list(words), gauss],
         "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
         "torch": torch.get_rng_state().numpy().tobytes().hex(),
-        "cuda": [state.numpy().tobytes().hex() for state in cuda_states()],
+        "cuda": [state.numpy().tobytes().hex() for state in cuda_rng_states()],
     }
 
 
-def cuda_states() -> list[Tensor]:
+def cuda_rng_states() -> list[Tensor]:
     """Return the states of the GPUs' generators."""
     return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
 
-def set_generators(states: Any) -> None:
+def set_rng_states(states: Any) -> None:
     """Restore the random generators.
 
     Raises ValueError for an invalid state.
@@ -332,12 +336,12 @@ def set_generators(states: Any) -> None:
         random.setstate((version, tuple(words), gauss))
         np.random.set_state(states["numpy"])
         cuda = states["cuda"][: torch.cuda.device_count()]
-        set_torch_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
+        set_torch_rng_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
     except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
         raise ValueError(f"invalid state of a random generator: {error}") from None
 
 
-def set_torch_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
+def set_torch_rng_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
     """Restore torch's generators."""
     torch.set_rng_state(cpu)
     for i, state in enumerate(cuda):

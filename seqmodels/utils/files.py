@@ -21,10 +21,10 @@ from typing import IO, Any
 PART = ".part"
 """Suffix of a file while it is being written; its name begins with a dot."""
 
-MOST_BYTES = 16 * 2**20
+MAX_BYTES = 16 * 2**20
 """Size limit of a JSON file."""
 
-MOST_PIPED = 2**30
+MAX_PIPE_BYTES = 2**30
 """Limit of what is read from a pipe, which is held in memory."""
 BINARY = getattr(os, "O_BINARY", 0)
 """Without it, Windows translates line endings."""
@@ -51,7 +51,7 @@ def write(path: Path, content: bytes | str) -> Path:
                 file.flush()
                 os.fsync(handle)
             os.replace(part, path)
-            sync(path.parent)
+            sync_folder(path.parent)
         except BaseException:
             with suppress(OSError):
                 part.unlink()
@@ -62,7 +62,7 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-def sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk: without this, the name of a new file can be lost.
 
     Does nothing where the folder cannot be opened: on Windows, or without read permission.
@@ -77,7 +77,7 @@ def sync(folder: Path) -> None:
         os.close(handle)
 
 
-def sweep(folder: Path) -> None:
+def remove_partial(folder: Path) -> None:
     """Remove partial files left behind by a killed process."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):
@@ -93,10 +93,12 @@ def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
     """
     if takes_pipe and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as pipe:
-            content = pipe.read(MOST_PIPED + 1)
-        if len(content) > MOST_PIPED:
-            raise ValueError(f"{path} gives more than {MOST_PIPED:,} bytes, the limit of a pipe")
-        refuse_code(path, content)
+            content = pipe.read(MAX_PIPE_BYTES + 1)
+        if len(content) > MAX_PIPE_BYTES:
+            raise ValueError(
+                f"{path} gives more than {MAX_PIPE_BYTES:,} bytes, the limit of a pipe"
+            )
+        refuse_pickle(path, content)
         yield io.BytesIO(content)
         return
     no_wait = getattr(os, "O_NONBLOCK", 0)  # do not wait for the writer of a pipe
@@ -107,7 +109,7 @@ def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise ValueError(f"{path} is not a regular file; it is not read")
-        refuse_code(path, os.read(handle, 4))
+        refuse_pickle(path, os.read(handle, 4))
         os.lseek(handle, 0, os.SEEK_SET)
         with open(handle, "rb", closefd=False) as file:
             yield file
@@ -115,7 +117,7 @@ def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
         os.close(handle)
 
 
-def refuse_code(path: Path, start: bytes) -> None:
+def refuse_pickle(path: Path, start: bytes) -> None:
     """Raise ValueError for a file that begins like a pickle or a zip archive."""
     if start.startswith(PICKLES):
         raise ValueError(f"{path} is a pickle, which can run code; it is not read")
@@ -123,7 +125,7 @@ def refuse_code(path: Path, start: bytes) -> None:
         raise ValueError(f"{path} is a zip archive, which can hold a pickle; it is not read")
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read(path: Path, most_bytes: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file.
 
     Raises ValueError as `opened` does and for a file that is too large, OSError as `open` does.

@@ -30,16 +30,16 @@ class Lock:
     written to.
     """
 
-    def __init__(self, folder: Path, say: Callable[[str], None] = print):
+    def __init__(self, folder: Path, log: Callable[[str], None] = print):
         try:
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             self.handle = os.open(folder / LOCK, flags, 0o666)
         except OSError as error:
             raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
-        give_up = time.monotonic() + GRACE_S
+        deadline = time.monotonic() + GRACE_S
         try:
             while not lock_descriptor(self.handle, blocking=False):
-                if time.monotonic() > give_up:
+                if time.monotonic() > deadline:
                     os.lseek(self.handle, 1, os.SEEK_SET)  # Windows locks, and hides, byte 0
                     owner = os.read(self.handle, 200).decode(errors="replace").strip()
                     os.close(self.handle)
@@ -51,7 +51,7 @@ class Lock:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
-            say(f"{folder} is on a file system without locks: use it from one process only")
+            log(f"{folder} is on a file system without locks: use it from one process only")
         owner = f"process {os.getpid()} on {platform.node()} since {datetime.now():%Y-%m-%d %H:%M}"
         os.ftruncate(self.handle, 0)
         os.write(self.handle, f"\n{owner}\n".encode())
@@ -64,9 +64,9 @@ class Lock:
         """Pass the lock to a process that is being started."""
         if sys.platform == "win32":
             return int, ()
-        return _held, (reduction.DupFd(self.handle),)
+        return _keep_lock, (reduction.DupFd(self.handle),)
 
 
-def _held(handle: Any) -> int:
+def _keep_lock(handle: Any) -> int:
     """Hold the lock until this process ends."""
     return handle.detach()

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Print the message to stderr and exit."""
         self._print_message(message or "", sys.stderr)
-        sys.exit(settle(self.prog, status))
+        sys.exit(flush_streams(self.prog, status))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Print help or an error; argparse itself ignores help that cannot be printed."""
@@ -44,25 +44,25 @@ class Parser(argparse.ArgumentParser):
                 file.write(message)
         except OSError as error:
             if file is sys.stdout:
-                sys.exit(settle(self.prog, unprinted(self.prog, error)))
+                sys.exit(flush_streams(self.prog, report_stdout_error(self.prog, error)))
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and exit with 2."""
         self.exit(2, f"{self.prog}: {one_line(message)} (--help shows all flags)\n")
 
 
-MOST = 2**62
+MAX_INT = 2**62
 """Largest whole number that torch and records accept."""
 
 
 def positive(text: str) -> int:
     """Parse a whole number above zero."""
-    if (n := not_negative(text)) == 0:
+    if (n := non_negative(text)) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not above zero")
     return n
 
 
-def not_negative(text: str) -> int:
+def non_negative(text: str) -> int:
     """Parse a whole number that is not negative: 1000000, 1_000_000 or 1e6."""
     try:
         n = Decimal(text)
@@ -71,8 +71,8 @@ def not_negative(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if is_below:
         raise argparse.ArgumentTypeError(f"{text} is below zero")
-    if n > MOST:  # also infinity
-        raise argparse.ArgumentTypeError(f"{text} is above {MOST:,}")
+    if n > MAX_INT:  # also infinity
+        raise argparse.ArgumentTypeError(f"{text} is above {MAX_INT:,}")
     if n != int(n):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number")
     return int(n)
@@ -90,7 +90,7 @@ def positive_float(text: str) -> float:
     return x
 
 
-def rising(text: str) -> list[int]:
+def increasing(text: str) -> list[int]:
     """Parse increasing whole numbers, separated by commas."""
     numbers = [positive(number) for number in text.split(",")]
     if any(second <= first for first, second in pairwise(numbers)):
@@ -98,7 +98,7 @@ def rising(text: str) -> list[int]:
     return numbers
 
 
-CONTROL = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n"}
+CONTROL_ESCAPES = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\t\n"}
 """Escapes for characters that a terminal can take for commands."""
 
 
@@ -112,12 +112,12 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def on_screen(text: str) -> str:
+def for_terminal(text: str) -> str:
     """Return the text for printing; on a terminal, control characters are escaped."""
-    return text.translate(CONTROL) if sys.stdout.isatty() else text
+    return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
 
 
-def out_folder(out: Path) -> Path:
+def ensure_out_folder(out: Path) -> Path:
     """Return the folder that --out names, and create it if it does not exist.
 
     Raises ValueError if it is a file, or cannot be created.
@@ -149,13 +149,13 @@ SIGNALS = tuple(
 """The signals that ask to stop; Windows has no SIGHUP."""
 
 
-def stop(number: int, _: object) -> NoReturn:
+def raise_stopped(number: int, _: object) -> NoReturn:
     """Raise Stopped: a signal handler."""
     raise Stopped(number)
 
 
 @contextmanager
-def handled(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+def signals_handled_by(handler: Callable[[int, Any], Any]) -> Iterator[None]:
     """Install a handler for the signals that ask to stop, except those that are ignored."""
     before: dict[signal.Signals, Any] = {}
     try:
@@ -169,43 +169,45 @@ def handled(handler: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
-def leave_quietly() -> None:
+def exit_quietly() -> None:
     """Let a program that is still being imported end at once, without a traceback.
 
     This is for signals and for lack of memory.
     """
-    check_limit("seqmodels")
-    sys.excepthook = end_in_short
+    check_memory_limit("seqmodels")
+    sys.excepthook = exit_if_out_of_memory
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda heard, _: os._exit(128 + heard))
 
 
-def end_in_short(kind: Any, error: BaseException, trace: Any) -> None:
+def exit_if_out_of_memory(kind: Any, error: BaseException, trace: Any) -> None:
     """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
-    if not is_memory_short(error):
+    if not is_memory_error(error):
         sys.__excepthook__(kind, error, trace)
         return
-    os._exit(fail("seqmodels", SHORT, 2))
+    os._exit(fail("seqmodels", OUT_OF_MEMORY, 2))
 
 
-SHORT = "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
+OUT_OF_MEMORY = (
+    "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
+)
 
 
-LEAST_BYTES = 768 * 2**20
+MIN_BYTES = 768 * 2**20
 """With less, importing C libraries ends the process, each in its own way."""
 
 
-def check_limit(prog: str) -> None:
+def check_memory_limit(prog: str) -> None:
     """Exit with 2 if a limit leaves this process too little memory for its imports."""
     with suppress(ImportError):  # Windows has no such limits
         import resource
 
-        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_BYTES:
-            sys.exit(fail(prog, SHORT, 2))
+        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MIN_BYTES:
+            sys.exit(fail(prog, OUT_OF_MEMORY, 2))
 
 
-def is_memory_short(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
     """Return whether memory ran out: a MemoryError, or what the system reports instead."""
     said = ("allocate memory", "map segment from shared object", "start new thread",
             "could not create a primitive")  # fmt: skip
@@ -213,11 +215,11 @@ def is_memory_short(error: BaseException) -> bool:
 
 
 @contextmanager
-def whole() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Delay signals until the block ends: a step is taken completely or not at all."""
     heard: list[int] = []
     try:
-        with handled(lambda number, _: heard.append(number)):
+        with signals_handled_by(lambda number, _: heard.append(number)):
             yield
     finally:
         if heard:
@@ -238,7 +240,7 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     code: Any = 0
     try:
-        with handled(stop):
+        with signals_handled_by(raise_stopped):
             run()
             sys.stdout.flush()
     except SystemExit as ended:
@@ -249,29 +251,29 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
     except WriteError as error:
         code = fail(prog, error, 1)
     except Exception as error:
-        if is_memory_short(error):
-            code = fail(prog, SHORT, 2)
-        elif isinstance(error, OSError) and error.errno in UNPRINTED and error.filename is None:
-            code = unprinted(prog, error)
+        if is_memory_error(error):
+            code = fail(prog, OUT_OF_MEMORY, 2)
+        elif isinstance(error, OSError) and error.errno in STDOUT_ERRNOS and error.filename is None:
+            code = report_stdout_error(prog, error)
         elif isinstance(error, ValueError | OSError):
             code = fail(prog, error, 2)
         else:
             raise
-    sys.exit(settle(prog, code))
+    sys.exit(flush_streams(prog, code))
 
 
-UNPRINTED = (errno.EPIPE, errno.ENOSPC)
+STDOUT_ERRNOS = (errno.EPIPE, errno.ENOSPC)
 """Without a file name, these concern standard output: `files.write` writes all files."""
 
 
-def unprinted(prog: str, error: OSError) -> int:
+def report_stdout_error(prog: str, error: OSError) -> int:
     """Report why standard output cannot be written to, unless its reader closed it; return 1."""
     if error.errno == errno.EPIPE:
         return 1
     return fail(prog, f"standard output could not be written: {error.strerror}", 1)
 
 
-def settle(prog: str, code: Any) -> Any:
+def flush_streams(prog: str, code: Any) -> Any:
     """Flush what was printed; return the exit code, or 1 instead of 0 if that fails.
 
     What a stream does not take is discarded, or Python would try again at exit, and complain.
@@ -282,13 +284,13 @@ def settle(prog: str, code: Any) -> Any:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if stream is sys.stdout and not code:
-                code = unprinted(prog, error)
+                code = report_stdout_error(prog, error)
     return code
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Print one line, over a progress bar if there is one."""
-    print(f"{CLEAR if sys.stdout.isatty() else ''}{on_screen(line)}", flush=True)
+    print(f"{CLEAR if sys.stdout.isatty() else ''}{for_terminal(line)}", flush=True)
 
 
 def fail(prog: str, why: object, code: int) -> int:

@@ -149,7 +149,7 @@ def table_file(folder: Path) -> Target:
     """Read a table of pairs; the first byte chooses its format."""
 
     def run(data: bytes) -> bool:
-        path = folder / f"x{readers.ROWS[data[0] % len(readers.ROWS) if data else 0]}"
+        path = folder / f"x{readers.TEXT_TABLES[data[0] % len(readers.TEXT_TABLES) if data else 0]}"
         path.write_bytes(data[1:])
 
         def read() -> list[tuple[str, corpus.Pair]]:
@@ -274,7 +274,7 @@ def run_folder(folder: Path) -> Target:
         if not is_taken(lambda: trained.load(paths[name][0]), folder):
             return False
         run = trained.load(paths[name][0])
-        src = torch.tensor([run.read("ka lo", has_source_eos=False)])
+        src = torch.tensor([run.encode_source("ka lo", has_source_eos=False)])
         search.sample(run.model, src, src != PAD, 2, torch.Generator())
         return True
 
