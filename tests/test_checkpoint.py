@@ -135,6 +135,15 @@ def test_other_runs_checkpoints_are_not_taken(two: Checkpoints) -> None:
         assert Checkpoints(two.folder / f"{name}.json").latest() is None
 
 
+def test_settings_of_earlier_versions_are_read(two: Checkpoints, fresh: Tiny) -> None:
+    """Keeps out a training that cannot be resumed because its settings have newer names."""
+    old = {"settings": {"rate": 0.01, "clip": 1.0, "tokens": 200}}
+    two.save(fresh("gpt").state_dict(), old)
+    newest = two.newest(lambda line: None)
+    assert newest is not None
+    assert newest.state["settings"] == {"lr": 0.01, "max_grad_norm": 1.0, "tokens": 200}
+
+
 def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a disk that is slow and a run that does nothing but write."""
     clock = itertools.count(0.0, 5.0)  # every look at the clock is five seconds later

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
+from seqmodels.records.schema import renamed
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 
@@ -126,6 +127,7 @@ def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
         raise ValueError(f"{path} is not a checkpoint of this version ({SCHEMA})")
+    state["settings"] = renamed(state.get("settings"))
     return Checkpoint(path, tensors, state)
 
 
