@@ -222,7 +222,7 @@ CALLS = [
     call("seqmodels", "translate @/run/gpt-seed1 a --beam 65", "at most 64"),
     call("seqmodels", "translate @/run/gpt-seed1 a --alignment @/a.doc", code=2),
     call("seqmodels", "generate @/run/gpt-seed1 a --length 10001", "at most 10,000"),
-    call("seqmodels", "generate @/run/gpt-seed1 a --temperature 1e-9", "not within"),
+    call("seqmodels", "generate @/run/gpt-seed1 a --temperature 1e-9", "not between"),
     call("seqmodels", "generate @/run/gpt-seed1 a --seed -1", "below zero"),
     *(
         Call("seqmodels", [command, "x", "a", f"{flag}={n}"], (word,))
