@@ -139,9 +139,9 @@ def test_settings_of_earlier_versions_are_read(two: Checkpoints, fresh: Tiny) ->
     """Keeps out a training that cannot be resumed because its settings have newer names."""
     old = {"settings": {"rate": 0.01, "clip": 1.0, "tokens": 200}}
     two.save(fresh("gpt").state_dict(), old)
-    newest = two.newest(lambda line: None)
-    assert newest is not None
-    assert newest.state["settings"] == {"lr": 0.01, "max_grad_norm": 1.0, "tokens": 200}
+    last = two.latest(lambda line: None)
+    assert last is not None
+    assert last.state["settings"] == {"lr": 0.01, "max_grad_norm": 1.0, "tokens": 200}
 
 
 def test_checkpoints_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
