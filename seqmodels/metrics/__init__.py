@@ -1,1 +1,1 @@
-"""What is measured: one table of metrics, their scores and their intervals. No torch."""
+"""One table of metrics, and their scores and intervals. No torch."""

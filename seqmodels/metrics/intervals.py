@@ -1,9 +1,9 @@
-"""95 % intervals of scores of rows. No torch.
+"""95 % confidence intervals of scores. No torch.
 
-A row holds what one test example gave. Rows that share a `group` share a text: they are drawn
-together. A score is a function of sums over rows; its interval is the BCa bootstrap's (Efron 1987)
-over groups, with levels widened for few of them (Hesterberg 2015). A share of rows that are right
-or wrong, each on its own, gets Wilson's interval (1927).
+A row holds the measurements of one test example. Rows with the same `group` share a text and are
+resampled together. A score is a function of sums over rows; its interval comes from a BCa bootstrap
+(Efron 1987) over groups, with levels widened where there are few groups (Hesterberg 2015). A
+proportion of independent rows that are right or wrong gets a Wilson interval (1927).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 
 N_BOOTSTRAP = 1000
 FEWEST = 10
-"""Groups, at least, for an interval."""
+"""Fewest groups for which an interval is computed."""
 NORMAL = NormalDist()
 Z = NORMAL.inv_cdf(0.975)
 
 Row = dict[str, Any]
 Interval = dict[str, Any]
 Score = Callable[[np.ndarray], np.ndarray]
-"""A score from sums of columns: (..., columns) -> (...)."""
+"""Computes a score from sums of columns: (..., columns) -> (...)."""
 
 
 def resample(columns: np.ndarray) -> np.ndarray:
-    """Return the columns' sums over N_BOOTSTRAP draws of rows; the same draws for every score."""
+    """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
     rng, n = np.random.default_rng(1), len(columns)
-    most = max(1, 2**22 // n)  # draws at a time, because of their memory
+    most = max(1, 2**22 // n)  # resamples at a time, to bound memory
     sums = []
     for start in range(0, N_BOOTSTRAP, most):
         draw = np.arange(min(most, N_BOOTSTRAP - start))
@@ -41,7 +41,7 @@ def resample(columns: np.ndarray) -> np.ndarray:
 
 
 def student(df: int) -> float:
-    """Return the 97.5 % point of Student's t (Fisher's expansion; to 0.001 from 9 degrees on)."""
+    """Return the 97.5 % quantile of Student's t (Fisher's expansion; within 0.001 for df ≥ 9)."""
     powers = [
         (Z**3 + Z) / 4,
         (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96,
@@ -51,14 +51,14 @@ def student(df: int) -> float:
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
-    """Return Wilson's interval of a share of n that are right or wrong."""
+    """Return the Wilson interval of a proportion of n."""
     middle, half = share + Z**2 / (2 * n), Z * math.sqrt(share * (1 - share) / n + (Z / n) ** 2 / 4)
     low, high = ((middle + side * half) / (1 + Z**2 / n) for side in (-1, 1))
     return max(low, 0.0), min(high, 1.0)
 
 
 def by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
-    """Return the sums of each group's rows; without groups each row is one."""
+    """Return the sums of each group's rows; without groups, each row is its own group."""
     if groups is None:
         return columns
     places: dict[Hashable, int] = {}
@@ -75,11 +75,12 @@ def interval(
     is_percent: bool = False,
     is_yes_no: bool = False,
 ) -> Interval:
-    """Return a score of the columns' sums with its interval; none below FEWEST groups.
+    """Return the score of the column sums with its interval; None below FEWEST groups.
 
-    A percentage that is the same in all draws, such as 100 % of everything, would get an interval
-    of no width; it gets Wilson's for as many yes or no answers as there are groups. `is_yes_no`: a
-    row is right or wrong; where each is a group of its own, Wilson's interval is taken.
+    A percentage that is the same in all resamples, such as 100 % of everything, would get an
+    interval of zero width; it gets the Wilson interval of a proportion of as many as there are
+    groups. `is_yes_no`: rows are right or wrong; if each is its own group, the Wilson interval is
+    used.
     """
     sums = by_group(columns, groups)
     total = sums.sum(0, keepdims=True)
@@ -121,10 +122,10 @@ def ratio(
 
 
 def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
-    """Return each row's group, if they have any."""
+    """Return the group of each row; None if the rows have no groups."""
     return [row["group"] for row in rows] if "group" in rows[0] else None
 
 
 def without_interval(value: float) -> Interval:
-    """Return a value alone."""
+    """Return a value with no interval."""
     return {"value": value, "low": None, "high": None}

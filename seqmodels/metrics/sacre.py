@@ -1,4 +1,4 @@
-"""sacreBLEU's scores from its own counts, with intervals, and its tokenizers. No torch."""
+"""sacreBLEU's metrics, computed from its own counts, with intervals; its tokenizers. No torch."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from seqmodels.metrics.intervals import Interval, Score, interval
 
 
 class SacreMetric(NamedTuple):
-    """A metric of sacreBLEU's."""
+    """One of sacreBLEU's metrics."""
 
     make: Callable[..., Any]
-    """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's object."""
+    """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
     from_counts: Score
-    """The score from sums of its counts, as sacreBLEU computes it, for many draws at once."""
+    """Computes the score from summed counts as sacreBLEU does, for many resamples at once."""
 
     def score(
         self, metric: Any, counts: np.ndarray, groups: Sequence[Hashable] | None = None
     ) -> Interval:
-        """Return the score of such an object from its counts, with its interval."""
+        """Return the score of `metric`, an object from `make`, with its interval from counts."""
         value = float(metric._compute_score_from_stats(list(counts.sum(0))).score)
         return {**interval(counts, self.from_counts, groups, is_percent=True), "value": value}
 
 
 def count(metric: Any, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> np.ndarray:
-    """Return the counts of sacreBLEU's object, a row per sentence: a score is one of their sums.
+    """Return the counts of a sacreBLEU metric, one row per sentence; scores depend on their sums.
 
-    Without `refs`, the references are those with which the object was made.
+    Without `refs`, the references are those with which the metric was made.
     """
     return np.array(metric._extract_corpus_statistics(hyps, refs), dtype=np.float64)
 
 
 def bleu(sums: np.ndarray) -> np.ndarray:
-    """Return BLEU from sacreBLEU's counts, as its compute_bleu does, many draws at once.
+    """Return BLEU from sacreBLEU's counts, as its compute_bleu does, for many resamples at once.
 
-    The counts are tokens written, tokens of the reference, n-grams right and n-grams written.
+    The counts are hypothesis tokens, reference tokens, matching n-grams and hypothesis n-grams.
     """
     n_hyp, n_ref, right, written = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
     smooth = 0.5 ** np.cumsum(right == 0, axis=-1)
@@ -51,7 +51,7 @@ def bleu(sums: np.ndarray) -> np.ndarray:
 
 
 def chrf(sums: np.ndarray) -> np.ndarray:
-    """Return chrF from sacreBLEU's counts, as its _compute_f_score does, many draws at once."""
+    """Return chrF from sacreBLEU's counts, as its _compute_f_score does, for many resamples."""
     n_hyp, n_ref, n_same = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
     both = (n_hyp > 0) & (n_ref > 0)
     n_orders = np.maximum(both.sum(-1), 1)
@@ -66,7 +66,7 @@ def chrf(sums: np.ndarray) -> np.ndarray:
 def make_bleu(
     tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
 ) -> BLEU:
-    """Return sacreBLEU's BLEU; it does not warn of texts that look tokenized."""
+    """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
     return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=references)
 
 
@@ -84,11 +84,11 @@ UNSPACED = {
     **dict.fromkeys(("th", "tha", "my", "mya", "bur", "km", "khm", "lo", "lao"), "flores200"),
     **dict.fromkeys(("bo", "bod", "tib", "dz", "dzo"), "flores200"),
 }
-"""sacreBLEU's tokenizers for languages whose words are not set apart, or not as 13a expects."""
+"""sacreBLEU's tokenizers for languages written without spaces, or not as 13a expects."""
 
 
 def tokenizer_for(language: str) -> str:
-    """Return the name of sacreBLEU's tokenizer for a target language; "char" where it lacks it."""
+    """Return the name of sacreBLEU's tokenizer for a language; "char" if it does not work here."""
     name = UNSPACED.get(re.split(r"[-_]", language.lower())[0], "13a")
     try:
         check_tokenizer(name)

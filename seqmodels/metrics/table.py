@@ -1,8 +1,8 @@
-"""The only list of metrics: how each is called, written and computed. No torch.
+"""The only list of metrics: how each is named, formatted and computed. No torch.
 
-A row holds what one test example gave, and every score is computed from rows alone, so the JSONL
-beside a record is enough to compute them again. A further metric is one line here: records, tables,
-figures, `seqmodels score` and the ledger of published figures take it from this list.
+A row holds the measurements of one test example. Every score is computed from rows only, so the
+JSONL next to a record is enough to recompute all scores. A new metric is one entry here: records,
+tables, figures, `seqmodels score` and the ledger of published figures all use this list.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from seqmodels.metrics.intervals import Interval, Row, groups_of, ratio, without
 from seqmodels.metrics.sacre import SacreMetric, bleu, chrf, count, make_bleu, make_chrf
 
 Compute = Callable[[Sequence[Row], str], Interval | None]
-"""A score from rows and the name of sacreBLEU's tokenizer; None where the rows do not allow it."""
+"""Computes a score from rows with a sacreBLEU tokenizer; None if rows lack its fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +28,19 @@ class Metric:
     label: str
     unit: str = ""
     digits: int = 1
-    """Decimals, in tables."""
+    """Decimals in tables."""
     better: Literal["higher", "lower"] | None = "higher"
     """None: neither is better."""
     decoding: Literal["teacher-forced", "free-running"] = "free-running"
-    """Whether each token is predicted after the true ones, or after the model's own."""
+    """Whether each token is predicted after the true tokens or after the model's own."""
     top: float | None = None
-    """The best score of all, if there is one."""
+    """The best possible score, if there is one."""
     interval: str | None = "BCa bootstrap"
-    """How its interval is computed; None: it has none."""
+    """How its interval is computed; None: it has no interval."""
     compute: Compute | None = None
-    """None: it is not of rows, but of alignments."""
+    """None: it is not computed from rows but from alignments."""
     sacre: SacreMetric | None = None
-    """Instead of `compute`: sacreBLEU's metric, from the texts of hypotheses and references."""
+    """Instead of `compute`: sacreBLEU's metric, on the texts of hypotheses and references."""
 
     @property
     def name(self) -> str:
@@ -54,11 +54,11 @@ class Metric:
 
     @property
     def is_teacher_forced(self) -> bool:
-        """Return whether each token is predicted after the true ones."""
+        """Return whether each token is predicted after the true tokens."""
         return self.decoding == "teacher-forced"
 
     def score(self, rows: Sequence[Row], tokenize: str) -> Interval | None:
-        """Return the score of the rows; None where they do not allow it."""
+        """Return the score of the rows; None if they lack the fields for it."""
         if self.compute:
             return self.compute(rows, tokenize)
         if self.sacre is None or "hyp" not in rows[0]:
@@ -77,7 +77,7 @@ def texts(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
 
 
 def mean_of(above: str, below: str, scale: float = 1.0, **kind: bool) -> Compute:
-    """Return scale × Σ above / Σ below as a score, None of rows without `above`."""
+    """Return a function that computes scale × Σ above / Σ below; None for rows without `above`."""
 
     def compute(rows: Sequence[Row], tokenize: str) -> Interval | None:
         if above not in rows[0]:
@@ -90,8 +90,8 @@ def mean_of(above: str, below: str, scale: float = 1.0, **kind: bool) -> Compute
 def exact_match(rows: Sequence[Row], tokenize: str) -> Interval:
     """Return the percentage of targets that are entirely correct.
 
-    Where targets are not written freely, those count whose every token was the likeliest: what
-    greedy search writes.
+    Without a free-running search, a target counts if each of its tokens was the most likely one:
+    greedy search would write it.
     """
     return ratio(
         rows, lambda row: row["exact_match"], lambda row: 1.0, 100.0,
@@ -100,13 +100,13 @@ def exact_match(rows: Sequence[Row], tokenize: str) -> Interval:
 
 
 def perplexity(rows: Sequence[Row], tokenize: str) -> Interval:
-    """Return e to the loss per token."""
+    """Return the exponential of the loss per token."""
     loss = ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], 1.0)
     return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in loss.items()}
 
 
 def source_gain(rows: Sequence[Row], tokenize: str) -> Interval | None:
-    """Return the nats per token that are saved by a row's own source against another row's."""
+    """Return the nats per token that a row's own source saves over another row's source."""
     known = [row for row in rows if "nats_shuffled" in row]
     if not known:
         return None
@@ -116,14 +116,14 @@ def source_gain(rows: Sequence[Row], tokenize: str) -> Interval | None:
 
 
 def baseline(rows: Sequence[Row], tokenize: str) -> Interval | None:
-    """Return the percentage that is correct, on average, without what the test asks for."""
+    """Return the mean percentage correct without the ability that the test measures."""
     if "baseline" not in rows[0]:
         return None
     return without_interval(100 * float(np.mean([row["baseline"] for row in rows])))
 
 
 def length_ratio(rows: Sequence[Row], tokenize: str) -> Interval | None:
-    """Return the length of the hypotheses over that of the references, in BLEU's tokens."""
+    """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
     if "hyp" not in rows[0]:
         return None
     hyps, refs = texts(rows)
@@ -132,7 +132,7 @@ def length_ratio(rows: Sequence[Row], tokenize: str) -> Interval | None:
 
 
 def chance_bleu(rows: Sequence[Row], tokenize: str) -> Interval | None:
-    """Return what the references score where each is taken for another row's."""
+    """Return the BLEU of the references when each is scored against another row's reference."""
     if "hyp" not in rows[0] or len(rows) < 2:
         return None
     refs = texts(rows)[1]
@@ -141,10 +141,10 @@ def chance_bleu(rows: Sequence[Row], tokenize: str) -> Interval | None:
 
 
 def partners(lengths: Sequence[int]) -> list[int]:
-    """Return for each of at least two rows another one of similar length.
+    """Return, for each of at least two rows, another row of similar length.
 
-    Neighbours by length swap; the last three, where they are odd, go round. Of rows of one length,
-    those that are far apart are as likely to swap as any.
+    Neighbours by length swap; if their number is odd, the last three rotate. Among rows of equal
+    length, the pairs are random.
     """
     n = len(lengths)
     order = np.lexsort((np.random.default_rng(1).permutation(n), np.array(lengths)))
@@ -159,7 +159,7 @@ def partners(lengths: Sequence[int]) -> list[int]:
 # ------------------------------------------------------------------------------------- The table
 
 LOSSES = ("nats", "bits_per_byte")
-"""In every table."""
+"""Shown in every table."""
 
 METRICS = {
     "nats": Metric(
@@ -201,21 +201,21 @@ METRICS = {
     "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
     "baseline": Metric(label="baseline", unit="%", interval=None, compute=baseline),
 }  # fmt: skip
-"""By the name of the field in records."""
+"""Metrics by their field names in records."""
 
 
 def sacre_metrics() -> dict[str, SacreMetric]:
-    """Return sacreBLEU's among them: those that texts from elsewhere are scored by."""
+    """Return sacreBLEU's metrics in the table, which `seqmodels score` uses."""
     return {key: metric.sacre for key, metric in METRICS.items() if metric.sacre}
 
 
 def metric_of(key: str) -> Metric:
-    """Return a metric; one that the table lacks is called by its key."""
+    """Return a metric; one that is not in the table is labelled by its key."""
     return METRICS.get(key) or Metric(label=key)
 
 
 def scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
-    """Return every score that the rows allow; `tokenize` is sacreBLEU's tokenizer for BLEU."""
+    """Return all scores that the rows allow; `tokenize` is sacreBLEU's tokenizer for BLEU."""
     found = {key: metric.score(rows, tokenize) for key, metric in METRICS.items()}
     return {key: score for key, score in found.items() if score is not None}
 
@@ -225,7 +225,7 @@ def by_bucket(
     buckets: Sequence[tuple[int, int]],
     score: Callable[[Sequence[Row]], dict[str, Any]] = scores,
 ) -> list[dict[str, Any]]:
-    """Return the scores of each bucket (low ≤ x ≤ high) with its count; empty ones are left out."""
+    """Return the scores and the count of each bucket (low ≤ x ≤ high), without empty buckets."""
     table = []
     for low, high in buckets:
         inside = [row for row in rows if low <= row["x"] <= high]
@@ -235,7 +235,7 @@ def by_bucket(
 
 
 def methods(keys: Iterable[str]) -> dict[str, str]:
-    """Return how each score's interval was computed, in a few words."""
+    """Return the method used for each score's interval."""
     named = {key: metric_of(key).interval for key in keys}
     return {key: method for key, method in named.items() if method}
 
