@@ -280,8 +280,8 @@ def test_flags_that_do_not_go_together(run: Score, files: dict[str, Path]) -> No
     check_one_line(run(*gold, "--tokenize", "13a"), texts)
     check_one_line(run(*gold, "--lowercase"), texts)
     check_one_line(run(*gold, "--buckets", "5,9"), "--buckets needs --src")
-    check_one_line(run(*gold, files["gold"]), "are one file; give each file once")
-    check_one_line(run(*gold, "--src", files["gold"]), "are one file")
+    check_one_line(run(*gold, files["gold"]), "are the same file; give each file once")
+    check_one_line(run(*gold, "--src", files["gold"]), "are the same file")
     check_one_line(run(*gold[:2]), "required: HYP")
     without = ["--ref", files["tgt"], "--src", files["src"], files["good.out"]]
     check_one_line(run(*without, "--gold-one-based"), "--gold-one-based needs --gold")

@@ -244,7 +244,7 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
         _, ref, hyp = external.read(tmp_path / "src", pipe, [tmp_path / "hyp"])
     assert ref.lines == hyp.lines == ["x yz", "w"]
     for again in (pipe, tmp_path / "." / "fifo"):  # no one waits for a writer
-        with pytest.raises(ValueError, match="are one file; give each file once"):
+        with pytest.raises(ValueError, match="are the same file; give each file once"):
             external.read(tmp_path / "src", pipe, [again])
     with pytest.raises(ValueError, match="is not a regular file"):
         files.read(pipe)

@@ -401,7 +401,7 @@ def test_a_file_given_twice(run: Score, flags: list[object], tmp_path: Path) -> 
     """Keeps out a system compared with itself, under whatever name, and a reference of BLEU 100."""
     (tmp_path / "link.de").symlink_to(tmp_path / "good.de")
     for again in ("good.de", "../" + tmp_path.name + "/good.de", "link.de", "ref.de", "src.en"):
-        check_one_line(run(*flags, tmp_path / again), "are one file; give each file once")
+        check_one_line(run(*flags, tmp_path / again), "are the same file; give each file once")
 
 
 def test_too_many_lines_to_compare(
@@ -409,7 +409,7 @@ def test_too_many_lines_to_compare(
 ) -> None:
     """Keeps out a process killed for the memory that the paired test takes; one system may pass."""
     monkeypatch.setattr(external, "MAX_LINES", 3)
-    check_one_line(run(*flags), "has 4 lines", "at most 3", "one at a time")
+    check_one_line(run(*flags), "has 4 lines", "at most 3", "one system at a time")
     assert run(*flags[:5])[0] == 0
 
 

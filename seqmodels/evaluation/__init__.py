@@ -1,1 +1,1 @@
-"""Scores, their intervals, and scores of texts from elsewhere."""
+"""Evaluation of models, and scores of translations from other systems."""

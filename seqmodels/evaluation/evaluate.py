@@ -1,4 +1,4 @@
-"""Rows over whole test sets: what each example gives, teacher-forced and free-running."""
+"""Evaluate a model on a whole test set, one row per example: teacher-forced and free-running."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def teacher_forced(
     device: str = "cpu",
     phase: str = "teacher-forced",
 ) -> list[Row]:
-    """Return nats, tokens and correct tokens of each example, given the true tokens before."""
+    """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
     model.eval()
     rows: list[Row] = [{} for _ in examples]
     for run in track(phase, batches_by_length(examples, BATCH_TOKENS)):
@@ -42,9 +42,9 @@ def teacher_forced(
 def free_running(
     model: SequenceModel, examples: Sequence[Example], width: int, device: str = "cpu"
 ) -> list[list[int]]:
-    """Write each target from its source alone: greedily, or with a beam if `width` > 1.
+    """Generate each target from its source only: greedily, or with a beam if `width` > 1.
 
-    A target may be twice as long as its own source, and ten tokens, whatever its batch holds.
+    The length limit depends on a target's own source (see `longest_target`), not on its batch.
     """
     model.eval()
     generated: list[list[int]] = [[] for _ in examples]
@@ -61,12 +61,12 @@ def free_running(
 
 
 def longest_target(model: SequenceModel, n_source: int) -> int:
-    """Return how many tokens are written at most after a source of `n_source` tokens."""
+    """Return the most tokens generated for a source of `n_source` tokens."""
     return min(2 * n_source + 10, model.max_target(n_source))
 
 
 def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
-    """Return whether a written target is the true one, and at how many of its places."""
+    """Return whether a generated target equals the true one, and at how many positions."""
     ref = [token for token in tgt if token != EOS]
     n_same = sum(h == r for h, r in zip(hyp, ref, strict=False))
     n_places = max(len(hyp), len(ref))

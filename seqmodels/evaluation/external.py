@@ -1,7 +1,7 @@
-"""Scores of translations from elsewhere: BLEU and chrF, overall, by source length and in pairs.
+"""Score translations of other systems: BLEU and chrF, overall and by source length, and compare.
 
-Every file holds one sentence per line and is scored as it stands: whoever wants subword marks or
-tokens joined does so before. All scores, and the test between systems, are sacreBLEU's. No torch.
+Every file holds one sentence per line and is scored as is: subword marks or tokens must be joined
+beforehand. All scores, and the significance test between systems, are sacreBLEU's. No torch.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from seqmodels.utils.terminal import printable
 SCHEMA = "seqmodels.score/2"
 
 MAX_LINES = 20_000
-"""Lines on which systems are compared: the test holds all its draws at once, 80 kB for a line."""
+"""Most lines on which systems are compared: the test holds all resamples, 80 kB per line."""
 MANY_TOKENIZED = 100
-"""Lines ending in a full stop of its own from which on a text is called tokenized: sacreBLEU's."""
+"""Lines ending in " ." from which a text is suspected to be tokenized (sacreBLEU's threshold)."""
 
 Result = dict[str, Any]
 Metrics = Mapping[str, Any]
-"""sacreBLEU's objects by the keys of the table of metrics."""
+"""sacreBLEU's metric objects by the keys of the table of metrics."""
 
 
 # ------------------------------------------------------------------------------------- Reading
@@ -52,7 +52,7 @@ class Text(NamedTuple):
     lines: list[str]
 
     def facts(self) -> dict[str, Any]:
-        """Return which file it is, and how many of its lines are blank."""
+        """Return the file's path and checksum, and the number of its blank lines."""
         n_blank = sum(not line.strip() for line in self.lines)
         sha256 = readers.sha256(self.lines)
         return {"file": printable(str(self.path)), "sha256": sha256, "n_blank": n_blank}
@@ -61,19 +61,19 @@ class Text(NamedTuple):
 def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
     """Return the source, the reference and each system's text.
 
-    Raises ValueError for a file that cannot be read or is given twice, and for lines that do not
-    pair.
+    Raises ValueError for a file that cannot be read or is given twice, and if the numbers of lines
+    differ.
     """
     src_text, ref_text, *systems = read_files((src, ref, *hyps))
     n = len(ref_text.lines)
     for text in (src_text, *systems):
         check_lines(ref_text, text, "must translate")
     if not any(line.strip() for line in src_text.lines):
-        raise ValueError(f"{src} has no words; scores are by their number")
+        raise ValueError(f"{src} has no words; scores are grouped by the number of source words")
     if len(hyps) > 1 and n > MAX_LINES:
         raise ValueError(
             f"{ref} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
-            "score one at a time"
+            "score one system at a time"
         )
     return [src_text, ref_text, *systems]
 
@@ -81,17 +81,17 @@ def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
 def read_files(paths: Sequence[Path]) -> list[Text]:
     """Return the text of each file. A pipe is read once.
 
-    Raises ValueError for what is not text, and for a file given twice.
+    Raises ValueError for a file that is not text, and for a file given twice.
     """
     for one, other in combinations(paths, 2):
-        with suppress(OSError):  # what cannot be read is named below
+        with suppress(OSError):  # files that cannot be read are named below
             if one.samefile(other):
-                raise ValueError(f"{one} and {other} are one file; give each file once")
+                raise ValueError(f"{one} and {other} are the same file; give each file once")
     return [Text(path, readers.read_lines(path, takes_pipe=True)) for path in paths]
 
 
 def check_lines(one: Text, other: Text, verb: str) -> None:
-    """Raise ValueError unless two texts have equally many lines."""
+    """Raise ValueError unless two texts have the same number of lines."""
     if len(other.lines) != len(one.lines):
         raise ValueError(
             f"{one.path} has {len(one.lines):,} lines and {other.path} has {len(other.lines):,}; "
@@ -100,9 +100,9 @@ def check_lines(one: Text, other: Text, verb: str) -> None:
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
-    """Name systems by their files, without the ending that all share.
+    """Name systems by their files, without a common ending.
 
-    Where two files are called the same, folders tell them apart.
+    If two files have the same name, their folders distinguish them.
     """
     names = [path.name for path in paths]
     if len(set(names)) < len(names):
@@ -120,7 +120,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 
 
 def metrics_of(ref: Sequence[str], tokenize: str, is_lowercase: bool) -> Metrics:
-    """Return sacreBLEU's metrics of the table against a reference.
+    """Return sacreBLEU's metrics in the table, made for a reference.
 
     Raises ValueError for a tokenizer that sacreBLEU does not have, or that does not work here.
     """
@@ -136,7 +136,7 @@ def metrics_of(ref: Sequence[str], tokenize: str, is_lowercase: bool) -> Metrics
 
 
 def buckets_of(lengths: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the buckets with these ends, from 1, and one for what is longer."""
+    """Return the buckets with these ends, starting at 1, and one for all longer sources."""
     longer = [max(lengths)] if max(lengths) > ends[-1] else []
     return [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
 
@@ -147,7 +147,7 @@ def parts_of(
     lengths: Sequence[int],
     buckets: Sequence[tuple[int, int]],
 ) -> dict[str, Any]:
-    """Return one system's scores, overall and by bucket, and the ratio of lengths."""
+    """Return one system's scores and length ratios, overall and by bucket."""
 
     def part(rows: Sequence[Row]) -> dict[str, Any]:
         here = {key: np.stack([row[key] for row in rows]) for key in kinds}
@@ -164,12 +164,12 @@ def parts_of(
 def against_first(
     metric: Any, counted: Sequence[np.ndarray]
 ) -> tuple[str, list[dict[str, float | None]]]:
-    """Return the signature of sacreBLEU's paired bootstrap, and what it finds: difference, p.
+    """Return the signature of sacreBLEU's paired bootstrap, and each system's difference and p.
 
-    p is None where no count differs: the test would call that significant.
+    p is None if all counts are equal, which the test would call significant.
     """
     known: Any = copy.copy(metric)
-    known._extract_corpus_statistics = lambda counts, refs: counts  # it is given what was counted
+    known._extract_corpus_statistics = lambda counts, refs: counts  # it is given counts
     named: Any = [(str(i), counts) for i, counts in enumerate(counted)]
     signatures, found = PairedTest(named, {"": known}, None, "bs", intervals.N_BOOTSTRAP)()
     ((name, signature),) = signatures.items()
@@ -184,9 +184,9 @@ def against_first(
 
 
 def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequence[int]) -> Result:
-    """Score all systems of `texts` (see read), by words of the source up to each of the ends.
+    """Score all systems in `texts` (see read), in buckets of source words with these ends.
 
-    Returns what is written as JSON. Differences are to the first system.
+    Returns what is written as JSON. Differences are from the first system.
     """
     src, ref, *systems = texts
     kinds = metrics_of(ref.lines, tokenize, is_lowercase)
@@ -220,27 +220,27 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
 
 
 def table(result: Result) -> str:
-    """Return a Markdown table per score, systems side by side, and what its cells mean."""
+    """Return one Markdown table per score, systems side by side, and explain the cells."""
     systems, parts = result["systems"], []
     for key in (*result["signatures"], "length_ratio"):
         parts += [f"### {metric_of(key).label}", tables.markdown(rows_of(systems, key))]
-    says = f"[95 % interval (BCa bootstrap)]; * fewer than {THIN} sentences."
-    parts.append(signed(says, result["signatures"]))
+    note = f"[95 % interval (BCa bootstrap)]; * fewer than {THIN} sentences."
+    parts.append(signed(note, result["signatures"]))
     if paired := result["paired_signatures"]:
-        says = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
-        parts.append(signed(says, paired))
+        note = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
+        parts.append(signed(note, paired))
     return "\n\n".join([*parts, *filter(None, ["\n".join(notes_on(result))])])
 
 
-def signed(says: str, signatures: Mapping[str, str]) -> str:
-    """Write a line, and the signatures of what it is about below."""
+def signed(note: str, signatures: Mapping[str, str]) -> str:
+    """Return a note, followed by one line per metric with its signature."""
     return "\n".join(
-        [says, *(f"{metric_of(key).label}: `{text}`" for key, text in signatures.items())]
+        [note, *(f"{metric_of(key).label}: `{text}`" for key, text in signatures.items())]
     )
 
 
 def rows_of(systems: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
-    """Return the rows of one score: the buckets, all sentences, the differences."""
+    """Return the table rows of one score: buckets, all sentences, differences."""
     rows = [["source words", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
         n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
@@ -252,7 +252,7 @@ def rows_of(systems: Sequence[Mapping[str, Any]], key: str) -> list[list[str]]:
 
 
 def cell(score: float | Interval, key: str, n: int) -> str:
-    """Write a ratio, or a score with its interval."""
+    """Format a ratio, or a score with its interval."""
     if isinstance(score, float):
         return f"{score:.{metric_of(key).digits}f}"
     found = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
@@ -260,12 +260,12 @@ def cell(score: float | Interval, key: str, n: int) -> str:
 
 
 def difference(found: Mapping[str, Any]) -> str:
-    """Write a difference with its p."""
+    """Format a difference with its p-value."""
     return "the same" if found["p"] is None else "{difference:+.2f} (p = {p:.3f})".format(**found)
 
 
 def notes_on(result: Result) -> list[str]:
-    """Return a line for each text that may not be what was meant."""
+    """Return a warning for each text with blank lines, or that seems to be tokenized."""
     notes = []
     for text in (result["src"], result["ref"], *result["systems"]):
         if n := text["n_blank"]:
@@ -274,7 +274,7 @@ def notes_on(result: Result) -> list[str]:
         n = text.get("n_tokenized", 0)
         if n >= MANY_TOKENIZED and "tok:none" not in result["signatures"]["bleu"]:
             notes.append(
-                f"{text['file']}: {n:,} lines end in ' .'; is it tokenized? That may cost BLEU."
+                f"{text['file']}: {n:,} lines end in ' .'; is it tokenized? That can change BLEU."
             )
     return notes
 
