@@ -244,7 +244,7 @@ def damaged(valid: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
         ("figures.0.value", "28,30", "entries[1].figures[0].value: "),
         ("figures.0.model", "mamba", "entries[1].figures[0].model: "),
         ("figures.0.metric", "nats", "entries[1]: figures: 'theirs' has nats, ours bleu"),
-        ("figures.1.system", "theirs", "entries[1]: figures: bleu of 'theirs' stands twice"),
+        ("figures.1.system", "theirs", "entries[1]: figures: bleu of 'theirs' appears twice"),
         ("figures.0.ours.folder", "../up", "entries[1].figures[0].ours.folder: "),
         ("figures.0.ours.test", None, "lacks the field entries[1].figures[0].ours.test"),
     ],
@@ -254,7 +254,7 @@ def test_a_damaged_ledger_is_told_in_one_line(
 ) -> None:
     """Keeps out a traceback, an error without its place, and a field that is passed over."""
     assert len(ledger.load(save(tmp_path, valid))) == 2
-    with pytest.raises(ValueError, match=r"ledger\.json is no ledger: ") as error:
+    with pytest.raises(ValueError, match=r"ledger\.json is not a ledger: ") as error:
         ledger.load(save(tmp_path, damaged(valid, place, value)))
     assert words in str(error.value)
     assert len(str(error.value).splitlines()) == 1

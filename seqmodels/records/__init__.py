@@ -1,1 +1,1 @@
-"""What is kept of a run, its schema, and published figures beside it."""
+"""The record of a run and its schema, and a ledger of published figures."""

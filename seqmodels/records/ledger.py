@@ -1,7 +1,7 @@
-"""What others published: a ledger, checked when it is read, to be set beside our records. No torch.
+"""A ledger of published figures to compare with our records, validated when read. No torch.
 
-An entry is what one source tells of one setting. Its values are written as they were printed, digit
-for digit; what the source does not tell is left out.
+An entry holds what one source reports for one setting. Values are written exactly as printed, digit
+for digit; fields that the source does not report are left out.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from seqmodels.utils.files import read_json
 
 SCHEMA = "seqmodels.ledger/1"
 FILE = "ledger.json"
-"""Its name in a folder of results."""
+"""Name of the ledger in a folder of results."""
 
 
 def known_model(name: str) -> str:
-    """Return the name of a model; raises ValueError for one that the catalog lacks."""
+    """Return the name of a model; raise ValueError if it is not in the catalog."""
     if name not in CATALOG:
         raise ValueError(f"unknown model {name!r}; choose from {', '.join(CATALOG)}")
     return name
 
 
 def known_metric(key: str) -> str:
-    """Return the key of a metric; raises ValueError for one that the table lacks."""
+    """Return the key of a metric; raise ValueError if it is not in the table of metrics."""
     if key not in METRICS:
         raise ValueError(f"unknown metric {key!r}; choose from {', '.join(METRICS)}")
     return key
@@ -38,13 +38,13 @@ def known_metric(key: str) -> str:
 Metric = Annotated[str, AfterValidator(known_metric)]
 Model = Annotated[str, AfterValidator(known_model)]
 Phrase = Annotated[str, Field(pattern=r"^[^|\s\x00-\x1f\x7f-\x9f][^|\x00-\x1f\x7f-\x9f]{0,299}$")]
-"""Fits into one cell of a table."""
+"""Text that fits into one table cell."""
 Link = Annotated[str, Field(pattern=r"^https://[^\s()|]{1,200}$")]
 Printed = Annotated[str, Field(pattern=r"^[0-9]{1,4}([.][0-9]{1,4})?$")]
 
 
 class Ours(Strict):
-    """Which of our records stands beside a figure: a score on a test set, in a folder."""
+    """Our score to compare with a figure: a folder of records, a model, a test set, a metric."""
 
     folder: Name
     model: Model
@@ -53,14 +53,14 @@ class Ours(Strict):
 
 
 class Figure(Strict):
-    """One number."""
+    """One published number."""
 
     system: Phrase
     model: Model | None = None
-    """Ours of the same paper."""
+    """Our implementation of the same paper."""
     metric: Metric
     on: Phrase | None = None
-    """Where one system has several: which sentences, which search."""
+    """If a system has several numbers: for which sentences or which search."""
     value: Printed
     parameters: Count | None = None
     ours: Ours | None = None
@@ -78,23 +78,23 @@ class Entry(Strict):
     direction: Phrase | None = None
     test: Phrase
     text: Phrase | None = None
-    """Case and tokens."""
+    """Casing and tokenization."""
     search: Phrase | None = None
     setting: Phrase | None = None
-    """Sizes, training."""
+    """Model sizes and training."""
     comparable: bool
     why: Phrase
     figures: Annotated[list[Figure], Field(min_length=1, max_length=100)]
     finding: Phrase | None = None
-    """What else the source says of it."""
+    """What the source concludes."""
 
     @model_validator(mode="after")
     def _fits(self) -> Entry:
-        """Refuse a number told twice, and ours beside what cannot be compared."""
+        """Refuse a number that appears twice, and `ours` in entries that are not comparable."""
         seen = set()
         for f in self.figures:
             if (key := (f.system, f.metric, f.on)) in seen:
-                raise ValueError(f"figures: {f.metric} of {f.system!r} stands twice")
+                raise ValueError(f"figures: {f.metric} of {f.system!r} appears twice")
             seen.add(key)
             if f.ours and not self.comparable:
                 raise ValueError(f"figures: {f.system!r} has ours, but comparable is false")
@@ -113,7 +113,7 @@ class Ledger(Strict):
 def load(folder: Path) -> list[Entry]:
     """Read the ledger of a folder; a folder without one has no entries.
 
-    Raises ValueError, one line that names the file and the field.
+    Raises ValueError with one line that names the file and the field.
     """
     path = folder / FILE
     try:
@@ -121,8 +121,8 @@ def load(folder: Path) -> list[Entry]:
     except FileNotFoundError:
         return []
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        raise ValueError(f"{path} is no ledger of this version ({SCHEMA})")
+        raise ValueError(f"{path} is not a ledger of this version ({SCHEMA})")
     try:
         return check(Ledger, value).entries
     except ValueError as error:
-        raise ValueError(f"{path} is no ledger: {error}") from None
+        raise ValueError(f"{path} is not a ledger: {error}") from None

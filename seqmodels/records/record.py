@@ -1,4 +1,4 @@
-"""One JSON per run: what ran, on what, with which result; its hypotheses in a JSONL beside it."""
+"""One JSON file per run: settings, data and results; its hypotheses in a JSONL file next to it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from seqmodels.utils import files
 
 
 def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> None:
-    """Write the rows as PATH.jsonl, then the record: a record that is there is complete.
+    """Write the rows as JSONL, then the record: a record that exists is complete.
 
-    Raises ValueError if the record is none (see schema.Record), WriteError.
+    Raises ValueError if the record is invalid (see schema.Record), WriteError if it cannot be
+    written.
     """
     text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
     check(Record, json.loads(text))
@@ -35,17 +36,17 @@ def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> 
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the clone that runs, with + if files differ; None outside a clone.
+    """Return the commit of the running clone, with + if files differ; None outside a clone.
 
-    Asked once: later the clone may move on, but not the code that this process has loaded.
-    An installed copy inside another project's clone is outside: git does not know this file.
+    The commit is read once: the clone can change later, but the loaded code does not. An installed
+    copy inside another project's clone is outside, because git does not track this file.
     """
     git = ["git", "-C", str(Path(__file__).parent)]
     with suppress(OSError, subprocess.CalledProcessError):
         known = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
         subprocess.run(known, capture_output=True, check=True)
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
-        code = ("--", ":/", ":(exclude,top)results")  # new records make no other program
+        code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
         status = [*git, "status", "--porcelain", "--untracked-files=no", *code]
         changed = subprocess.run(status, capture_output=True, check=True)
         return head.stdout.decode().strip() + ("+" if changed.stdout else "")
@@ -53,7 +54,7 @@ def commit() -> str | None:
 
 
 def processor() -> str:
-    """Return the processor's name as the system gives it."""
+    """Return the processor's name as reported by the system."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -62,7 +63,7 @@ def processor() -> str:
 
 
 def provenance(device: str) -> dict[str, Any]:
-    """Return where and with what a run was made."""
+    """Return the date, commit, versions and hardware of a run."""
     packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
     return {
         "date": datetime.date.today().isoformat(),
@@ -75,7 +76,7 @@ def provenance(device: str) -> dict[str, Any]:
 
 
 def reset_peak_memory(device: str) -> None:
-    """Begin to measure peak memory anew, where the system can."""
+    """Reset the peak memory, where the system supports it."""
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     with suppress(OSError):
@@ -83,12 +84,12 @@ def reset_peak_memory(device: str) -> None:
 
 
 def peak_memory_bytes(device: str) -> int:
-    """Return the most memory held since the reset: the GPU's, or this process's."""
+    """Return the peak memory since the last reset: of the GPU, or of this process."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated()
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
-    held = psutil.Process().memory_info()  # Windows knows the most; elsewhere what is held now
+    held = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
     return getattr(held, "peak_wset", held.rss)

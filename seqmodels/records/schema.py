@@ -1,7 +1,7 @@
-"""What a record may say, field by field: checked when one is read, by whoever reads it. No torch.
+"""The schema of records, which every reader validates. No torch.
 
-A folder of records may come from a stranger, or from an editor: every field that is missing,
-unknown, of another type or beyond all measure is named, and nothing is drawn or built from it.
+A folder of records can come from a stranger or be edited by hand: a field that is missing, unknown,
+of the wrong type or out of range raises an error that names it, before the record is used.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from seqmodels.utils.terminal import CONTROL_ESCAPES
 
 SCHEMA = "seqmodels.record/3"
 VERSIONS = ("seqmodels.record/1", "seqmodels.record/2", SCHEMA)
-"""The versions that are read."""
+"""The versions that can be read."""
 
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
-"""May become part of a file's name."""
+"""Can become part of a file name."""
 Text = Annotated[str, Field(max_length=2_000)]
 Count = Annotated[int, Field(ge=0, le=2**62)]
 Size = Annotated[int, Field(ge=-(2**24), le=2**24)]
@@ -34,7 +34,7 @@ TwoNumbers = Annotated[list[Count], Field(min_length=2, max_length=2)]
 
 
 class Strict(BaseModel):
-    """Known fields of known types alone."""
+    """Base class that accepts only known fields of the declared types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -59,7 +59,7 @@ class Point(Strict):
 
 
 class Event(Strict):
-    """Something that a training met: resumed, skipped (a batch), spike (a loss), memory, recipe."""
+    """An event during training, such as a skipped batch or a spike of the loss."""
 
     step: Count
     kind: Literal["resumed", "skipped", "spike", "memory", "recipe"]
@@ -80,20 +80,20 @@ class Bucket(BaseModel):
 class Test(Strict):
     """Scores on one test set."""
 
-    __test__: ClassVar = False  # no test of pytest's
+    __test__: ClassVar = False  # not a pytest class
 
     name: Name
     axis: Text
     noun: Name = "examples"
-    """What its examples are called, in the plural."""
+    """The plural noun for its examples."""
     primary_metric: Name
     beam: Count | None = None
-    """Width of the search; 1: greedy; None where targets are not written freely, or the run's."""
+    """Beam width; 1: greedy; None: no free-running search, or the run's own width."""
     max_train_length: int | None
     grouped_by: Text | None = None
-    """What was drawn as one for the intervals, in the plural; None: each example on its own."""
+    """The plural noun for the units resampled for the intervals; None: single examples."""
     baseline: Text | None = None
-    """What knowledge reaches the score `baseline`; None: there is no such score."""
+    """The knowledge that suffices for the score `baseline`; None: there is no such score."""
     overall: dict[Name, Interval]
     buckets: Annotated[list[Bucket], Field(min_length=1, max_length=1_000)]
 
@@ -108,7 +108,7 @@ class Alignment(Strict):
 
 
 class Training(BaseModel):
-    """How it was trained; the rest is TrainConfig's."""
+    """Training settings; the other fields are those of TrainConfig."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[Name, float | str | bool | None]
@@ -117,7 +117,7 @@ class Training(BaseModel):
 
 
 class Data(BaseModel):
-    """What it was trained on; a task adds counts."""
+    """The training data; each task adds its own counts."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[Name, Count | Text]
@@ -127,7 +127,7 @@ class Data(BaseModel):
 
 
 class Provenance(Strict):
-    """Where, when and with what it was made."""
+    """Date, commit, versions and hardware of the run."""
 
     date: Text
     commit: Text | None
@@ -138,7 +138,7 @@ class Provenance(Strict):
 
 
 class Speed(Strict):
-    """How fast it was."""
+    """Throughput."""
 
     train_tokens_per_s: float
     evaluate_sentences_per_s: float
@@ -163,34 +163,34 @@ class Record(Strict):
     signatures: dict[Name, Text]
     alignment: Alignment | None
     source_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
-    """(n, bytes, in float32, that the paper hands over for a source of n tokens)."""
+    """(n, float32 bytes that the paper passes to the decoder for a source of n tokens)."""
     cache_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
-    """(n, bytes that this implementation keeps for it)."""
+    """(n, bytes that this implementation keeps for a source of n tokens)."""
     speed: Speed
     peak_memory_bytes: Count
     train_s: float
     evaluate_s: float
     hypotheses: Name
     weights_sha256: Checksum | None
-    """Of RUN.safetensors as it was written; None: not recorded."""
+    """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
     intervals: dict[Name, Text] | None
     """How the interval of each score was computed; None: not recorded."""
     continued: dict[Name, Count | float | Text] | None
-    """What a run that was trained further began from; None: a run that began by itself."""
+    """The run that this run continued; None: it was trained from scratch."""
 
 
 def one_line(error: ValidationError) -> str:
-    """Return what is wrong with the first field at fault, and how many more are."""
+    """Return the first error in one line, and how many more there are."""
     first, *more = error.errors(include_url=False)
     where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
     where = where.lstrip(".")[:200]
-    told = {"missing": f"it lacks the field {where}", "extra_forbidden": f"unknown field {where}"}
-    what = told.get(first["type"], f"{where}: {first['msg'].removeprefix('Value error, ')}")
-    return what + (f" (and {len(more)} more)" if more else "")
+    known = {"missing": f"it lacks the field {where}", "extra_forbidden": f"unknown field {where}"}
+    text = known.get(first["type"], f"{where}: {first['msg'].removeprefix('Value error, ')}")
+    return text + (f" (and {len(more)} more)" if more else "")
 
 
 def check(kind: Any, value: Any) -> Any:
-    """Return the value as the dataclass or model that it is to be; raise ValueError, one line."""
+    """Return the value as an instance of `kind`; raise a one-line ValueError otherwise."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
@@ -198,12 +198,12 @@ def check(kind: Any, value: Any) -> Any:
 
 
 def is_record(value: Any) -> bool:
-    """Return whether JSON calls itself a record, of whatever version."""
+    """Return whether a JSON value declares itself a record, of any version."""
     return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
 
 
 def unknown_version(path: Path, value: dict[str, Any]) -> str | None:
-    """Return a sentence that names a record's version if it is not read here; else None."""
+    """Return a sentence that names a record's version if it cannot be read; None otherwise."""
     if (version := value["schema"]) in VERSIONS:
         return None
     return f"{path} has the schema {version[:60]!r}; this version reads {', '.join(VERSIONS)}"
@@ -218,11 +218,11 @@ RENAMED = {
     "exact": "exact_match",
     "state_bytes": "cache_bytes",
 }
-"""Fields of version 2 and settings of its checkpoints, and what they are called now."""
+"""Old names of fields in version 2 and of settings in its checkpoints -> current names."""
 
 
 def renamed(value: Any) -> Any:
-    """Return JSON of version 2 with the field names of this version."""
+    """Return a JSON value of version 2 with the field names of this version."""
     if isinstance(value, list):
         return [renamed(item) for item in value]
     if not isinstance(value, dict):
@@ -234,13 +234,13 @@ def renamed(value: Any) -> Any:
 
 
 def upgrade(old: dict[str, Any]) -> dict[str, Any]:
-    """Turn a record of an earlier version into one of this version.
+    """Convert a record of an earlier version to this version.
 
-    What version 1 did not record becomes None, and a setting that had one value alone at the time
-    gets that value, so that runs can be compared by their settings. What the paper hands over is
-    computed, where the catalog has the model.
+    Fields that version 1 did not have become None. Settings that had only one value at the time get
+    that value, so that runs can be compared by their settings. `source_bytes` is computed if the
+    model is in the catalog.
 
-    Raises ValueError, one line, for what is not a record.
+    Raises ValueError with one line if the record is invalid.
     """
     record: dict[str, Any] = dict.fromkeys(("weights_sha256", "intervals", "continued"))
     record |= {"source_bytes": [], **renamed(old), "schema": SCHEMA}
@@ -263,9 +263,9 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
 
 
 def drop_dependent_intervals(test: dict[str, Any]) -> None:
-    """Drop the overall intervals of version 1's `context` tests; the values stay.
+    """Drop the overall intervals of version 1's `context` tests, but keep the values.
 
-    They counted the same continuation once for every context, as if these were independent.
+    These intervals treated the same continuation under different contexts as independent examples.
     """
     if test["name"] == "context":
         for interval in test["overall"].values():
@@ -273,7 +273,7 @@ def drop_dependent_intervals(test: dict[str, Any]) -> None:
 
 
 def cleaned(value: Any) -> Any:
-    """Return JSON whose texts can be shown: a terminal takes nothing in them for a command."""
+    """Return a JSON value without control characters, which a terminal could execute."""
     if isinstance(value, str):
         return value.translate(CONTROL_ESCAPES)
     if isinstance(value, list):
@@ -284,9 +284,9 @@ def cleaned(value: Any) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read one record; one of an earlier version is upgraded.
+    """Read one record; upgrade it if it is of an earlier version.
 
-    Raises ValueError if there is none at the path, or something else is.
+    Raises ValueError if the file is missing or is not a valid record.
     """
     try:
         record = cleaned(read_json(path))
