@@ -80,8 +80,8 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
     title, _, caption = (" ".join(text.get_text().split()) for text in figure.texts[:3])
     assert title == (
-        "Strongest weight on a gold link, of 2 target words: Bahdanau 1, Transformer 1, GPT 1"
+        "Largest weight on a gold link, of 2 target words: Bahdanau 1, Transformer 1, GPT 1"
     )
-    assert "A dot (·): goes on with the word before." in caption
+    assert "Dot (·): continues the previous word." in caption
     assert "GPT's to less" in caption
     assert "GPT's" not in alignment._draw_alignments({"bahdanau": a}, "").texts[2].get_text()

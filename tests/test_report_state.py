@@ -1,4 +1,4 @@
-"""What is handed over and what is kept, read back from the figure."""
+"""Bytes passed to the decoder and bytes kept, read back from the figure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_the_state_is_titled_by_its_numbers(tmp_path: Path) -> None:
     records = reading.load_records(write(tmp_path, several(2)))
     title = state.draw_state(records).texts[0].get_text()
     assert " ".join(title.split()) == (
-        "What is handed over: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at "
-        "256 tokens of source"
+        "Passed to the decoder: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at "
+        "256 source tokens"
     )
 
 
@@ -27,14 +27,14 @@ def test_models_that_read_less_are_titled_at_a_length_that_all_read(tmp_path: Pa
     made[-1]["source_bytes"] = made[-1]["source_bytes"][:-1]
     records = reading.load_records(write(tmp_path, made))
     title = " ".join(state.draw_state(records).texts[0].get_text().split())
-    assert title.endswith("attention grows to 32.8 kB–134 kB at 128 tokens of source")
+    assert title.endswith("attention grows to 32.8 kB–134 kB at 128 source tokens")
 
 
 @pytest.mark.parametrize(
     ("panel", "key", "title"),
     [
-        (0, "source_bytes", "What the paper hands over"),
-        (1, "cache_bytes", "What this implementation keeps"),
+        (0, "source_bytes", "Passed to the decoder in the paper"),
+        (1, "cache_bytes", "Kept by this implementation"),
     ],
 )
 def test_both_sizes_are_drawn(panel: int, key: str, title: str, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Figures, tables and sentences, from records alone. No torch."""
+"""Figures, tables and sentences computed from records only. No torch."""

@@ -1,4 +1,4 @@
-"""Draw alignments as heat maps side by side, with the pieces of words shown as text."""
+"""Draw alignments as heat maps side by side, with tokens shown as text."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ def draw_alignment(
 ) -> Path:
     """Draw model -> {src, tgt, alpha (T, S), gold} as one heat map each; write .svg or .png.
 
-    Raises ValueError for another kind of file, for nothing to draw, and if `alpha` has not one row
-    per target word and one column per source word.
+    Raises ValueError for other kinds of files, if there is nothing to draw, and unless `alpha` has
+    one row per target word and one column per source word.
     """
     if not alignments:
         raise ValueError("no model here attends to the source; there is no alignment to draw")
     for model, a in alignments.items():
-        if np.shape(a["alpha"]) != (words := (len(a["tgt"]), len(a["src"]))):
-            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {words}")
+        if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
+            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
     with style.context():
         return style.save(_draw_alignments(alignments, subtitle), Path(path))
 
 
 def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
-    """Lay the heat maps out in one row, with cells in which words fit, and one colour scale."""
-    cell, letter = 0.14, 0.072  # inches, at least
+    """Lay out the heat maps in one row, with cells that fit the words, and one colour scale."""
+    cell, letter = 0.14, 0.072  # least sizes in inches
     shown = {m: [*map(_pieces, (a["src"], a["tgt"]))] for m, a in alignments.items()}
     n_src, n_tgt = (max(len(pieces[i]) for pieces in shown.values()) for i in (0, 1))
     above, margin = (
         0.15 + letter * max(_width(w) for pieces in shown.values() for w in pieces[i])
         for i in (0, 1)
     )
-    is_same = len({tuple(tgt) for _, tgt in shown.values()}) == 1  # then its words are written once
+    is_same = len({tuple(tgt) for _, tgt in shown.values()}) == 1  # then they are written once
     margins = [margin if i == 0 or not is_same else 0.15 for i in range(len(shown))]
     bar, n = 0.75, len(shown)
     cell = max(cell, min(0.24, (WIDTH - bar - sum(margins)) / n / n_src))
     width = max(WIDTH, sum(margins) + n * cell * n_src + bar)
-    words = _words(alignments, shown, subtitle)
-    figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, *words, width)
+    texts = _texts(alignments, shown, subtitle)
+    figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, *texts, width)
     height = figure.get_figheight()
     y, x = top * height - 0.3, 0.0
     for i, (model, look) in enumerate(style.looks(alignments).items()):
@@ -71,7 +71,7 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
 
 
 def _draw_scale(figure: Figure, place: tuple[float, float, float, float]) -> None:
-    """Draw the colour scale at (left, bottom, width, height), as shares of the figure."""
+    """Draw the colour scale at (left, bottom, width, height), in figure coordinates."""
     scale = figure.colorbar(
         ScalarMappable(cmap=HEAT), cax=figure.add_axes(place), ticks=[0, 0.5, 1]
     )
@@ -80,25 +80,25 @@ def _draw_scale(figure: Figure, place: tuple[float, float, float, float]) -> Non
     scale.ax.grid(False)
 
 
-def _words(
+def _texts(
     alignments: Mapping[str, dict[str, Any]], shown: Mapping[str, Sequence[list[str]]], about: str
 ) -> tuple[str, str, str]:
-    """Return title, subtitle and caption for maps whose edges show these pieces."""
+    """Return title, subtitle and caption of maps with these tokens at their edges."""
     has_gold = any(a.get("gold") is not None for a in alignments.values())
-    what = "Alignments: target words (rows) look at source words (columns)"
-    title, subtitle = (_looked(alignments), f"{what}\n{about}") if has_gold else (what, about)
+    topic = "Alignments: target words (rows) attend to source words (columns)"
+    title, subtitle = (_hits(alignments), f"{topic}\n{about}") if has_gold else (topic, about)
     caption = (
-        "Each row shows how the attention is shared among the source words while one target word "
-        "is written: it sums to one"
+        "Each row shows the distribution of attention over the source words when one target word "
+        "is generated. Rows sum to one"
     )
-    caption += ", GPT's to less, because the rest lies on the target" * ("gpt" in alignments)
+    caption += ", GPT's to less, because GPT also attends to the target" * ("gpt" in alignments)
     caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
     caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
     return title, subtitle, caption
 
 
-def _looked(alignments: Mapping[str, dict[str, Any]]) -> str:
-    """Say for how many of the target words with a gold link the strongest weight is on one."""
+def _hits(alignments: Mapping[str, dict[str, Any]]) -> str:
+    """Return a title: how many target words have their largest weight on a gold link."""
     counts = []
     for model in style.looks(alignments):
         a = alignments[model]
@@ -106,11 +106,11 @@ def _looked(alignments: Mapping[str, dict[str, Any]]) -> str:
         linked = {t for _, t in gold}
         n = sum((int(np.argmax(a["alpha"][t])), t) in gold for t in linked)
         counts.append(f"{label_of(model)} {n}")
-    return f"Strongest weight on a gold link, of {len(linked)} target words: {', '.join(counts)}"
+    return f"Largest weight on a gold link, of {len(linked)} target words: {', '.join(counts)}"
 
 
 def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
-    """Draw one heat map, words at its edges, gold links as open squares."""
+    """Draw one heat map with words at its edges and gold links as open squares."""
     alpha = np.array(a["alpha"], float)
     ax.pcolormesh(alpha, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
     ax.invert_yaxis()
@@ -124,9 +124,9 @@ def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
 
 
 def _pieces(labels: Sequence[str]) -> list[str]:
-    """Return a text's pieces as they are shown: the mark of the space before a word goes.
+    """Return a text's tokens as shown, without the marks of spaces before words.
 
-    Where there are such marks, a piece that goes on with the word before it gets a dot.
+    If a text has such marks, a token that continues the previous word gets a dot.
     """
     words = _joined(labels)
     has_marks = any(re.match(r"▁[^▁]", word) for word in words)
@@ -143,7 +143,7 @@ def _is_letter(char: str) -> bool:
 
 
 def _joined(labels: Sequence[str]) -> list[str]:
-    """Move a character whose bytes pieces share to the first of them; "…" is what has the rest."""
+    """Move a character split between tokens to the first of them; the others become "…"."""
     pieces = [
         re.sub(rb"\\x([89a-f][0-9a-f])", lambda m: bytes.fromhex(m[1].decode()), label.encode())
         for label in labels
@@ -158,16 +158,16 @@ def _joined(labels: Sequence[str]) -> list[str]:
 
 
 def _width(word: str) -> int:
-    """Count the columns that a word takes: two for each wide character."""
+    """Return the columns that a word takes: two for each wide character."""
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in word)
 
 
 def _signs(words: Iterable[str]) -> str:
-    """Explain the signs among the pieces that stand for something else."""
+    """Explain the special signs among the tokens."""
     words = set(words)
-    told = {
-        "A dot (·): goes on with the word before.": any(w[:1] == "·" and len(w) > 1 for w in words),
-        "An open box (␣): a space.": any("␣" in w for w in words),
-        "An ellipsis (…): the rest of the character before.": "…" in words,
+    signs = {
+        "Dot (·): continues the previous word.": any(w[:1] == "·" and len(w) > 1 for w in words),
+        "Open box (␣): a space.": any("␣" in w for w in words),
+        "Ellipsis (…): the rest of the previous character.": "…" in words,
     }
-    return "".join(f" {text}" for text, is_there in told.items() if is_there)
+    return "".join(f" {text}" for text, is_present in signs.items() if is_present)

@@ -16,8 +16,8 @@ from seqmodels.report.reading import Record
 def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens and against time, one line per seed."""
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    words = *_ended(records), caption
-    figure, axes = layout.panels(words, layout.key_of(records), (6,), 0.45)
+    texts = *_ended(records), caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.45)
     looks, records = style.looks(reading.by_model(records)), [r for r in records if r["curve"]]
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
@@ -42,18 +42,18 @@ def draw_curves(records: Sequence[Record]) -> Figure:
 
 
 def _ended(records: Sequence[Record]) -> tuple[str, str]:
-    """Return title and subtitle: which model ends with the lowest loss, which with the highest.
+    """Return a title naming the models of lowest and highest final loss, and the subtitle.
 
-    Nothing is said where their seeds overlap.
+    The title names no models if the seeds of the two overlap.
     """
-    what, subtitle = "Learning curves", wording.subtitle(records)
+    topic, subtitle = "Learning curves", wording.subtitle(records)
     groups = reading.by_model(r for r in records if r["curve"])
     last = {m: [r["curve"][-1]["valid_nats"] for r in group] for m, group in groups.items()}
     low, high = (pick(last, key=lambda m: np.mean(last[m]), default="") for pick in (min, max))
     if low == high or max(last[low]) >= min(last[high]):
-        return what, subtitle
+        return topic, subtitle
     at = [f"{label_of(m)} ends at {np.mean(last[m]):.3f} nats per token" for m in (low, high)]
     title = (
         f"{at[0]}, the lowest validation loss; {at[1].replace(' nats per token', '')}, the highest"
     )
-    return title, f"{what}\n{subtitle}"
+    return title, f"{topic}\n{subtitle}"

@@ -1,7 +1,7 @@
-"""Records -> figures and tables: score against length, curves, size of the state, alignments.
+"""Draw figures and tables from records: score against length, curves, state size, alignments.
 
-Read the JSON records of one folder, one per (model, seed), and nothing else: neither torch nor a
-model is needed to draw again. The same records give the same bytes.
+Only the JSON records of a folder are read, one per (model, seed): redrawing needs neither torch nor
+a model. The same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
 
 
 def plot_results(root: Path) -> list[Path]:
-    """Draw a folder of records, or every one below it with a README.md that shows them all.
+    """Draw a folder of records, or all folders of records in it with a README.md that shows them.
 
-    A ledger of published figures in the folder is shown there, too, set beside the records.
+    The README.md also compares the published figures of a ledger in the folder with the records.
     """
     folders = sorted({path.parent for path in root.glob("*/*.json") if _is_record(path)})
     if not folders:
@@ -50,9 +50,10 @@ def plot_results(root: Path) -> list[Path]:
     paths: list[Path] = []
     parts = [
         "# Results",
-        "Made from the records in these folders by `seqmodels plot`. A record holds what trains it "
-        "again (task, seed, settings, commit); hypotheses and weights are not kept here. "
-        "`python -m tasks --out FOLDER` trains them again, with `--corpora` those on real text.",
+        "Made from the records in these folders by `seqmodels plot`. A record holds everything "
+        "needed to repeat its run (task, seed, settings, commit); hypotheses and weights are not "
+        "stored here. `python -m tasks --out FOLDER` repeats the runs; `--corpora` includes those "
+        "on real text.",
     ]
     for folder in folders:
         drawn = plot_folder(folder)
@@ -66,5 +67,5 @@ def plot_results(root: Path) -> list[Path]:
 
 
 def _is_record(path: Path) -> bool:
-    """Tell records from other JSON files."""
+    """Return whether a JSON file is a record."""
     return schema.is_record(files.read_json(path))

@@ -1,8 +1,8 @@
-"""What the scores of a test set show, in one sentence that is computed from them. No torch.
+"""Compute one sentence on what the scores of a test set show. No torch.
 
-The sentence sets the models that hand over one vector against those that attend; where the two
-groups overlap, it sets the first of all models against the last. It is said only where the 95 %
-intervals are apart; otherwise a figure is titled by what it draws.
+The sentence compares the models with one vector to those with attention; if the two groups overlap,
+it compares the best of all models to the worst. It is used only if the 95 % intervals do not
+overlap; otherwise the title of a figure is its topic.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from seqmodels.catalog import CATALOG
 from seqmodels.metrics.table import Metric
 
 THIN = 30
-"""Buckets with fewer examples are drawn hollow and starred in tables; no sentence uses them."""
+"""Buckets with fewer examples are hollow in figures, starred in tables and not in sentences."""
 LEARNED = 5.0
-"""Least score of 100 of which a share can be lost; with less, hardly anything was learned."""
+"""Least score (of 100) for which a loss is reported; below, hardly anything was learned."""
 
 Scores = Mapping[str, np.ndarray]
-"""Model -> (1 + buckets, 3): value, low and high, overall first, means over the seeds."""
+"""Model -> (1 + buckets, 3): value, low and high, overall first, averaged over the seeds."""
 
 
 class Finding(NamedTuple):
-    """A sentence without its capital, and each model's number that it rests on."""
+    """A sentence without its capital letter, and the number of each model behind it."""
 
     title: str
     numbers: str
 
 
 class Measured(NamedTuple):
-    """A number with half of its 95 % interval."""
+    """A number with half the width of its 95 % interval."""
 
     value: float
     half: float
@@ -45,14 +45,14 @@ class Measured(NamedTuple):
 
 
 class Side(NamedTuple):
-    """What a sentence says something about: a group of models, or one."""
+    """One side of a comparison: a group of models, or one model."""
 
     name: str
     models: Sequence[str]
 
 
 def kinds() -> dict[str, list[str]]:
-    """Return the catalog's models by what they hand from source to target."""
+    """Return the catalog's models by what they pass from source to target."""
     return {
         "one vector": [model for model, entry in CATALOG.items() if not entry.attends],
         "attention": [model for model, entry in CATALOG.items() if entry.attends],
@@ -60,9 +60,9 @@ def kinds() -> dict[str, list[str]]:
 
 
 def compared_bucket(test: Mapping[str, Any]) -> int | None:
-    """Return the bucket with which the first is compared: the longest that was trained on.
+    """Return the bucket that is compared to the first: the longest that was trained on.
 
-    It is the last bucket where that is not known, in both cases of those with THIN examples.
+    If that is not known, it is the last bucket. Only buckets with at least THIN examples count.
     """
     trained, buckets = test["max_train_length"], test["buckets"]
     able = [b["n"] >= THIN and (trained is None or b["high"] <= trained) for b in buckets]
@@ -71,7 +71,7 @@ def compared_bucket(test: Mapping[str, Any]) -> int | None:
 
 
 def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | None:
-    """Return what a metric shows on a test set; None where nothing can be said."""
+    """Return what a metric shows on a test set; None if it shows no clear difference."""
     scores = {model: parts for model, parts in scores.items() if np.isfinite(parts[0]).any()}
     last = compared_bucket(test)
     if test["axis"].startswith("place"):
@@ -91,31 +91,31 @@ def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | N
 
 
 def _losses(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
-    """Say which share of a score is lost."""
+    """Return the finding on which percentage of a score is lost."""
     lost = {model: _share_lost(*end) for model, end in ends.items()}
     sides = _contrast(lost)
     if not sides or any(_mean(ends, side, 0) < LEARNED for side in sides):
         return None
-    said = [float(np.mean([lost[m].value for m in side.models])) for side in sides]
-    verbs = [f"{'gains' if x < 0 else 'loses'} {abs(x):.0f} %" for x in said]
-    words = [f"{verbs[0]} of its {name} {where}", verbs[1]]
-    text = "; ".join(f"{side.name} {said}" for side, said in zip(sides, words, strict=True))
+    means = [float(np.mean([lost[m].value for m in side.models])) for side in sides]
+    verbs = [f"{'gains' if x < 0 else 'loses'} {abs(x):.0f} %" for x in means]
+    clauses = [f"{verbs[0]} of its {name} {where}", verbs[1]]
+    text = "; ".join(f"{side.name} {clause}" for side, clause in zip(sides, clauses, strict=True))
     return Finding(text, _list("Change", {m: _signed(-x.value) for m, x in lost.items()}))
 
 
 def _falls(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
-    """Say from where to where a percentage falls, or rises."""
+    """Return the finding on how a percentage changes."""
     sides = _contrast({model: _measured(last) for model, (_, last) in ends.items()})
     if not sides or max(_mean(ends, side, 1) for side in sides) < LEARNED:
         return None
-    words = [f"{_mean(ends, side, 0):.0f} → {_mean(ends, side, 1):.0f} %" for side in sides]
-    text = f"{name} {where}: {sides[0].name} {words[0]}, {sides[1].name} {words[1]}"
+    changes = [f"{_mean(ends, side, 0):.0f} → {_mean(ends, side, 1):.0f} %" for side in sides]
+    text = f"{name} {where}: {sides[0].name} {changes[0]}, {sides[1].name} {changes[1]}"
     numbers = {m: f"{a[0]:.0f} → {b[0]:.0f} %" for m, (a, b) in ends.items()}
     return Finding(text, _list("Each", numbers))
 
 
 def _savings(ends: Mapping[str, Any], unit: str, context: str) -> Finding | None:
-    """Say how much of a loss a context saves."""
+    """Return the finding on how much of a loss a context saves."""
     saved = {}
     for model, end in ends.items():
         before, after = map(_measured, end)
@@ -123,13 +123,13 @@ def _savings(ends: Mapping[str, Any], unit: str, context: str) -> Finding | None
         saved[model] = Measured(before.value - after.value, half)
     if not (sides := _contrast(saved)):
         return None
-    said = [np.mean([saved[m].value for m in side.models]) for side in sides]
-    text = f"{context} save {sides[0].name} {said[0]:.2f} {unit}, {sides[1].name} {said[1]:.2f}"
+    means = [np.mean([saved[m].value for m in side.models]) for side in sides]
+    text = f"{context} save {sides[0].name} {means[0]:.2f} {unit}, {sides[1].name} {means[1]:.2f}"
     return Finding(text, _list("Saved", {m: f"{x.value:.2f}" for m, x in saved.items()}))
 
 
 def _levels(metric: Metric, levels: Mapping[str, Measured]) -> Finding | None:
-    """Say which models have the lowest and the highest score."""
+    """Return the finding on which models have the lowest and the highest score."""
     if len(levels) < 2:
         return None
     low, *_, high = sorted(levels, key=lambda model: levels[model].value)
@@ -141,12 +141,12 @@ def _levels(metric: Metric, levels: Mapping[str, Measured]) -> Finding | None:
 
 
 def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
-    """Return two sides that are apart, the one with more first: the groups, or two models.
+    """Return two separated sides, the higher one first: the two groups, or two models.
 
-    Groups are apart if all models of one are above all of the other and their means' intervals do
-    not meet. A group's interval takes its models' errors as independent; they share the sentences,
-    so that the difference between two groups is known better than that. No side where there is
-    but one group, or where nothing is apart.
+    Groups are separated if all models of one are above all models of the other and the intervals of
+    their means do not overlap. A group's interval treats the errors of its models as independent;
+    they share the sentences, so that the difference between groups is known more precisely. The
+    list is empty if there is only one group, or if nothing is separated.
     """
     known = {m: x for m, x in measured.items() if math.isfinite(x.value) and math.isfinite(x.half)}
     sides = [Side(name, [m for m in models if m in known]) for name, models in kinds().items()]
@@ -172,13 +172,13 @@ def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
 
 
 def _measured(cell: np.ndarray) -> Measured:
-    """Return a score with the longer half of its interval."""
+    """Return a score with the larger half of its interval."""
     value, low, high = map(float, cell)
     return Measured(value, max(high - value, value - low))
 
 
 def _share_lost(before: np.ndarray, after: np.ndarray) -> Measured:
-    """Return the percentage of a score that is lost; both intervals add to that of their ratio."""
+    """Return the percentage of a score that is lost, with both intervals propagated."""
     a, b = _measured(before), _measured(after)
     if not (a.value > 0 and b.value > 0):
         return Measured(math.nan, math.nan)
@@ -187,26 +187,26 @@ def _share_lost(before: np.ndarray, after: np.ndarray) -> Measured:
 
 
 def _mean(ends: Mapping[str, Any], side: Side, which: int) -> float:
-    """Return the mean score of a side in the first (0) or the compared bucket (1)."""
+    """Return the mean score of a side in the first (0) or in the compared bucket (1)."""
     return float(np.mean([ends[model][which][0] for model in side.models]))
 
 
 def _signed(percent: float) -> str:
-    """Write a change, with a sign that is as wide as a digit."""
+    """Format a change with a sign as wide as a digit."""
     return f"{percent:+.0f} %".replace("-", "−").replace("−0 ", "±0 ").replace("+0 ", "±0 ")
 
 
 def _list(head: str, numbers: Mapping[str, str]) -> str:
-    """Write each model's number."""
+    """Format the number of each model as a list."""
     return f"{head}: {', '.join(f'{label_of(model)} {text}' for model, text in numbers.items())}."
 
 
 def label_of(model: str) -> str:
-    """Return what a model is called; somebody's own model keeps its name."""
+    """Return the label of a model; a model that is not in the catalog keeps its name."""
     return CATALOG[model].label if model in CATALOG else model
 
 
 def bucket_name(part: Mapping[str, Any]) -> str:
-    """Write the ends of a bucket."""
+    """Format the range of a bucket."""
     low, high = f"{part['low']:,}", f"{part['high']:,}"
     return high if low == high else f"{low}–{high}"

@@ -1,6 +1,6 @@
-"""Fonts for characters that the default one lacks: installed ones, or a line that says which lack.
+"""Find installed fonts for characters that the default font lacks, or note which are missing.
 
-The vector figures keep their text as text, so that a viewer may have a font that is missing here.
+Vector figures keep their text as text: a viewer can have a font that is missing here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from matplotlib.ft2font import FT2Font
 
 DEFAULT = "sans-serif"
 NOTED: set[str] = set()
-"""Characters that a note has named: once is enough."""
+"""Characters that a note has already named."""
 
 
 @cache
@@ -25,7 +25,7 @@ def _characters(path: str) -> frozenset[int]:
     """Return the code points that a font file has."""
     try:
         return frozenset(FT2Font(path).get_charmap())
-    except (OSError, RuntimeError):  # a damaged file, or a font of pictures
+    except (OSError, RuntimeError):  # a damaged file or a bitmap font
         return frozenset()
 
 
@@ -35,16 +35,16 @@ def _default() -> frozenset[int]:
 
 
 def lacking(text: str) -> set[str]:
-    """Return the characters of a text that the default font lacks and that have a shape."""
+    """Return the visible characters of a text that the default font lacks."""
     strange = {char for char in text if ord(char) not in _default()}
     return {char for char in strange if unicodedata.category(char) not in ("Cc", "Cf", "Zs")}
 
 
 @cache
 def families(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the fonts that have the characters, Noto's first, and the characters that none has."""
+    """Return fonts that have the characters, Noto first, and the characters that no font has."""
     found, missing = _look(characters)
-    if missing:  # perhaps in a font that was installed after matplotlib had made its list
+    if missing:  # perhaps in a font installed after matplotlib built its cache
         known = {Path(entry.fname).resolve() for entry in font_manager.fontManager.ttflist}
         for path in font_manager.findSystemFonts():
             if Path(path).resolve() not in known:
@@ -54,7 +54,7 @@ def families(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str
 
 
 def _look(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Take installed fonts until every character is in one."""
+    """Collect installed fonts until they cover all characters."""
     missing = set(characters)
     found: dict[str, None] = {}
     fonts = [font for font in font_manager.fontManager.ttflist if font.style == "normal"]
@@ -70,21 +70,21 @@ def _look(characters: Iterable[str]) -> tuple[list[str], set[str]]:
 
 
 def _add(path: str) -> None:
-    """Make a font file known to matplotlib."""
+    """Add a font file to matplotlib's list."""
     with suppress(OSError, RuntimeError):
         font_manager.fontManager.addfont(path)
 
 
 def note(missing: frozenset[str]) -> None:
-    """Print one line about characters that no installed font has, the first time that they lack."""
+    """Print one line about characters that no installed font has, once for each character."""
     if not (new := sorted(missing - NOTED)):
         return
     NOTED.update(new)
     scripts = sorted({unicodedata.name(char, "unnamed").split()[0].capitalize() for char in new})
     shown = "".join(new[:8]) + "…" * (len(new) > 8)
     print(
-        f"note: no font here has {shown} ({', '.join(scripts[:4])}): PNG files show boxes; the SVG "
-        "files keep the text, for viewers with a font. On Debian: apt install fonts-noto "
+        f"note: no font here has {shown} ({', '.join(scripts[:4])}): PNG files show boxes; SVG "
+        "files keep the text for viewers with a font. On Debian: apt install fonts-noto "
         "fonts-noto-cjk; elsewhere: fonts.google.com/noto",
         file=sys.stderr,
     )

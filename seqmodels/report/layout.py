@@ -1,4 +1,4 @@
-"""The layout of a figure: title, caption, key, panels, and the names at the ends of the lines."""
+"""The layout of a figure: title, caption, legend, panels, and labels at the ends of lines."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, WIDTH, Look
 
 ROW = 14
-"""Characters in a row of what is written beside the end of a line."""
+"""Characters in a row of a label at the end of a line."""
 
 
 def canvas(
     body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
 ) -> tuple[Figure, float, float]:
-    """Return a figure with its words, and bottom and top of the `body` inches between them."""
+    """Return a figure with its texts, and the bottom and top of the `body` inches between them."""
     wide = width / WIDTH
     title = _fill(title[0].upper() + title[1:], int(84 * wide))
     head = "\n".join(_fill(line, int(122 * wide)) for line in subtitle.split("\n"))
@@ -43,13 +43,13 @@ def canvas(
 
 
 def _fill(text: str, width: int) -> str:
-    """Break a text into lines, but not before a number, an arrow, a per cent sign or a unit."""
+    """Wrap a text, but not before a number, an arrow, a percent sign or a unit."""
     kept = re.sub(r" (?=[−+±\d%→]|[kMG]?B\b)", "\N{NO-BREAK SPACE}", text)
     return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def key_of(records: Sequence[Record]) -> list[Look]:
-    """Return the models' looks, labelled with their years and parameters."""
+    """Return the models' looks, labelled with their years and numbers of parameters."""
     groups = reading.by_model(records)
     years = {model: f" ({entry.year})" for model, entry in CATALOG.items()}
     return [
@@ -61,17 +61,17 @@ def key_of(records: Sequence[Record]) -> list[Look]:
 
 
 def panels(
-    words: tuple[str, str, str], key: Sequence[Look], ratios: Sequence[float], foot: float
+    texts: tuple[str, str, str], key: Sequence[Look], ratios: Sequence[float], foot: float
 ) -> tuple[Figure, np.ndarray]:
-    """Return a figure with title, subtitle, caption, key and two columns of axes, `foot` inches up.
+    """Return a figure with title, subtitle, caption, legend and two columns of axes.
 
-    Long labels share fewer columns of the key.
+    The axes begin `foot` inches above the caption. The legend has fewer columns for long labels.
     """
     longest = max(len(k.label) for k in key)
     n_columns = 3 if longest <= 40 else 2 if longest <= 60 else 1
     n_lines = math.ceil(len(key) / n_columns)
     body = 0.85 + 0.2 * max(0, n_lines - 2) + foot + 0.42 * sum(ratios)
-    figure, bottom, top = canvas(body, *words)
+    figure, bottom, top = canvas(body, *texts)
     height = figure.get_figheight()
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
@@ -88,8 +88,8 @@ def panels(
 
 
 def label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None:
-    """Write (x, y, text, colour) to the right of the axes, moved apart until none overlaps."""
-    ax.autoscale_view()  # else the limits of log axes are not there yet
+    """Write (x, y, text, colour) to the right of the axes, moved apart until none overlap."""
+    ax.autoscale_view()  # otherwise the limits of log axes are not set yet
     to_axes = ax.transScale + ax.transLimits
     ends = sorted(ends, key=lambda end: end[1])
     y = np.array([to_axes.transform(end[:2])[1] for end in ends])
@@ -101,8 +101,8 @@ def label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None:
         y[:-1] -= overlap
         y[1:] += overlap
         y = np.clip(y, 0, 1)
-    words: dict[str, Any] = {"va": "center", "size": 9, "annotation_clip": False}
-    words["linespacing"] = 1.05
+    font: dict[str, Any] = {"va": "center", "size": 9, "annotation_clip": False}
+    font["linespacing"] = 1.05
     for (x_end, y_end, text, colour), y_text in zip(ends, y, strict=True):
         line: dict[str, Any] = {
             "arrowstyle": "-",
@@ -113,13 +113,13 @@ def label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None:
         }
         line["relpos"] = (0, 0.5)
         place: dict[str, Any] = {"xytext": (1.05, y_text), "textcoords": "axes fraction"}
-        ax.annotate(text, (x_end, y_end), color=colour, arrowprops=line, **place, **words)
+        ax.annotate(text, (x_end, y_end), color=colour, arrowprops=line, **place, **font)
 
 
 def brief(labels: Sequence[str]) -> list[str]:
-    """Return what is written beside the ends of lines, in up to three rows.
+    """Return labels for the ends of lines, in up to three rows.
 
-    Where names are long, what all begin or end with goes; what differs stays.
+    Long names lose their common start and end.
     """
     if len(labels) > 1 and max(map(len, labels)) > 2 * ROW:
         start = _common(labels)
@@ -130,7 +130,7 @@ def brief(labels: Sequence[str]) -> list[str]:
 
 
 def _common(labels: Sequence[str]) -> int:
-    """Count the characters that all labels begin with, in whole words where words are short."""
+    """Return the length of the labels' common prefix, in whole words if words are short."""
     same = _start_of(labels)[: min(map(len, labels)) - 1]
     words = re.match(r".*[\W_]", same)
     end = words.end() if words else 0
@@ -138,7 +138,7 @@ def _common(labels: Sequence[str]) -> int:
 
 
 def _start_of(labels: Sequence[str]) -> str:
-    """Return what all labels begin with."""
+    """Return the common prefix of the labels."""
     least, most = min(labels), max(labels)
     n_same = sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(least, most, strict=False))
@@ -147,7 +147,7 @@ def _start_of(labels: Sequence[str]) -> str:
 
 
 def _shortened(label: str, labels: Sequence[str]) -> str:
-    """Cut a label that is still too long before where it differs from the one most like it."""
+    """Shorten a label that is still too long before its first difference from the most similar."""
     others = [_start_of([label, other]) for other in labels if other != label]
     start = max(0, *map(len, others), 4) - 4 if others else 0
     if len(label) <= 3 * ROW or start <= ROW:

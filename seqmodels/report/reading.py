@@ -16,9 +16,9 @@ Record = dict[str, Any]
 
 
 def find(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the paths of a folder's records, and a sentence per record of an unknown version.
+    """Return the paths of a folder's records, and one sentence per record of an unknown version.
 
-    Other JSON files are passed over. Raises ValueError for a file that is not JSON.
+    Other JSON files are ignored. Raises ValueError for a file that is not JSON.
     """
     read = {path: files.read_json(path) for path in sorted(Path(folder).glob("*.json"))}
     whys = {
@@ -28,10 +28,10 @@ def find(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def load_records(folder: Path) -> list[Record]:
-    """Read all records of a folder, in order of history, then of seed.
+    """Read all records of a folder, in order of history, then by seed.
 
-    Raises ValueError for a file that is not JSON, a record that `schema.load` refuses, the same
-    (model, seed) twice, two tasks, or no record at all.
+    Raises ValueError for a file that is not JSON, a record that `schema.load` rejects, two records
+    of the same (model, seed), more than one task, or no record at all.
     """
     found: dict[tuple[str, int], Record] = {}
     paths, unknown = find(folder)
@@ -49,7 +49,7 @@ def load_records(folder: Path) -> list[Record]:
 
 
 def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Group by model, in order of history, then of name; within a model by seed."""
+    """Group records by model, in order of history, then by name; within a model, by seed."""
     rank = {model: i for i, model in enumerate(CATALOG)}
     groups: dict[str, list[Record]] = {}
     for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
@@ -58,7 +58,7 @@ def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Return every test set by name; all records must have been scored on the same buckets."""
+    """Return all test sets by name; raise ValueError if the buckets of the records differ."""
     found: dict[str, dict[str, Any]] = {}
     for r in records:
         for test in r["tests"]:
@@ -68,14 +68,14 @@ def tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
             )
             if not here or here != there:
                 raise ValueError(
-                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no buckets or not "
-                    "those of the other records; evaluate all models on the same examples"
+                    f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no buckets, or "
+                    "other buckets than the other records; evaluate all models on the same examples"
                 )
     return found
 
 
 def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
-    """Return (seeds, 1 + buckets, 3): value, low, high; overall first; nan where not recorded."""
+    """Return (seeds, 1 + buckets, 3): value, low, high; overall first; nan if not recorded."""
     tests = [t for r in group for t in r["tests"] if t["name"] == name]
     parts = [[part.get(metric) or {} for part in (t["overall"], *t["buckets"])] for t in tests]
     return np.array(
@@ -84,5 +84,5 @@ def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 
 
 def is_beyond(test: dict[str, Any], part: dict[str, Any]) -> bool:
-    """Return whether all of a bucket is longer than anything trained on."""
+    """Return whether a whole bucket is longer than all training examples."""
     return test["max_train_length"] is not None and part["low"] > test["max_train_length"]

@@ -1,4 +1,4 @@
-"""Draw scores against the buckets of a test set: those of models, or of systems from elsewhere."""
+"""Draw scores against the buckets of a test set, for models or for external systems."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from seqmodels.report.reading import Record
 from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look, catalogued
 
 Line = tuple[Look, Sequence[Record]]
-"""How the records of one model, or of one system, are drawn."""
+"""The look of one model or system, and its records."""
 
 
 def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
-    """Draw primary metric and teacher-forced score against the buckets, and the counts below."""
+    """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
     name, primary, noun = test["name"], test["primary_metric"], wording.noun(records)
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
     groups = reading.by_model(records)
@@ -40,16 +40,16 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
         caption += f" Key: parameters and, without context, {metric.name}."
     if all(set(groups) & set(models) for models in findings.kinds().values()):
         caption += " Dashed: source in one vector; solid: attends to every word."
-    what = f"{metric.name} against {test['axis'].split(' (')[0]}"
+    topic = f"{metric.name} against {test['axis'].split(' (')[0]}"
     which = "" if name in test["axis"] else f"{name}: "
-    title, numbers = finding(records, test) or (what, "")
-    subtitle = f"{what[0].upper()}{what[1:]}. {numbers}\n" if numbers else ""
-    words = which + title, subtitle + wording.subtitle(records), caption
-    return _draw_buckets(words, key, lines, test, (primary, second))
+    title, numbers = finding(records, test) or (topic, "")
+    subtitle = f"{topic[0].upper()}{topic[1:]}. {numbers}\n" if numbers else ""
+    texts = which + title, subtitle + wording.subtitle(records), caption
+    return _draw_buckets(texts, key, lines, test, (primary, second))
 
 
 def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
-    """Return what the primary metric of a test set shows; None where nothing can be said."""
+    """Return what the primary metric of a test set shows; None if no difference is clear."""
     name, primary = test["name"], test["primary_metric"]
     groups = {
         model: reading.scores(group, name, primary)
@@ -60,24 +60,24 @@ def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
-    """Return whether to draw what a context gains: a loss whose first bucket is without one."""
+    """Return whether to draw the gain from context: for a loss whose first bucket has none."""
     is_loss = metric_of(test["primary_metric"]).is_loss
     return is_loss and test["buckets"][0]["high"] == 0 and len(test["buckets"]) > 1
 
 
 def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
-    """Say what lines, bands and whiskers are."""
+    """Explain lines, bands and whiskers."""
     is_many = len(records) > len(reading.by_model(records))
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
     if is_gain:
-        text = "the records hold intervals of the scores, not of the gains, so that none is drawn."
-        return f"Gain: the score with a context less that without. {seeds}; {text}"
+        text = "no intervals, because the records hold those of the scores, not of the gains."
+        return f"Gain: the score with context minus that without. {seeds}; {text}"
     averaged = ", its ends averaged over the seeds" if is_many else ""
     return f"{seeds}; band: 95 % interval {how}{averaged}."
 
 
 def _bars(test: dict[str, Any], noun: str) -> str:
-    """Say what the bars are, and how many buckets are thin."""
+    """Explain the bars, and count the buckets with few examples."""
     n_thin = sum(b["n"] < THIN for b in test["buckets"])
     text = f"Bars: number n of {noun}."
     if n_thin:
@@ -87,14 +87,14 @@ def _bars(test: dict[str, Any], noun: str) -> str:
 
 
 def _draw_buckets(
-    words: tuple[str, str, str],
+    texts: tuple[str, str, str],
     key: Sequence[Look],
     lines: Sequence[Line],
     test: dict[str, Any],
     metrics: tuple[str, str],
 ) -> Figure:
     """Draw two metrics against the buckets of a test set, and the counts below."""
-    figure, axes = layout.panels(words, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
+    figure, axes = layout.panels(texts, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
     for column, metric in enumerate(metrics):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], lines, test, metric)
@@ -103,9 +103,10 @@ def _draw_buckets(
 
 
 def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
-    """Draw BLEU and chrF by source length of systems from elsewhere: {name, overall, buckets} each.
+    """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
-    Writes score-length.svg and .png. Draws the first MOST_DRAWN systems; the caption says so.
+    Writes score-length.svg and .png. Only the first MOST_DRAWN systems are drawn; the caption says
+    so.
     """
     colours = [*(look.colour for look in catalogued().values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
@@ -122,26 +123,26 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
     caption += "Key: overall BLEU."
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
-    words = "BLEU and chrF against source length", subtitle, caption
+    texts = "BLEU and chrF against source length", subtitle, caption
     with style.context():
-        figure = _draw_buckets(words, key, lines, test, ("bleu", "chrf"))
+        figure = _draw_buckets(texts, key, lines, test, ("bleu", "chrf"))
         return [style.save(figure, out / f"score-length.{kind}") for kind in ("svg", "png")]
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
-    """Shade the buckets that are longer than anything trained on."""
+    """Shade the buckets that are longer than all training examples."""
     n_buckets = len(test["buckets"])
     beyond = [i for i, b in enumerate(test["buckets"]) if reading.is_beyond(test, b)]
-    for ax, words in zip(axes, ("longer than trained", ""), strict=True):
+    for ax, label in zip(axes, ("longer than trained", ""), strict=True):
         ax.set_xlim(-0.5, n_buckets - 0.5)
         for edge in beyond[:1]:
             ax.axvspan(edge - 0.5, n_buckets - 0.5, color="#F5F2EA", lw=0, zorder=0)
             ax.axvline(edge - 0.5, color="#999999", lw=0.9, ls=(0, (2, 2)), zorder=1)
-            ax.text(1, 1.02, words, transform=ax.transAxes, ha="right", color=GREY, size=9)
+            ax.text(1, 1.02, label, transform=ax.transAxes, ha="right", color=GREY, size=9)
 
 
 def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
-    """Draw one metric against the buckets: a line, a band and the seeds' whiskers per model."""
+    """Draw one metric by bucket: per model a line, a band and whiskers for the seeds."""
     ends = []
     n = np.array([b["n"] for b in test["buckets"]])
     names = layout.brief([look.label for look, _ in lines])
@@ -155,7 +156,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
         place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
         ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
     _title_panel(ax, test, metric)
-    full = 50 if "nats" in test["overall"] else 100  # no text, but the grammar, has a BLEU of 100
+    full = 50 if "nats" in test["overall"] else 100  # only the grammar reaches a BLEU near 100
     of_texts = metric in sacre_metrics()
     if (top := metric_of(metric).top) and (of_texts or metric == test["primary_metric"]):
         ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < full else top)
@@ -165,7 +166,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
 
 
 def _by_bucket(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.ndarray:
-    """Return (seeds, buckets, 3): score, low, high; or the gain from context, no interval."""
+    """Return (seeds, buckets, 3): score, low, high; or gains from context without intervals."""
     seeds = reading.scores(group, test["name"], metric)[:, 1:]
     if _is_gain(test):
         gains = (seeds[:, :1, 0] - seeds[..., 0]) * (1 if metric_of(metric).is_loss else -1)
@@ -178,7 +179,7 @@ def _draw_line(
 ) -> list[tuple[float, float]]:
     """Draw (seeds, buckets, 3) of buckets with n examples at x; return the end of the line, if any.
 
-    Lines and names end at the last bucket with THIN examples; beyond it are hollow marks alone.
+    Lines and labels end at the last bucket with THIN examples; beyond it are only hollow markers.
     """
     mean, low, high = seeds.mean(axis=0).T
     known = np.flatnonzero(np.isfinite(mean))
@@ -195,7 +196,7 @@ def _draw_line(
 
 
 def _title_panel(ax: Axes, test: dict[str, Any], metric: str) -> None:
-    """Write above a panel what it shows, and which direction is better."""
+    """Write the metric of a panel above it, and which direction is better."""
     is_gain, known = _is_gain(test), metric_of(metric)
     title = known.name
     if is_gain:
@@ -206,7 +207,7 @@ def _title_panel(ax: Axes, test: dict[str, Any], metric: str) -> None:
 
 
 def _how(test: dict[str, Any], metric: str) -> str:
-    """Tell whether a model was given the true words; systems from elsewhere never are."""
+    """Return whether a score is teacher-forced, as a suffix; empty for external systems."""
     if "nats" not in test["overall"]:
         return ""
     is_forced = metric_of(metric).is_teacher_forced or "accuracy" not in test["overall"]
@@ -214,7 +215,7 @@ def _how(test: dict[str, Any], metric: str) -> str:
 
 
 def _is_crowded(test: dict[str, Any]) -> bool:
-    """Tell whether the names of the buckets must be turned to fit below a panel."""
+    """Return whether the names of the buckets must be rotated to fit below a panel."""
     return sum(len(bucket_name(b)) + 1 for b in test["buckets"]) > 50
 
 

@@ -1,4 +1,4 @@
-"""Draw what passes from source to target, and what this implementation keeps, against length."""
+"""Draw the bytes that the decoder reads, and those that this implementation keeps, by length."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.reading import Record
 
 PANELS = {
-    "source_bytes": "What the paper hands over",
-    "cache_bytes": "What this implementation keeps",
+    "source_bytes": "Passed to the decoder in the paper",
+    "cache_bytes": "Kept by this implementation",
 }
 Sizes = Mapping[str, np.ndarray]
-"""Model -> (2, lengths): source length in tokens, and bytes."""
+"""Model -> (2, lengths): source lengths in tokens, and bytes."""
 
 
 def draw_state(records: Sequence[Record]) -> Figure:
-    """Draw bytes against source length; lines that coincide share the dashes."""
+    """Draw bytes against source length; coincident lines alternate their dashes."""
     caption = (
-        "For one source, in float32. Flat: one vector, whatever the length; rising: one vector per "
-        "word. Left: what the equations of the decoder read. Right: all tensors that encode "
-        "returns, such as the keys and values of every layer."
+        "For one source, in float32. Flat: one vector, independent of the length; rising: one "
+        "vector per word. Left: the vectors that the decoder's equations read. Right: all tensors "
+        "that encode returns, such as the keys and values of every layer."
     )
-    what = "Bytes for the decoder against source length"
+    topic = "Bytes for the decoder against source length"
     groups = reading.by_model(records)
     both = {key: sizes_of(groups, key) for key in PANELS}
     if any(len(twins(sizes, model)) > 1 for sizes in both.values() for model in sizes):
         caption += " Lines that coincide alternate in colour."
     title = growth(both["source_bytes"])
-    subtitle = f"{what}\n{wording.subtitle(records)}" if title else wording.subtitle(records)
-    words = title or what, subtitle, caption
-    figure, axes = layout.panels(words, layout.key_of(records), (6.5,), 0.5)
+    subtitle = f"{topic}\n{wording.subtitle(records)}" if title else wording.subtitle(records)
+    texts = title or topic, subtitle, caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6.5,), 0.5)
     for ax, (key, name) in zip(axes[0], PANELS.items(), strict=True):
         _draw_sizes(ax, both[key])
         ax.set_title(name, loc="left", size=10.5)
@@ -50,12 +50,12 @@ def draw_state(records: Sequence[Record]) -> Figure:
 
 
 def sizes_of(groups: Mapping[str, Sequence[Record]], key: str) -> dict[str, np.ndarray]:
-    """Return the sizes of the models that have them."""
+    """Return the sizes of the models whose records contain them."""
     return {model: np.array(g[0][key], float).T for model, g in groups.items() if g[0][key]}
 
 
 def twins(sizes: Sizes, model: str) -> list[str]:
-    """Return the models whose line coincides with one model's, itself among them."""
+    """Return the models whose lines coincide with that of `model`, including `model` itself."""
     same = {m: other for m, other in sizes.items() if other.shape == sizes[model].shape}
     return [m for m, other in same.items() if np.allclose(other, sizes[model], rtol=0.06)]
 
@@ -80,18 +80,18 @@ def _draw_sizes(ax: Axes, sizes: Sizes) -> None:
 
 
 def growth(sizes: Sizes) -> str:
-    """Say which sizes stay and which grow with the source; nothing if all do the same."""
+    """Return a title: which sizes are constant and which grow; empty if all behave the same."""
     if not sizes:
         return ""
     longest = min(int(S[-1]) for S, _ in sizes.values())
     ends_of = {m: size[[0, S.tolist().index(longest)]] for m, (S, size) in sizes.items()}
-    said = []
+    clauses = []
     for name, models in findings.kinds().items():
         ends = [ends_of[m] for m in models if m in ends_of]
         if ends and len({after > before for before, after in ends}) == 1:
             verb = "grows to" if ends[0][1] > ends[0][0] else "stays at"
             size = wording.span((after for _, after in ends), lambda n: wording.short(n, unit="B"))
-            said.append(f"{name} {verb} {size}")
-    if len(said) < 2:
+            clauses.append(f"{name} {verb} {size}")
+    if len(clauses) < 2:
         return ""
-    return f"What is handed over: {said[0]}, {said[1]} at {longest:,} tokens of source"
+    return f"Passed to the decoder: {clauses[0]}, {clauses[1]} at {longest:,} source tokens"

@@ -1,4 +1,4 @@
-"""How figures look: the colours and marks of the models, and the files they are saved as."""
+"""The style of figures: the models' colours and markers, and how figures are saved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from seqmodels.utils import files
 
 
 class Look(NamedTuple):
-    """How one model is named and drawn."""
+    """The label and the line style of one model."""
 
     label: str
     colour: str
@@ -31,37 +31,37 @@ class Look(NamedTuple):
 
 
 DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
-"""Of the models with one vector, in order of history."""
+"""Line styles of the models with one vector, in order of history."""
 FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
 MARKERS = "soD^vPX*"
 MOST_DRAWN = len(MARKERS)
-"""Systems from elsewhere, as many as there are colours."""
+"""Most external systems that are drawn: as many as there are markers."""
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
-"""Inches; at 800 pixels a point is 1.17 pixels."""
+"""In inches; at 800 pixels, a point is 1.17 pixels."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
     **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
-    "svg.fonttype": "none",  # text stays text, to be searched, selected and read aloud
-    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # as wide as each other
+    "svg.fonttype": "none",  # text stays text: searchable, selectable, accessible
+    "font.sans-serif": ["DejaVu Sans", "Verdana"],  # equally wide
     "svg.hashsalt": "seqmodels",
-    "text.parse_math": False,  # a price of $5 is no formula
+    "text.parse_math": False,  # a price of $5 is not a formula
 }
 
 
 def context() -> AbstractContextManager[None]:
-    """Apply this style to what is drawn inside, and leave the caller's settings as they are."""
+    """Apply this style inside the context, and leave the caller's settings unchanged."""
     return matplotlib.style.context(["default", RC], after_reset=True)
 
 
 def catalogued() -> dict[str, Look]:
-    """Return the looks of all models of the catalog, in order of history.
+    """Return the looks of all models in the catalog, in order of history.
 
-    Lines are dashed where the source is in one vector, and solid where a model attends.
+    Lines are dashed for models with the source in one vector, and solid for models with attention.
     """
     dashes = {name: "-" for name, entry in CATALOG.items() if entry.attends}
     fixed = [name for name in CATALOG if name not in dashes]
@@ -73,7 +73,7 @@ def catalogued() -> dict[str, Look]:
 
 
 def looks(models: Collection[str]) -> dict[str, Look]:
-    """Order the models and give each its look; unknown ones a further colour and their own name."""
+    """Return the models' looks in order; unknown models get other colours and their own names."""
     known = catalogued()
     unknown = sorted(set(models) - set(known))
     further = {
@@ -84,9 +84,9 @@ def looks(models: Collection[str]) -> dict[str, Look]:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write .svg or .png, the same bytes every time.
+    """Write .svg or .png, with the same bytes every time.
 
-    An SVG has the first text of the figure as its title, and the others as its description.
+    An SVG gets the first text of the figure as its title, and the other texts as its description.
     """
     stamps: dict[str, dict[str, None]] = {
         ".svg": dict.fromkeys(("Date", "Creator")),
@@ -97,18 +97,18 @@ def save(figure: Figure, path: Path) -> Path:
     _give_fonts(figure)
     page = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # one note has said so
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # noted in one line
         figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
     made = page.getvalue()
     if kind == ".svg":
         title, *more = [" ".join(text.get_text().split()) for text in figure.texts] or [""]
-        words = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
-        made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {words}".encode(), made, count=1)
+        head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
+        made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), made, count=1)
     return files.write(path, made)
 
 
 def _give_fonts(figure: Figure) -> None:
-    """Give each text the fonts of its characters; note the characters that no font has."""
+    """Set fonts that have each text's characters; note the characters that no font has."""
     texts: list[Text] = figure.findobj(Text)
     needed = {text: fonts.lacking(text.get_text()) for text in texts}
     if everything := frozenset().union(*needed.values()):

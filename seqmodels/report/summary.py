@@ -1,7 +1,7 @@
-"""What a comparison prints at its end: every bucket's score, what that means in words, the costs.
+"""The summary that a comparison prints: scores by bucket, conclusions as sentences, and costs.
 
-Read records and nothing else; no torch. No line has more than WIDTH columns. `tables.table` holds
-the same with intervals, for a page as wide as it needs.
+It is computed from records only; no torch. Lines have at most WIDTH columns. `tables.table` has the
+same scores with intervals, in tables of any width.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from seqmodels.report.findings import THIN, bucket_name
 
 WIDTH = 100
 NAME = 24
-"""Columns for the name of a model, at most."""
+"""Most columns for the name of a model."""
 LEARNED = 1.0
-"""Least score of 100 of which a share can be kept."""
+"""Least score (of 100) for which the percentage kept is reported."""
 APART = 10.0
-"""Points of percent between models that are named apart."""
+"""Percentage points between models that are reported separately."""
 
 Records = Sequence[dict[str, Any]]
 
 
 def summary(records: Records) -> str:
-    """Return what is printed: for each test set its scores and what they say, then the costs."""
+    """Return the summary: scores and conclusions of each test set, then the costs."""
     parts = textwrap.wrap(wording.subtitle(records), WIDTH)
     for test in reading.tests(records).values():
         parts += ["", *scores(records, test)]
-        parts += [line for said in words(records, test) for line in textwrap.wrap(said, WIDTH)]
+        parts += [line for text in words(records, test) for line in textwrap.wrap(text, WIDTH)]
     return "\n".join([*parts, "", *costs(records)])
 
 
@@ -44,15 +44,15 @@ def summary(records: Records) -> str:
 
 
 def label_of(model: str) -> str:
-    """Return what a model is called; somebody's own model keeps its name."""
+    """Return the shortened label of a model; a model not in the catalog keeps its name."""
     label = CATALOG[model].label if model in CATALOG else model
     return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
 
 
 def lay_out(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
-    """Set the rows in columns; those that are too many for a line go on below.
+    """Align the rows in columns; columns that do not fit into a line continue in a block below.
 
-    The first `n_fixed` columns, the names of the rows, stand at the left of each block.
+    The first `n_fixed` columns, the names of the rows, are repeated at the left of each block.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     blocks: list[list[int]] = [[]]
@@ -93,25 +93,25 @@ def scores(records: Records, test: dict[str, Any]) -> list[str]:
     counts = [f"{b['n']:,}" for b in buckets]
     rows.append(["n", f"{sum(b['n'] for b in buckets):,}", *counts, *([""] * has_ratio)])
     title = f"{name}: {metric_of(metric).name} by {test['axis']}{wording.search(test)}"
-    notes = [f"* fewer than {THIN}: too few to tell"] * any("*" in head for head in heads)
+    notes = [f"* fewer than {THIN}: too few to compare"] * any("*" in head for head in heads)
     notes += ["† longer than trained"] * any(is_beyond)
-    notes += ["length: of what was written, as a share of the references"] * has_ratio
+    notes += ["length: of the hypotheses divided by that of the references"] * has_ratio
     return [*textwrap.wrap(title, WIDTH), *lay_out(rows), *textwrap.wrap("; ".join(notes), WIDTH)]
 
 
 def ratio(group: Records, name: str) -> float:
-    """Return the length of what was written as a share of the references; nan: not recorded."""
+    """Return the length of the hypotheses over that of the references; nan: not recorded."""
     found = reading.scores(group, name, "length_ratio")
     return float(found[:, 0, 0].mean()) if found.size else math.nan
 
 
 def number(value: float, digits: int) -> str:
-    """Write a number, or a dash where there is none."""
+    """Format a number; nan as a dash."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def costs(records: Records) -> list[str]:
-    """Return the lines of what each model took: parameters, seeds, validation loss, time."""
+    """Return the lines of the costs: parameters, seeds, validation loss and time of each model."""
     rows = [["", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
     for model, group in reading.by_model(records).items():
         lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
@@ -131,7 +131,7 @@ def costs(records: Records) -> list[str]:
 
 
 def words(records: Records, test: dict[str, Any]) -> list[str]:
-    """Return sentences on what the buckets show; those of fewer than THIN examples are left out."""
+    """Return sentences on what the buckets show, without buckets of fewer than THIN examples."""
     name, metric, trained = test["name"], test["primary_metric"], test["max_train_length"]
     groups = {
         model: found[..., 0].mean(axis=0)
@@ -139,10 +139,10 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
         if (found := reading.scores(group, name, metric)).size
     }
     unlearned = at_chance(records, test)
-    said = [not_learned(unlearned, records)] if unlearned else []
+    lines = [not_learned(unlearned, records)] if unlearned else []
     able = [i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN]
     if len(able) < 2 or test["axis"].startswith("place"):
-        return said
+        return lines
     inside = [i for i in able[1:] if trained is None or test["buckets"][i]["high"] <= trained]
     beyond = [i for i in able[1:] if i > max(inside, default=0)]
     for i in [*inside[-1:], *beyond[-1:]]:
@@ -152,14 +152,14 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
             if model not in unlearned and np.isfinite(values[[1 + able[0], 1 + i]]).all()
         }
         if line := compared(known, test, able[0], i):
-            said.append(line)
-    return said
+            lines.append(line)
+    return lines
 
 
 def compared(
     known: Mapping[str, tuple[float, float]], test: dict[str, Any], first: int, last: int
 ) -> str:
-    """Set the scores of one bucket against those of the first."""
+    """Return a sentence that compares the scores in one bucket to those in the first."""
     unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
     here, there = (f"{bucket_name(test['buckets'][i])} {unit}" for i in (last, first))
     trained = test["max_train_length"]
@@ -189,7 +189,7 @@ def compared(
 
 
 def keeping(kept: Mapping[str, float], what: str) -> list[str]:
-    """Say who keeps how much; those far below the others are named apart."""
+    """Return clauses on how much each model keeps; models far below the others come separately."""
     order = sorted(kept, key=lambda model: -kept[model])
     gaps = [kept[a] - kept[b] for a, b in pairwise(order)]
     cut = 1 + int(np.argmax(gaps)) if gaps and max(gaps) >= APART else len(order)
@@ -204,22 +204,22 @@ def keeping(kept: Mapping[str, float], what: str) -> list[str]:
 
 
 def percents(shares: Mapping[str, float]) -> str:
-    """Write percentages in a row."""
+    """Format percentages as a list."""
     return f"{in_a_row([f'{share:.0f}' for share in shares.values()])} %"
 
 
 def sentence(models: Iterable[str]) -> str:
-    """Name models in a row."""
+    """Format the labels of models as a list."""
     return in_a_row([label_of(model) for model in models])
 
 
 def in_a_row(parts: Sequence[str]) -> str:
-    """Write a, b and c."""
+    """Join parts as "a, b and c"."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
-    """Return the models whose BLEU is not above that of references in another order."""
+    """Return the models whose BLEU is not above that of the references in another order."""
     found = []
     for model, group in reading.by_model(records).items():
         bleu, chance = (reading.scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
@@ -233,7 +233,7 @@ def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
 
 
 def not_learned(models: Sequence[str], records: Records) -> str:
-    """Say that nothing was learned, and how much was trained on."""
+    """Return a sentence that nothing was learned, with the number of training tokens."""
     tokens = max(r["train_config"]["tokens"] for r in records)
     verb = "has" if len(models) == 1 else "have"
     return (

@@ -1,4 +1,4 @@
-"""Markdown tables of records, and of published figures with ours beside them. No torch."""
+"""Markdown tables of records, and of published figures next to ours. No torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from seqmodels.report.reading import Record
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Pad the columns, so that the table can be read in a terminal too; the first row heads."""
+    """Return a Markdown table, padded to be readable in a terminal; the first row is the header."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
     lines = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows]
@@ -26,7 +26,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
-    """Write mean, half the range of the seeds and interval of (seeds, 3)."""
+    """Format (seeds, 3) as mean, half the range of the seeds, and interval."""
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
@@ -35,7 +35,7 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
 
 
 def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of one test set: score overall and at three lengths, losses, cost."""
+    """Return the rows of one test set: score overall and at up to three lengths, losses, cost."""
     name, primary, buckets = test["name"], test["primary_metric"], test["buckets"]
     longest = test["max_train_length"] or -math.inf
     trained = [i for i, b in enumerate(buckets) if b["high"] <= longest]
@@ -60,7 +60,7 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
 
 
 def table(records: Sequence[Record]) -> str:
-    """Return one Markdown table per test set, with what its cells mean and the signatures."""
+    """Return one Markdown table per test set, with signatures and an explanation of the cells."""
     parts = [wording.subtitle(records)]
     for name, test in reading.tests(records).items():
         title = f"### {name}: by {test['axis']}{wording.search(test)}"
@@ -110,7 +110,7 @@ def by_length_table(records: Sequence[Record]) -> str:
 
 
 def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
-    """Write our score with its interval and our parameters; a dash where no record has it."""
+    """Format our score with its interval and our parameters; a dash if no record has it."""
     if figure is None or (ours := figure.ours) is None:
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
@@ -120,14 +120,14 @@ def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]])
 
 
 def _theirs(figure: ledger.Figure | None) -> str:
-    """Write a value as it was printed, and the parameters where they are known."""
+    """Format a value as it was printed, and the number of parameters if it is known."""
     if figure is None:
         return "–"
     return figure.value + (f" ({wording.short(figure.parameters)})" if figure.parameters else "")
 
 
 def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str:
-    """Return one Markdown table: systems × what was measured, with ours to the right of each."""
+    """Return one Markdown table: systems × metrics, with our score to the right of each."""
     columns = dict.fromkeys((f.metric, f.on) for f in entry.figures)
     systems: dict[str, dict[Any, ledger.Figure]] = {}
     for f in entry.figures:
@@ -147,22 +147,22 @@ def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str
 
 
 def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Record]]) -> str:
-    """Return all figures of a ledger with ours beside them, those that can be compared first."""
+    """Return all figures of a ledger next to ours, comparable entries first."""
     parts = [
         "## Published figures",
         f"From [{ledger.FILE}]({ledger.FILE}): values as printed in their sources, with the number "
-        "of parameters in parentheses where it is reported. Ours, with a 95 % interval, are shown "
-        "where data, test set and metric are the same apart from the differences noted; – means "
-        "that there is no such figure or no record.",
+        "of parameters in parentheses if it is reported. Our scores, with 95 % intervals, are "
+        "shown where data, test set and metric are the same apart from the differences noted; – "
+        "means that there is no such figure or no record.",
     ]
     for entry in sorted(entries, key=lambda entry: not entry.comparable):
         title = f"{entry.source} {entry.year}" if entry.year else entry.source
         title = f"[{title}]({entry.url})" if entry.url else title
-        told = (entry.corpus, entry.direction, entry.test, entry.text, entry.search, entry.setting)
+        facts = (entry.corpus, entry.direction, entry.test, entry.text, entry.search, entry.setting)
         verdict = "Comparable" if entry.comparable else "Not comparable"
         parts += [
             f"### {title}{f', {entry.place}' if entry.place else ''}",
-            f"{' · '.join(filter(None, told))}. **{verdict}**: {entry.why}.",
+            f"{' · '.join(filter(None, facts))}. **{verdict}**: {entry.why}.",
             _beside(entry, folders),
         ]
         parts += [f"{entry.finding}."] if entry.finding else []
