@@ -404,7 +404,7 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "two-tasks" / "b.json").write_text(json.dumps(other))
     for name, (place, value) in hostile.RECORDS.items():
         (folder / f"record-{name}").mkdir()
-        content = hostile.edited(json.loads(good), place, value)
+        content = hostile.edited(made, place, value)
         (folder / f"record-{name}" / "gpt-seed1.json").write_bytes(content)
     contents = {"not-json": b"{", "json-pickle": b"\x80\x04x", "json-latin": b"\xe4"}
     contents |= {"json-deep": b"[" * 100_000, "json-fifo": None, "json-folder": None}

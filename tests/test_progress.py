@@ -191,7 +191,8 @@ def test_workers_are_seen(has_terminal: bool, tmp_path: Path) -> None:
     assert done.returncode == 0, err
     for title in ("lstm_seq2seq, seed 1", "gpt, seed 1"):
         assert f"{title}: training on 8,000 tokens" in out
-        assert re.search(rf"{title}: accuracy \d+\.\d\d, \d+ s training, \d+ s evaluation", out)
+        score = r"symbol accuracy \d+\.\d %, \d+ s training, \d+ s evaluation"
+        assert re.search(f"{title}: {score}", out)
     if has_terminal:
         lines = lines_of(out)
         for doing in ("training", "validation", "teacher-forced", "search"):

@@ -155,7 +155,7 @@ def is_running(pid: int) -> bool:
     ("signals", "code", "message"),
     [
         ("parent", 130, "recall: stopped; the same command resumes"),
-        ("child", 2, "recall: a process that trained was killed"),
+        ("child", 2, "recall: a training process was killed"),
         ("lost parent", -9, None),
     ],
 )

@@ -245,8 +245,9 @@ CALLS = [
             "utf16.en": "line 1", "utf32.en": "line 1", "nul.en": "zero byte", "cr.en": "line feed",
             "surrogate.en": "UTF-8", "cut.en": "UTF-8", "pickle.en": "pickle", "zip.en": "zip",
             "wide.en": "bytes", "nope.en": "does not exist", "empty-folder": "directory",
-            "loop": "cannot be read", LONG: "too long", "ref.en": "one file", "src.de": "one file",
-            "./ref.en": "one file", "link.en": "one file",
+            "loop": "cannot be read", LONG: "too long", "ref.en": "the same file",
+            "src.de": "the same file",
+            "./ref.en": "the same file", "link.en": "the same file",
         }.items()
     ),
     call("seqmodels", f"{SCORE} /dev/null", "regular file"),
@@ -254,7 +255,7 @@ CALLS = [
     call("seqmodels", "score --src @/blank.en --ref @/ref.en @/hyp.en", "no words"),
     call("seqmodels", "score --src @/empty.en --ref @/ref.en @/hyp.en", "is empty"),
     call("seqmodels", "score --src @/src.de --ref @/nope @/hyp.en", "does not exist"),
-    call("seqmodels", f"{SCORE} @/hyp.en @/hyp.en", "one file"),
+    call("seqmodels", f"{SCORE} @/hyp.en @/hyp.en", "the same file"),
     call("seqmodels", f"{SCORE} @/hyp.en --tokenize nope", "nope"),
     call("seqmodels", f"{SCORE} @/hyp.en --buckets 5,5", "increase"),
     call("seqmodels", f"{SCORE} @/hyp.en --buckets 0,5", "above zero"),
@@ -272,7 +273,7 @@ CALLS = [
         for name, word in {
             "empty.en": "is empty", "short.en": "lines", "hyp.en": "not a link",
             "utf16.en": "line 1", "wide.en": "bytes", "nope": "does not exist",
-            "empty-folder": "directory", "sure.gold": "one file", "far.links": "line 2",
+            "empty-folder": "directory", "sure.gold": "the same file", "far.links": "line 2",
             "wide.links": "not a link",
         }.items()
     ),

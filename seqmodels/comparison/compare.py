@@ -166,10 +166,9 @@ def collect(run: Run, result: Callable[[], dict[str, Any]], board: ProgressBoard
         board.end(run.title)
     test = done["tests"][0]
     metric = metric_of(key := test["primary_metric"])
-    log(
-        f"{run.title}: {metric.name} {test['overall'][key]['value']:.{metric.digits}f}, "
-        f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
-    )
+    score = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()
+    times = f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
+    log(f"{run.title}: {metric.label} {score}, {times}")
     return None
 
 
