@@ -235,7 +235,7 @@ def test_a_continuation_counts_once() -> None:
 )
 def test_students_quantile(df: int, quantile: float, error: float) -> None:
     """Keeps out another term of the expansion; the numbers are those of the printed tables."""
-    assert intervals.student(df) == pytest.approx(quantile, abs=error)
+    assert intervals.t_quantile(df) == pytest.approx(quantile, abs=error)
 
 
 def test_shares_stay_between_0_and_1() -> None:

@@ -93,7 +93,7 @@ def test_an_interval_is_bca_by_the_book() -> None:
     without = (x.sum() - x) / 39
     off = without.mean() - without
     pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
-    wide = intervals.student(39) * math.sqrt(40 / 39)
+    wide = intervals.t_quantile(39) * math.sqrt(40 / 39)
     for side, end in ((-1, "low"), (1, "high")):
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))

@@ -31,7 +31,7 @@ from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
 PHASES = ("training", "checkpointing", "evaluation", "recording", "drawing")
-MOST_PER_COMPARISON = 10
+MAX_PER_COMPARISON = 10
 TIMES = {"seconds", "speed", "train_s", "evaluate_s", "peak_memory_bytes"}
 """Fields of a record that hold times and memory."""
 
@@ -126,7 +126,7 @@ def survive(
         argv = command(out, models, tokens)
         while True:
             program = begin(argv)
-            is_over = n_here == MOST_PER_COMPARISON or kills.total() == n_kills
+            is_over = n_here == MAX_PER_COMPARISON or kills.total() == n_kills
             if not is_over and kill_in(phase, program, out, rng):
                 kills[phase] += 1
                 n_here += 1

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 N_BOOTSTRAP = 1000
-FEWEST = 10
+MIN_ROWS = 10
 """Fewest groups for which an interval is computed."""
 NORMAL = NormalDist()
 Z = NORMAL.inv_cdf(0.975)
@@ -30,17 +30,17 @@ Score = Callable[[np.ndarray], np.ndarray]
 def resample(columns: np.ndarray) -> np.ndarray:
     """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
     rng, n = np.random.default_rng(1), len(columns)
-    most = max(1, 2**22 // n)  # resamples at a time, to bound memory
+    n_at_a_time = max(1, 2**22 // n)  # resamples at a time, to bound memory
     sums = []
-    for start in range(0, N_BOOTSTRAP, most):
-        draw = np.arange(min(most, N_BOOTSTRAP - start))
+    for start in range(0, N_BOOTSTRAP, n_at_a_time):
+        draw = np.arange(min(n_at_a_time, N_BOOTSTRAP - start))
         rows = rng.integers(n, size=(len(draw), n)) + n * draw[:, None]
         times = np.bincount(rows.ravel(), minlength=n * len(draw)).reshape(len(draw), n)
         sums.append(times @ columns)
     return np.concatenate(sums)
 
 
-def student(df: int) -> float:
+def t_quantile(df: int) -> float:
     """Return the 97.5 % quantile of Student's t (Fisher's expansion; within 0.001 for df ≥ 9)."""
     powers = [
         (Z**3 + Z) / 4,
@@ -75,7 +75,7 @@ def interval(
     is_percent: bool = False,
     is_yes_no: bool = False,
 ) -> Interval:
-    """Return the score of the column sums with its interval; None below FEWEST groups.
+    """Return the score of the column sums with its interval; None below MIN_ROWS groups.
 
     A percentage that is the same in all resamples, such as 100 % of everything, would get an
     interval of zero width; it gets the Wilson interval of a proportion of as many as there are
@@ -85,7 +85,7 @@ def interval(
     sums = by_group(columns, groups)
     total = sums.sum(0, keepdims=True)
     value, n = score(total).item(), len(sums)
-    if n < FEWEST:
+    if n < MIN_ROWS:
         return {"value": value, "low": None, "high": None}
     if is_yes_no and n == len(columns):
         low, high = (100 * end for end in wilson(value / 100, n))
@@ -96,9 +96,9 @@ def interval(
         return {"value": value, "low": low, "high": high}
     below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
-    pull = without.mean() - without
-    skew = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5 or 1.0)
-    wide = student(n - 1) * math.sqrt(n / (n - 1))
+    influence = without.mean() - without
+    skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
+    wide = t_quantile(n - 1) * math.sqrt(n / (n - 1))
     shifted = [bias + side * wide for side in (-1, 1)]
     levels = [NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted]
     low, high = np.quantile(drawn, levels)

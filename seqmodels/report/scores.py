@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.metrics.intervals import FEWEST
+from seqmodels.metrics.intervals import MIN_ROWS
 from seqmodels.metrics.table import metric_of, sacre_metrics
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name
@@ -105,7 +105,7 @@ def _draw_buckets(
 def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
     """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
-    Writes score-length.svg and .png. Only the first MOST_DRAWN systems are drawn; the caption says
+    Writes score-length.svg and .png. Only the first MAX_SYSTEMS systems are drawn; the caption says
     so.
     """
     colours = [*(look.colour for look in catalogued().values()), *FURTHER]
@@ -186,7 +186,7 @@ def _draw_line(
     enough = known[n[known] >= THIN]
     draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
     to = slice(enough[-1] + 1 if enough.size else 0)
-    band = (n >= FEWEST)[to]
+    band = (n >= MIN_ROWS)[to]
     ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
     ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
     ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)

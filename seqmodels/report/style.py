@@ -35,7 +35,7 @@ DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
 MARKERS = "soD^vPX*"
-MOST_DRAWN = len(MARKERS)
+MAX_SYSTEMS = len(MARKERS)
 """Most external systems that are drawn: as many as there are markers."""
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5

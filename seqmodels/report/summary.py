@@ -36,7 +36,9 @@ def summary(records: Records) -> str:
     parts = textwrap.wrap(wording.subtitle(records), WIDTH)
     for test in reading.tests(records).values():
         parts += ["", *scores(records, test)]
-        parts += [line for text in words(records, test) for line in textwrap.wrap(text, WIDTH)]
+        parts += [
+            line for text in describe_test(records, test) for line in textwrap.wrap(text, WIDTH)
+        ]
     return "\n".join([*parts, "", *costs(records)])
 
 
@@ -49,7 +51,7 @@ def label_of(model: str) -> str:
     return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
 
 
-def lay_out(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
     """Align the rows in columns; columns that do not fit into a line continue in a block below.
 
     The first `n_fixed` columns, the names of the rows, are repeated at the left of each block.
@@ -96,7 +98,11 @@ def scores(records: Records, test: dict[str, Any]) -> list[str]:
     notes = [f"* fewer than {THIN}: too few to compare"] * any("*" in head for head in heads)
     notes += ["† longer than trained"] * any(is_beyond)
     notes += ["length: of the hypotheses divided by that of the references"] * has_ratio
-    return [*textwrap.wrap(title, WIDTH), *lay_out(rows), *textwrap.wrap("; ".join(notes), WIDTH)]
+    return [
+        *textwrap.wrap(title, WIDTH),
+        *align_columns(rows),
+        *textwrap.wrap("; ".join(notes), WIDTH),
+    ]
 
 
 def ratio(group: Records, name: str) -> float:
@@ -124,13 +130,13 @@ def costs(records: Records) -> list[str]:
             f"{np.mean([r['train_s'] for r in group]):,.0f}",
             f"{np.mean([r['evaluate_s'] for r in group]):,.0f}",
         ])  # fmt: skip
-    return lay_out(rows)
+    return align_columns(rows)
 
 
 # ------------------------------------------------------------------------------------- In words
 
 
-def words(records: Records, test: dict[str, Any]) -> list[str]:
+def describe_test(records: Records, test: dict[str, Any]) -> list[str]:
     """Return sentences on what the buckets show, without buckets of fewer than THIN examples."""
     name, metric, trained = test["name"], test["primary_metric"], test["max_train_length"]
     groups = {
@@ -138,7 +144,7 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
         for model, group in reading.by_model(records).items()
         if (found := reading.scores(group, name, metric)).size
     }
-    unlearned = at_chance(records, test)
+    unlearned = models_at_chance(records, test)
     lines = [not_learned(unlearned, records)] if unlearned else []
     able = [i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN]
     if len(able) < 2 or test["axis"].startswith("place"):
@@ -151,44 +157,48 @@ def words(records: Records, test: dict[str, Any]) -> list[str]:
             for model, values in groups.items()
             if model not in unlearned and np.isfinite(values[[1 + able[0], 1 + i]]).all()
         }
-        if line := compared(known, test, able[0], i):
+        if line := compare_buckets(known, test, able[0], i):
             lines.append(line)
     return lines
 
 
-def compared(
+def compare_buckets(
     known: Mapping[str, tuple[float, float]], test: dict[str, Any], first: int, last: int
 ) -> str:
     """Return a sentence that compares the scores in one bucket to those in the first."""
     unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
-    here, there = (f"{bucket_name(test['buckets'][i])} {unit}" for i in (last, first))
+    last_bucket, first_bucket = (f"{bucket_name(test['buckets'][i])} {unit}" for i in (last, first))
     trained = test["max_train_length"]
     if trained is not None and test["buckets"][last]["low"] > trained:
-        here += ", longer than trained"
+        last_bucket += ", longer than trained"
     elif last == max(
         i for i, b in enumerate(test["buckets"]) if b["high"] <= (trained or math.inf)
     ):
-        here += ", the longest" if trained is None else ", the longest trained"
+        last_bucket += ", the longest" if trained is None else ", the longest trained"
     metric = metric_of(test["primary_metric"])
     if metric.is_loss:
         change = {model: 100 * (b / a - 1) for model, (a, b) in known.items() if a > 0}
         lower = {model: -x for model, x in change.items() if x < 0}
         higher = {model: x for model, x in change.items() if x >= 0}
         clauses = [
-            f"{word} by {percents(some)} for {sentence(some)}"
+            f"{word} by {percents(some)} for {join_labels(some)}"
             for word, some in (("lower", lower), ("higher", higher))
             if some
         ]
         return (
-            f"At {here}, the {metric.label} is {'; '.join(clauses)} than at {there}."
+            f"At {last_bucket}, the {metric.label} is {'; '.join(clauses)} than at {first_bucket}."
             if clauses
             else ""
         )
     kept = {model: 100 * b / a for model, (a, b) in known.items() if a >= LEARNED}
-    return f"At {here}, {'; '.join(keeping(kept, f'the score at {there}'))}." if kept else ""
+    return (
+        f"At {last_bucket}, {'; '.join(describe_kept(kept, f'the score at {first_bucket}'))}."
+        if kept
+        else ""
+    )
 
 
-def keeping(kept: Mapping[str, float], what: str) -> list[str]:
+def describe_kept(kept: Mapping[str, float], what: str) -> list[str]:
     """Return clauses on how much each model keeps; models far below the others come separately."""
     order = sorted(kept, key=lambda model: -kept[model])
     gaps = [kept[a] - kept[b] for a, b in pairwise(order)]
@@ -199,26 +209,26 @@ def keeping(kept: Mapping[str, float], what: str) -> list[str]:
             shares = {model: kept[model] for model in some}
             verb = "keeps" if len(some) == 1 else "keep"
             of_what = "" if clauses else f" of {what}"
-            clauses.append(f"{sentence(some)} {verb} {percents(shares)}{of_what}")
+            clauses.append(f"{join_labels(some)} {verb} {percents(shares)}{of_what}")
     return clauses
 
 
 def percents(shares: Mapping[str, float]) -> str:
     """Format percentages as a list."""
-    return f"{in_a_row([f'{share:.0f}' for share in shares.values()])} %"
+    return f"{join_with_and([f'{share:.0f}' for share in shares.values()])} %"
 
 
-def sentence(models: Iterable[str]) -> str:
+def join_labels(models: Iterable[str]) -> str:
     """Format the labels of models as a list."""
-    return in_a_row([label_of(model) for model in models])
+    return join_with_and([label_of(model) for model in models])
 
 
-def in_a_row(parts: Sequence[str]) -> str:
+def join_with_and(parts: Sequence[str]) -> str:
     """Join parts as "a, b and c"."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
-def at_chance(records: Records, test: dict[str, Any]) -> list[str]:
+def models_at_chance(records: Records, test: dict[str, Any]) -> list[str]:
     """Return the models whose BLEU is not above that of the references in another order."""
     found = []
     for model, group in reading.by_model(records).items():
@@ -237,7 +247,7 @@ def not_learned(models: Sequence[str], records: Records) -> str:
     tokens = max(r["train_config"]["tokens"] for r in records)
     verb = "has" if len(models) == 1 else "have"
     return (
-        f"{sentence(models)} {verb} not learned to translate: BLEU is no higher than that of the "
-        f"references in another order. That is normal after {tokens:,} target tokens; train on "
-        "more with --tokens."
+        f"{join_labels(models)} {verb} not learned to translate: BLEU is no higher than that of "
+        f"the references in another order. That is normal after {tokens:,} target tokens; train "
+        "on more with --tokens."
     )

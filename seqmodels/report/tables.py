@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG
-from seqmodels.metrics.intervals import FEWEST
+from seqmodels.metrics.intervals import MIN_ROWS
 from seqmodels.metrics.table import LOSSES, metric_of
 from seqmodels.records import ledger
 from seqmodels.report import reading, style, wording
@@ -30,7 +30,7 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
-    interval = "[–]" if low == "nan" or n < FEWEST else f"[{low}, {high}]"
+    interval = "[–]" if low == "nan" or n < MIN_ROWS else f"[{low}, {high}]"
     return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
 
 
@@ -80,7 +80,7 @@ def table(records: Sequence[Record]) -> str:
     units = ", ".join(dict.fromkeys(test.get("grouped_by") or noun for test in tests))
     note = "Mean over the seeds ± half their range [95 % interval "
     note += f"({wording.methods(records, shown)}) over {units}, mean over the seeds]"
-    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {FEWEST} {units}"
+    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {MIN_ROWS} {units}"
     parts += [f"{note}. Losses: teacher-forced."]
     return "\n\n".join(parts) + "\n"
 

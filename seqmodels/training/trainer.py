@@ -298,12 +298,12 @@ OUT_OF_MEMORY_ERRORS = (
 def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Raise ValueError that names a tensor which is missing, unknown, or of another shape."""
     for name in sorted({*found, *expected}):
-        here, there = (
+        actual, wanted = (
             f"{t[name].dtype} {list(t[name].shape)}" if name in t else "missing"
             for t in (found, expected)
         )
-        if here != there:
-            raise ValueError(f"{name} is {here}, expected {there}")
+        if actual != wanted:
+            raise ValueError(f"{name} is {actual}, expected {wanted}")
 
 
 # Random generators

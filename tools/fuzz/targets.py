@@ -52,7 +52,7 @@ ODD: list[Any] = [
     {"a": 1}, *tokenizers.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
 ]  # fmt: skip
 """Values that an edit inserts."""
-MOST_EDITS = 3
+MAX_EDITS = 3
 """With more edits, nearly every file would be refused."""
 EDIT, RAW = b"\0", b"\xff"
 
@@ -87,7 +87,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 def edited(valid: Any, edits: bytes) -> Any:
     """Return the edited JSON value: two bytes choose a place, one byte its new value."""
-    for i in range(0, min(len(edits), MOST_EDITS * 3) - 2, 3):
+    for i in range(0, min(len(edits), MAX_EDITS * 3) - 2, 3):
         if not (found := list(places(valid))):
             break
         holder, key = found[int.from_bytes(edits[i : i + 2]) % len(found)]
