@@ -86,8 +86,8 @@ def shortened(file: str, source: str, mutated: str, operator: str) -> Mutant:
         indent = len(before) - len(before.lstrip())
         if more == 0:
             before, after = before[indent:], after[indent:] if after[:indent].isspace() else after
-        told = operator.partition("/")[2].replace("_", " ")
-        mutant = Mutant(file, name, before.rstrip("\n"), after.rstrip("\n"), told, "cosmic-ray")
+        bug = operator.partition("/")[2].replace("_", " ")
+        mutant = Mutant(file, name, before.rstrip("\n"), after.rstrip("\n"), bug, "cosmic-ray")
         try:
             if mutant.applied(source) == mutated:
                 return mutant

@@ -59,12 +59,12 @@ def start(paths: list[Path], out: Path) -> tuple[float, float, int]:
     command = [sys.executable, "-c", PROGRAM, "--data", *map(str, paths), *flags]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = process.stdout.read()
+        output = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise SystemExit(f"exit code {process.returncode}:\n{told}")
-    first = next(line for line in told.split("\n") if line.startswith("first step at"))
+        raise SystemExit(f"exit code {process.returncode}:\n{output}")
+    first = next(line for line in output.split("\n") if line.startswith("first step at"))
     return float(first.split()[-1]) - since, time.time() - since, usage.ru_maxrss * 1024
 
 

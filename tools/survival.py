@@ -161,9 +161,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())  # kept if something differs
     n, kills = survive(args.kills, args.models, args.tokens, args.seed, folder)
     shutil.rmtree(folder)
-    told = ", ".join(f"{kills[phase]} in {phase}" for phase in PHASES)
+    counts = ", ".join(f"{kills[phase]} in {phase}" for phase in PHASES)
     print(
-        f"{kills.total()} of {kills.total()} kills left no trace ({told}): {n} comparisons ended "
+        f"{kills.total()} of {kills.total()} kills left no trace ({counts}): {n} comparisons ended "
         f"byte-identical to an uninterrupted one, in {time.perf_counter() - since:.0f} s"
     )
 

@@ -366,9 +366,9 @@ def corpus(
     max_test: int = 80,
     per_bucket: int = 100,
 ) -> Splits:
-    """Draw a corpus: test first, so that neither it nor valid depends on the size of train.
+    """Draw a corpus: test first, so that neither it nor valid depends on the train size.
 
-    Lengths of train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`.
+    Lengths in train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`.
     Test holds `per_bucket` sentences of 4–10, 11–20, … up to `max_test` words, cycling through the
     lengths of a bucket.
     """
