@@ -14,6 +14,13 @@ from seqmodels.metrics.table import METRICS
 from seqmodels.report import figures, reading, scores, style, tables
 
 
+def test_a_metric_that_the_table_lacks_is_called_by_its_key() -> None:
+    """Keeps out a panel without a title for the records of somebody's own metric."""
+    figure = drawn_scores(scored({"gpt": (3, 2, 1)}, primary_metric="rouge"))
+    assert figure.texts[0].get_text().startswith("Rouge against source length")
+    assert figure.axes[0].get_title("left").startswith("rouge")
+
+
 def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
     """A crash, or a zero drawn, where a model was not scored."""
     records = several(2)
