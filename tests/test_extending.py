@@ -48,7 +48,12 @@ def edit_rate(sums: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def ter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the line."""
-    line = Metric(label="TER", digits=2, better="lower", sacre=SacreMetric(make_ter, edit_rate))
+    line = Metric(
+        label="TER",
+        digits=2,
+        better="lower",
+        sacre=SacreMetric(make_ter, edit_rate, is_percent=False),
+    )
     monkeypatch.setitem(METRICS, "ter", line)
 
 
@@ -103,6 +108,14 @@ def test_texts_from_elsewhere_are_scored_by_it(
     assert f"{value:.2f}" in table
     assert f"{-value:+.2f}" in table
     assert "TER: `nrefs:1" in printed
+
+
+@pytest.mark.usefixtures("ter")
+def test_a_score_above_100_has_an_interval() -> None:
+    """Keeps out an interval for percentages around a score without an upper bound."""
+    rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
+    found = METRICS["ter"].score(rows, "13a")
+    assert found == {"value": 700.0, "low": 700.0, "high": 700.0}
 
 
 @pytest.mark.parametrize("key", ["ter", "rouge"])

@@ -19,13 +19,15 @@ class SacreMetric(NamedTuple):
     """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
     from_counts: Score
     """Computes the score from summed counts as sacreBLEU does, for many resamples at once."""
+    is_percent: bool = True
+    """Whether the score is at most 100; one such as TER has no upper bound."""
 
     def score(
         self, metric: Any, counts: np.ndarray, groups: Sequence[Hashable] | None = None
     ) -> Interval:
         """Return the score of `metric`, an object from `make`, with its interval from counts."""
         value = float(metric._compute_score_from_stats(list(counts.sum(0))).score)
-        return {**interval(counts, self.from_counts, groups, is_percent=True), "value": value}
+        return {**interval(counts, self.from_counts, groups, self.is_percent), "value": value}
 
 
 def count(metric: Any, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None) -> np.ndarray:
