@@ -170,6 +170,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
+def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Cache what is made in a folder of the test's own, and look for texts nowhere."""
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "hub")
+    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return a function that runs a command and returns its exit code, stdout and stderr."""
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
@@ -184,20 +193,24 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train three toy runs: two attend, one does not."""
-    out = tmp_path_factory.mktemp("trained")
-    given = ["--models", "bahdanau", "lstm_seq2seq", "gpt", "--size", "smoke", "--tokens", "400"]
-    toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
+def train_toys(out: Path, n_train: int, tokens: int, *models: str) -> Path:
+    """Train on short sentences of the grammar; return the folder."""
+    given = ["--models", *models, "--size", "smoke", "--tokens", str(tokens), "--device", "cpu"]
+    toy = {"n_train": n_train, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "N_BOOTSTRAP", 20)
         patch.setitem(translation.SIZES, "smoke", toy)
-        patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
         with pytest.raises(SystemExit) as stopped:
-            translation.main()
+            translation.main([*given, "--out", str(out)])
     assert stopped.value.code == 0
     return out
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train three toy runs: two attend, one does not."""
+    models = "bahdanau", "lstm_seq2seq", "gpt"
+    return train_toys(tmp_path_factory.mktemp("trained"), 60, 400, *models)
 
 
 @pytest.fixture(scope="session")

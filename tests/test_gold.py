@@ -6,16 +6,17 @@ import json
 import os
 import random
 import re
-import sys
 import threading
 import types
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from checks import check_one_line
+from conftest import Call
 
 import seqmodels
 from seqmodels.analysis import alignments
@@ -23,7 +24,6 @@ from seqmodels.analysis.alignments import RATES, Links, counts, parse
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation.external import Text
-from seqmodels.metrics import intervals
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
@@ -38,17 +38,9 @@ POOR = ["0-2 1-1", "", "0-0", "", "0-2 1-1 2-0"]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
+def run(call: Call) -> Score:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 50)
-
-    def call(*argv: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv)])
-        with pytest.raises(SystemExit) as stopped:
-            main.main()
-        return stopped.value.code or 0, *capsys.readouterr()
-
-    return call
+    return partial(call, main, "score")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from conftest import train_toys
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
@@ -20,7 +21,6 @@ from seqmodels.comparison import trained
 from seqmodels.data import tokenizers
 from seqmodels.interface import BOS, EOS
 from seqmodels.metrics import intervals
-from tasks import translation
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
@@ -31,16 +31,7 @@ REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two toy runs where the README's lines look for them, one of which attends."""
     out = tmp_path_factory.mktemp("notebook") / "runs" / "translation-laptop"
-    given = ["--models", "bahdanau", "lstm_seq2seq", "--size", "smoke", "--tokens", "3000"]
-    toy = {"n_train": 200, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        patch.setitem(translation.SIZES, "smoke", toy)
-        patch.setattr(sys, "argv", ["translation", *given, "--device", "cpu", "--out", str(out)])
-        with pytest.raises(SystemExit) as stopped:
-            translation.main()
-    assert stopped.value.code == 0
-    return out
+    return train_toys(out, 200, 3000, "bahdanau", "lstm_seq2seq")
 
 
 @pytest.fixture(scope="module")

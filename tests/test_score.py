@@ -9,19 +9,20 @@ import sys
 import types
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
 import pytest
 from checks import check_one_line
+from conftest import Call
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from seqmodels.commands import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
-from seqmodels.metrics import intervals
 from seqmodels.report import style
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -35,17 +36,9 @@ POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Score:
+def run(call: Call) -> Score:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-
-    def call(*argv: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv)])
-        with pytest.raises(SystemExit) as stopped:
-            main.main()
-        return stopped.value.code or 0, *capsys.readouterr()
-
-    return call
+    return partial(call, main, "score")
 
 
 @pytest.fixture

@@ -25,13 +25,7 @@ DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../sha
 Fetch = Callable[..., None]
 
 
-@pytest.fixture(autouse=True)
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep all that is made in a folder of the test's own, and look for texts nowhere."""
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
-    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cached")
 
 
 @pytest.fixture

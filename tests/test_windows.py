@@ -6,7 +6,6 @@ import pickle
 import tracemalloc
 from pathlib import Path
 
-import datasets
 import numpy as np
 import pytest
 import torch
@@ -23,14 +22,7 @@ from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
 
-
-@pytest.fixture(autouse=True)
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep all that is made in a folder of the test's own, and look for texts nowhere."""
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
-    monkeypatch.delenv("SEQMODELS_DATA", raising=False)
-    return tmp_path / "cache"
+pytestmark = pytest.mark.usefixtures("cached")
 
 
 # ----------------------------------------------------------------------------------------- Tokens
