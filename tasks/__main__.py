@@ -1,6 +1,7 @@
 """Reproduce `results`: run every comparison with its defaults, then draw all figures and tables.
 
     python -m tasks                 on built-in data: an hour on two cores
+    python -m tasks --full          also with larger budgets and several seeds: hours
     python -m tasks --corpora       also on real text, from the folder that SEQMODELS_DATA names or
                                     from the hub: hours
 
@@ -19,13 +20,18 @@ from pathlib import Path
 from seqmodels.utils.terminal import guard, print_line
 from tasks import flags
 
-BUILTIN: list[tuple[str, str, str]] = [
-    ("translation-grammar", "translation", "--seeds 1 2"),
-    ("translation-grammar-no-eos", "translation", "--no-source-eos --seeds 1 2"),
+Comparison = tuple[str, str, str]
+"""Its folder, its task, its own flags."""
+
+BUILTIN: list[Comparison] = [
+    ("translation-grammar-laptop", "translation", ""),
     ("recall", "recall", ""),
     ("next_token", "next_token", ""),
 ]
-CORPORA: list[tuple[str, str, str]] = [
+FULL: list[Comparison] = [
+    ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
+]
+CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),
     (
         "translation-multi30k-en-de", "translation",
@@ -37,11 +43,11 @@ CORPORA: list[tuple[str, str, str]] = [
 ]  # fmt: skip
 
 
-def run_all(out: Path, has_corpora: bool, forwarded: Sequence[str]) -> None:
+def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[str]) -> None:
     """Run each comparison into its own folder, up to the first failure; then draw all records."""
     todo = [
         (folder, task, [*own_flags.split(), *forwarded, "--out", str(out / folder)])
-        for folder, task, own_flags in [*BUILTIN, *(CORPORA if has_corpora else [])]
+        for folder, task, own_flags in comparisons
     ]
     for _, task, passed in todo:  # find mistakes before anything is trained
         flags.parse_task(task, None, passed)
@@ -64,7 +70,8 @@ def run_all(out: Path, has_corpora: bool, forwarded: Sequence[str]) -> None:
 def main() -> None:
     """Run all comparisons."""
     args, forwarded = flags.driver(__doc__)
-    guard("tasks", lambda: run_all(args.out, args.corpora, forwarded))
+    chosen = [*BUILTIN, *(FULL if args.full else []), *(CORPORA if args.corpora else [])]
+    guard("tasks", lambda: run_all(args.out, chosen, forwarded))
 
 
 if __name__ == "__main__":

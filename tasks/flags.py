@@ -32,8 +32,18 @@ TEXT_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "param
 """Flags of next_token that require --data."""
 
 
+SIZES = {
+    "smoke": "run everything once, in a minute",
+    "laptop": "the comparison, in minutes",
+    "full": "with larger budgets, in hours",
+}
+FULL = ("translation",)
+"""Tasks that have all sizes; the others lack `full`."""
+
+
 def parser(name: str, doc: str | None) -> Parser:
     """Return a parser with the flags that all tasks share."""
+    sizes = [size for size in SIZES if size != "full" or name in FULL]
     p = Parser(
         prog=f"python -m tasks.{name}",
         description=doc,
@@ -44,9 +54,9 @@ def parser(name: str, doc: str | None) -> Parser:
                    help=f"models to train: {', '.join(names)} (default: all)")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
-    p.add_argument("--size", choices=["smoke", "laptop"], default="laptop",
-                   help="smoke: run everything once, in a minute; laptop (default): the "
-                        "comparison")  # fmt: skip
+    p.add_argument("--size", choices=sizes, default="laptop",
+                   help="; ".join(f"{size}: {SIZES[size]}" for size in sizes)
+                        + " (default: laptop)")  # fmt: skip
     p.add_argument("--tokens", type=positive, metavar="N",
                    help="budget: target tokens to train each model on; a larger budget trains a "
                         "finished run further")  # fmt: skip
@@ -110,6 +120,8 @@ def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.
     if given and not args.data:
         flag = given[0].replace("_", "-")
         p.error(f"--{flag} needs --data; the built-in grammar is English to German")
+    if args.data and args.size == "full":
+        p.error("--size full is for the built-in grammar; with --data, give a budget with --tokens")
     return args
 
 
@@ -160,6 +172,8 @@ def driver(doc: str | None) -> tuple[argparse.Namespace, list[str]]:
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    p.add_argument("--full", action="store_true",
+                   help="also compare with larger budgets and several seeds")  # fmt: skip
     p.add_argument("--corpora", action="store_true", help="also compare on real text")
     p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
                    help="folder for the folders of records (default: results)")  # fmt: skip

@@ -186,9 +186,9 @@ def test_a_task_is_one_file(
     """Keeps out a list of tasks in the harness, the records, the figures or the driver."""
     (tmp_path / "echo.py").write_text(TASK, encoding="utf-8")
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    monkeypatch.setattr(everything, "BUILTIN", [("echo", "echo", "--models transformer bahdanau")])
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
-    everything.run_all(tmp_path / "out", False, [])
+    todo = [("echo", "echo", "--models transformer bahdanau")]
+    everything.run_all(tmp_path / "out", todo, [])
     record = schema.load(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
     assert (record["task"], record["tests"][0]["noun"]) == ("echo", "numbers")
     assert "recipe" in {event["kind"] for event in record["events"]}

@@ -491,9 +491,17 @@ def test_test_split_does_not_depend_on_train() -> None:
     assert (small.test, small.valid, small.train) == (large.test, large.valid, large.train[:10])
 
 
+def test_every_length_has_equally_many_words() -> None:
+    """Keep out training data in which long sentences are too rare to be learned."""
+    train = corpus(0, 6_000, 0, per_bucket=0, max_train=40).train
+    long = sum(pair.n_words for pair in train if pair.n_words > 20)
+    share = long / sum(pair.n_words for pair in train)
+    assert abs(share - 20 / 37) < 0.03  # lengths 21 to 40 of 4 to 40
+
+
 def test_same_seed_same_corpus() -> None:
     """Keep out hash order and whatever else differs between machines and Python versions."""
     pairs = [pair for part in corpus(0, 300, 30, per_bucket=10) for pair in part]
     text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
-    digest = "fa04266133b92c8f6797e53dda37a6db173c68119e692819ba5b493df198801a"
+    digest = "71b0ced00dc8dfe85f790d496f884c34ac1eb7b17087098b00439c870a30ff28"
     assert hashlib.sha256(text.encode()).hexdigest() == digest

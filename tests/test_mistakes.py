@@ -119,6 +119,8 @@ PLAIN = ["--context", "0"]
         (recall, ["--mod", "gpt"], ["unrecognized arguments: --mod"]),
         (recall, ["--data", "x"], ["unrecognized arguments: --data"]),
         (recall, ["--size", "huge"], ["'huge'", "smoke", "laptop"]),
+        (recall, ["--size", "full"], ["'full'", "smoke", "laptop"]),
+        (translation, ["--size", "full", "--data", "x"], ["--size full is for the built-in"]),
         (translation, ["--source", "de"], ["--source needs --data"]),
         (translation, ["--source", ""], ["--source needs --data"]),
         (translation, ["--vocab", "300"], ["--vocab needs --data"]),

@@ -63,7 +63,8 @@ def test_all_results_are_made_again(
             getattr(task, name)._replace(**tiny),
         )
     out = tmp_path / "results"
-    given = everything, "--models", "lstm_seq2seq", "--seeds", 1, "--corpora", "--out", out
+    flags = "--models", "lstm_seq2seq", "--seeds", 1, "--out", out
+    given = everything, "--full", "--corpora", *flags
     assert run(*given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
@@ -82,8 +83,11 @@ def test_all_results_are_made_again(
     assert not (out / "README.md").exists()
 
 
-@pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda t: t.__name__)
-@pytest.mark.parametrize("size", ["smoke", "laptop"])
+@pytest.mark.parametrize(
+    ("task", "size"),
+    [(task, size) for task in (recall, translation, next_token) for size in task.SIZES],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
     """Keeps out a size whose test has no example, whose GPT has too few positions, or no width."""
     sizes = task.SIZES[size]

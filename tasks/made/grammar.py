@@ -347,7 +347,7 @@ def sentence(rng: random.Random, n_words: int) -> Sentence:
 
 # ---- Corpus ----------------------------------------------------------------------------------
 
-LENGTH_EXPONENT = 2  # train and valid: probability of a length ∝ 1 / length ** LENGTH_EXPONENT
+LENGTH_EXPONENT = 1  # train and valid: probability of a length ∝ 1 / length ** LENGTH_EXPONENT
 
 
 class Splits(NamedTuple):
@@ -368,7 +368,8 @@ def corpus(
 ) -> Splits:
     """Draw a corpus: test first, so that neither it nor valid depends on the train size.
 
-    Lengths in train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`.
+    Lengths in train and valid are 4 to `max_train` English words, drawn by `LENGTH_EXPONENT`: every
+    length has about as many words in all.
     Test holds `per_bucket` sentences of 4–10, 11–20, … up to `max_test` words, cycling through the
     lengths of a bucket.
     """
