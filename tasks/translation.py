@@ -140,7 +140,7 @@ GRAMMAR = RECIPES | {
     "bahdanau": Recipe(RECIPES["bahdanau"].sizes, lr=4e-3),
     "lstm_seq2seq": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=1.5e-2),
     "transformer": Recipe(RECIPES["transformer"].sizes, lr=3e-3),
-    "gpt": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=3e-3),
+    "gpt": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
 }
 
 
