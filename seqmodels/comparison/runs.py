@@ -24,6 +24,7 @@ from seqmodels.models import build
 from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
 from seqmodels.training.trainer import Progress, TrainConfig, Trainer, seed_all
 from seqmodels.utils.progress import Reporter, log
@@ -282,6 +283,7 @@ def build_record(
         "alignment": example_alignment(model, task, device),
         "source_bytes": [(n, run.entry.source_bytes(sizes, n)) for n, _ in kept],
         "cache_bytes": kept,
+        "flops_per_token": flops_per_token(model, task.train, cfg),
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": path.with_suffix(".jsonl").name,

@@ -166,6 +166,8 @@ class Record(Strict):
     """(n, float32 bytes that the paper passes to the decoder for a source of n tokens)."""
     cache_bytes: Annotated[list[TwoNumbers], Field(max_length=100)]
     """(n, bytes that this implementation keeps for a source of n tokens)."""
+    flops_per_token: float | None = None
+    """Floating-point operations of training per target token; None: not counted."""
     speed: Speed
     peak_memory_bytes: Count
     train_s: float

@@ -11,7 +11,17 @@ import sys
 from pathlib import Path
 
 from seqmodels.records import ledger, schema
-from seqmodels.report import alignment, curves, reading, scores, state, style, tables, wording
+from seqmodels.report import (
+    alignment,
+    curves,
+    matching,
+    reading,
+    scores,
+    state,
+    style,
+    tables,
+    wording,
+)
 from seqmodels.utils import files
 
 
@@ -34,8 +44,8 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         paths.append(
             alignment.draw_alignment(alignments, out / f"alignment.{kind}", wording.subtitle(first))
         )
-    text = f"{tables.table(records)}\n{tables.by_length_table(records)}"
-    return [*paths, files.write(out / "tables.md", text.encode())]
+    parts = tables.table(records), tables.by_length_table(records), matching.table(records)
+    return [*paths, files.write(out / "tables.md", "\n".join(filter(None, parts)).encode())]
 
 
 def plot_results(root: Path) -> list[Path]:

@@ -34,6 +34,12 @@ def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
     return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
 
 
+def mean_and_spread(seeds: Sequence[float], digits: int = 3) -> str:
+    """Format a value of several seeds as their mean and half their range."""
+    spread = f" ± {np.ptp(seeds) / 2:.{digits}f}" if len(seeds) > 1 else ""
+    return f"{np.mean(seeds):.{digits}f}{spread}"
+
+
 def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
     """Return the rows of one test set: score overall and at up to three lengths, losses, cost."""
     name, primary, buckets = test["name"], test["primary_metric"], test["buckets"]

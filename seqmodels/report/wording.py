@@ -11,7 +11,7 @@ from seqmodels.report.reading import Record
 
 def short(n: float, _: object = None, unit: str = "") -> str:
     """Format 2000000 as 2 M; also a formatter for axis ticks."""
-    sizes = {1e9: "G", 1e6: "M", 1e3: "k", 0: ""}
+    sizes = {1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 0: ""}
     size, prefix = next((s or 1, p) for s, p in sizes.items() if n >= s)
     return f"{n / size:.3g} {prefix}{unit}".strip()
 
