@@ -1,15 +1,16 @@
 """The only list of models: in order of history, with their names in all figures, tables and lists.
 
 No torch. A model's entry is what can be known about it without building it; the rest is in its
-file. A sixth model is its file and one entry here, or one call of `register`. The kinds of
-tokenizers are listed here as well: command lines offer both before they import anything.
+file. A sixth model is its file and one entry here, or one call of `register`. Variants of a model
+are listed beside it: a comparison trains them if they are named. The kinds of tokenizers are listed
+here as well: command lines offer both before they import anything.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 
@@ -31,6 +32,12 @@ class Entry:
     """In figures, as #RRGGBB."""
     marker: str
     """In figures, as matplotlib has it."""
+    variant_of: str = ""
+    """The model that it varies and follows in figures and lists; empty: a model of its own."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of its Config that make it this variant."""
+    width: int = 1
+    """Its d_model as a multiple of the one that fits a task's number of parameters."""
 
     @property
     def attends(self) -> bool:
@@ -101,13 +108,63 @@ CATALOG = {
 }
 
 
+def _varied(model: str, label: str, colour: str, marker: str, **fields: Any) -> Entry:
+    """Return the entry of a variant: the model's own, with other fields."""
+    label = f"{CATALOG[model].label}, {label}"
+    fields |= {"label": label, "colour": colour, "marker": marker, "variant_of": model}
+    return replace(CATALOG[model], **fields)
+
+
+def _positions(kind: str, label: str, colour: str, marker: str, year: int, paper: str) -> Entry:
+    """Return the entry of a Transformer with other positions."""
+    home = "seqmodels.variants.positions:TransformerPositions"
+    fields = {"year": year, "paper": paper, "home": home, "sizes": {"positions": kind}}
+    return _varied("transformer", label, colour, marker, **fields)
+
+
+VARIANTS = {
+    "rnn_encdec_x2": _varied("rnn_encdec", "2 × width", "#E0A94A", "p", width=2),
+    "rnn_encdec_x4": _varied("rnn_encdec", "4 × width", "#7A4E00", "h", width=4),
+    "lstm_seq2seq_x2": _varied("lstm_seq2seq", "2 × width", "#DB6A5B", "d", width=2),
+    "lstm_seq2seq_x4": _varied("lstm_seq2seq", "4 × width", "#6B130B", "8", width=4),
+    "transformer_learned": _positions(
+        "learned", "learned positions", "#1F6E8C", "<", 2017, "Gehring et al., arXiv:1705.03122"
+    ),
+    "transformer_rotary": _positions(
+        "rotary", "rotary positions", "#7BB52A", ">", 2021, "Su et al., arXiv:2104.09864"
+    ),
+    "transformer_none": _positions(
+        "none", "no positions", "#8C8C6E", "X", 2022, "Haviv et al., arXiv:2203.16634"
+    ),
+}
+"""Models that differ from one of the CATALOG in one respect, which keep its place in history."""
+
+
+def entries() -> dict[str, Entry]:
+    """Return the entries of all models by name: each of the CATALOG, then its variants."""
+    found = {}
+    for name, entry in CATALOG.items():
+        found[name] = entry
+        found |= {v: varied for v, varied in VARIANTS.items() if varied.variant_of == name}
+    return found
+
+
+def entry_of(name: str) -> Entry:
+    """Return the entry of a model or variant; raise ValueError for a name that neither has."""
+    if name not in (known := entries()):
+        choice = ", ".join([*CATALOG, *VARIANTS])
+        raise ValueError(f"unknown model {name!r}; choose from {choice}")
+    return known[name]
+
+
 def register(name: str, entry: Entry) -> None:
     """Add a model to the list.
 
     Raises ValueError for a name that another model has.
     """
-    if CATALOG.setdefault(name, entry) != entry:
-        raise ValueError(f"{name} is the name of another model, {CATALOG[name].home}")
+    if (known := entries().get(name, entry)) != entry:
+        raise ValueError(f"{name} is the name of another model, {known.home}")
+    (VARIANTS if entry.variant_of else CATALOG)[name] = entry
 
 
 def attending() -> list[str]:

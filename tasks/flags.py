@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqmodels.catalog import CATALOG, TOKENIZERS
+from seqmodels.catalog import CATALOG, TOKENIZERS, VARIANTS, entries
 from seqmodels.data import presets
 from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float
 
@@ -50,8 +50,9 @@ def parser(name: str, doc: str | None) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = list(CATALOG)
-    p.add_argument("--models", nargs="+", choices=names, default=names, metavar="NAME",
-                   help=f"models to train: {', '.join(names)} (default: all)")  # fmt: skip
+    p.add_argument("--models", nargs="+", choices=list(entries()), default=names, metavar="NAME",
+                   help=f"models to train: {', '.join(names)} (default: all), and variants: "
+                        f"{', '.join(VARIANTS)}")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=sizes, default="laptop",

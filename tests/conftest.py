@@ -27,7 +27,7 @@ jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 from toy_task import flags, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
-from seqmodels.catalog import attending  # noqa: E402
+from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
@@ -47,8 +47,10 @@ SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "dropout": 0.0,
 }  # fmt: skip
-TINY = {name: sizes_of(name, **SMALL) for name in MODELS}
-"""The sizes of each model, of those that it has."""
+TINY = {name: sizes_of(name, **SMALL) for name in entries()}
+"""The sizes of each model and variant, of those that it has."""
+MODELS_AND_VARIANTS = [name for name, entry in entries().items() if entry.width == 1]
+"""All that compute something of their own."""
 ATTENDING = attending()
 ONE_VECTOR = [name for name in MODELS if name not in ATTENDING]
 Tiny = Callable[..., SequenceModel]

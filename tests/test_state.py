@@ -7,11 +7,17 @@ from typing import get_type_hints
 import jaxtyping
 import pytest
 import torch
-from conftest import ATTENDING, ONE_VECTOR, Pairs, Tiny, V
+from conftest import ATTENDING, MODELS_AND_VARIANTS, ONE_VECTOR, Pairs, Tiny, V
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel, reorder, unroll
 from seqmodels.ops.kv_cache import tensors_of
+
+
+@pytest.fixture(params=MODELS_AND_VARIANTS)
+def name(request: pytest.FixtureRequest) -> str:
+    """Name each model and each variant in turn."""
+    return request.param
 
 
 def state_bytes(model: SequenceModel, n_source: int) -> int:
@@ -126,7 +132,7 @@ def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> No
         assert_close(grad, p.grad)
 
 
-@pytest.mark.parametrize("name", ["transformer", "gpt"])
+@pytest.mark.parametrize("name", ["transformer", "transformer_rotary", "gpt"])
 def test_a_text_outgrows_its_room(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a cache that loses what was written when it moves to a larger place."""
     model, (src, src_mask, _) = tiny(name, **{"n_positions": 200} if name == "gpt" else {}), pairs

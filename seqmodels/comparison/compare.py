@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entry_of
 from seqmodels.comparison.runs import (
     Run,
     check_same_settings,
@@ -271,7 +271,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, CATALOG[name]))
+        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, entry_of(name)))
     check_settings(runs, task, recorded, stopped)  # before changing anything in the folder
     if args.fresh:
         for run in runs:

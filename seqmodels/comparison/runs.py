@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from seqmodels.catalog import Entry, register
+from seqmodels.catalog import Entry, entry_of, register
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, batch_indices, collate, lengths
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
@@ -74,10 +74,14 @@ def count_parameters(model: SequenceModel) -> int:
 
 
 def model_sizes(name: str, task: Task) -> dict[str, Any]:
-    """Return the arguments of `build`."""
-    vocab_size = task.tokenizer.vocab_size
-    sizes = task.recipe(name).sizes
-    return {"vocab_size": vocab_size} | fit_width(name, vocab_size, task.n_parameters, **sizes)
+    """Return the arguments of `build`: those of the recipe, with the width that fits the task.
+
+    A variant in width is a multiple as wide.
+    """
+    vocab_size, entry = task.tokenizer.vocab_size, entry_of(name)
+    sizes = {**entry.sizes, **task.recipe(name).sizes}
+    fitted = fit_width(name, vocab_size, task.n_parameters, **sizes)
+    return {"vocab_size": vocab_size, **fitted, "d_model": entry.width * fitted["d_model"]}
 
 
 def shared_settings(task: Task) -> dict[str, Any]:
@@ -166,7 +170,7 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
     if (saved := checkpoints.latest(trainer.log, most_bytes)) is None:
         if run.path.exists():
             continue_training(trainer, run)
-        if run.name not in run.task.recipes:
+        if not {run.name, run.entry.variant_of} & {*run.task.recipes}:
             trainer.log_event(
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of state"
             )

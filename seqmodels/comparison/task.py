@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entry_of
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 
@@ -85,5 +85,10 @@ class Task:
     alignment_example: AlignmentExample | None = None
 
     def recipe(self, name: str) -> Recipe:
-        """Return a model's recipe; a model without one gets the defaults for its kind of state."""
-        return self.recipes.get(name) or Recipe({}, DEFAULT_LR[CATALOG[name].state])
+        """Return a model's recipe; a variant without one gets that of the model that it varies.
+
+        Otherwise, a model without one gets the defaults for its kind of state.
+        """
+        entry = entry_of(name)
+        default = self.recipes.get(entry.variant_of) or Recipe({}, DEFAULT_LR[entry.state])
+        return self.recipes.get(name, default)

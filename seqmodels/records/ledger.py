@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entry_of
 from seqmodels.metrics.table import METRICS
 from seqmodels.records.schema import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
@@ -23,8 +23,7 @@ FILE = "ledger.json"
 
 def known_model(name: str) -> str:
     """Return the name of a model; raise ValueError if it is not in the catalog."""
-    if name not in CATALOG:
-        raise ValueError(f"unknown model {name!r}; choose from {', '.join(CATALOG)}")
+    entry_of(name)
     return name
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entries
 from seqmodels.utils.files import read_json
 from seqmodels.utils.terminal import CONTROL_ESCAPES
 
@@ -248,7 +248,7 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
     record |= {"source_bytes": [], **renamed(old), "schema": SCHEMA}
     check(Record, record)
     with suppress(KeyError, TypeError):  # a model, or sizes, that the catalog does not know
-        entry, sizes = CATALOG[record["model"]], record["model_config"]
+        entry, sizes = entries()[record["model"]], record["model_config"]
         known = [[n, entry.source_bytes(sizes, n)] for n, _ in record["cache_bytes"]]
         record["source_bytes"] = known
     for test in record["tests"]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import CATALOG, entries
 from seqmodels.metrics.table import Metric
 
 THIN = 30
@@ -203,7 +203,8 @@ def _list(head: str, numbers: Mapping[str, str]) -> str:
 
 def label_of(model: str) -> str:
     """Return the label of a model; a model that is not in the catalog keeps its name."""
-    return CATALOG[model].label if model in CATALOG else model
+    known = entries()
+    return known[model].label if model in known else model
 
 
 def bucket_name(part: Mapping[str, Any]) -> str:

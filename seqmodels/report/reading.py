@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entries
 from seqmodels.records import schema
 from seqmodels.utils import files
 
@@ -50,7 +50,7 @@ def load_records(folder: Path) -> list[Record]:
 
 def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
-    rank = {model: i for i, model in enumerate(CATALOG)}
+    rank = {model: i for i, model in enumerate(entries())}
     groups: dict[str, list[Record]] = {}
     for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
         groups.setdefault(r["model"], []).append(r)

@@ -10,12 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from seqmodels.catalog import CATALOG
 from seqmodels.metrics.intervals import MIN_ROWS
 from seqmodels.metrics.table import metric_of, sacre_metrics
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.report.reading import Record
-from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look, catalogued
+from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look
 
 Line = tuple[Look, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -108,7 +109,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
     Writes score-length.svg and .png. Only the first MAX_SYSTEMS systems are drawn; the caption says
     so.
     """
-    colours = [*(look.colour for look in catalogued().values()), *FURTHER]
+    colours = [*(entry.colour for entry in CATALOG.values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
     fixed |= {"primary_metric": "bleu", "max_train_length": None}
     lines: list[Line] = []

@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import CATALOG, entries
 from seqmodels.report import fonts
 from seqmodels.utils import files
 
@@ -59,16 +59,17 @@ def context() -> AbstractContextManager[None]:
 
 
 def catalogued() -> dict[str, Look]:
-    """Return the looks of all models in the catalog, in order of history.
+    """Return the looks of all models and variants in the catalog, in order of history.
 
     Lines are dashed for models with the source in one vector, and solid for models with attention.
+    A variant has the dashes of its model.
     """
     dashes = {name: "-" for name, entry in CATALOG.items() if entry.attends}
     fixed = [name for name in CATALOG if name not in dashes]
     dashes |= {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
     return {
-        name: Look(entry.label, entry.colour, dashes[name], entry.marker)
-        for name, entry in CATALOG.items()
+        name: Look(entry.label, entry.colour, dashes[entry.variant_of or name], entry.marker)
+        for name, entry in entries().items()
     }
 
 

@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG
 from seqmodels.metrics.table import metric_of
-from seqmodels.report import reading, wording
+from seqmodels.report import findings, reading, wording
 from seqmodels.report.findings import THIN, bucket_name
 
 WIDTH = 100
-NAME = 24
+NAME = 30
 """Most columns for the name of a model."""
 LEARNED = 1.0
 """Least score (of 100) for which the percentage kept is reported."""
@@ -47,7 +46,7 @@ def summary(records: Records) -> str:
 
 def label_of(model: str) -> str:
     """Return the shortened label of a model; a model not in the catalog keeps its name."""
-    label = CATALOG[model].label if model in CATALOG else model
+    label = findings.label_of(model)
     return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import entry_of
 from seqmodels.metrics.intervals import MIN_ROWS
 from seqmodels.metrics.table import LOSSES, metric_of
 from seqmodels.records import ledger
@@ -143,7 +143,7 @@ def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str
         name = metric_of(metric).name + (f", {on}" if on else "")
         rows[0] += [name, "ours"] if entry.comparable else [name]
     for system, figures in systems.items():
-        models = {CATALOG[f.model].label for f in figures.values() if f.model}
+        models = {entry_of(f.model).label for f in figures.values() if f.model}
         rows.append([system, ", ".join(sorted(models)) or "–"])
         for column in columns:
             figure = figures.get(column)

@@ -1,0 +1,1 @@
+"""Variants of the models, beside the files that follow the papers: one question, one switch."""

@@ -1,0 +1,236 @@
+"""Variants: each differs from its model in one respect, and everything finds it by name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from checks import check_folder
+from conftest import Pairs, Run, Tiny, V
+from fake_records import fake_record
+from torch.testing import assert_close
+from toy_task import toy
+
+from seqmodels import MODELS, build, catalog
+from seqmodels.catalog import CATALOG, VARIANTS, entries
+from seqmodels.comparison.runs import count_parameters, model_sizes
+from seqmodels.comparison.task import Recipe
+from seqmodels.models import transformer
+from seqmodels.report import layout, reading, style
+from seqmodels.variants import positions
+from tasks import recall
+
+# -------------------------------------------------------------------------------------- The list
+
+
+def test_a_variant_follows_its_model() -> None:
+    """Keeps out a variant among the models, in another place, or with the look of another."""
+    names = list(entries())
+    assert list(MODELS) == list(CATALOG) == [name for name in names if name not in VARIANTS]
+    found = style.looks(names)
+    assert list(found) == names
+    for name, entry in VARIANTS.items():
+        model = entry.variant_of
+        between = names[names.index(model) + 1 : names.index(name)]
+        assert {VARIANTS[other].variant_of for other in between} <= {model}
+        assert names.index(model) < names.index(name)
+        assert entry.label.startswith(f"{CATALOG[model].label}, ")
+        assert issubclass(MODELS[name], MODELS[model])
+        assert found[name].dashes == found[model].dashes
+    for group in CATALOG:
+        looks = [k for n, k in found.items() if group in (n, entries()[n].variant_of)]
+        assert len({k.colour for k in looks}) == len({k.marker for k in looks}) == len(looks)
+
+
+def test_a_variant_is_registered_among_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a worker process in which a variant counts as a model."""
+    entry = replace(VARIANTS["transformer_rotary"], label="Transformer, other base")
+    monkeypatch.setitem(VARIANTS, "other", entry)
+    catalog.register("other", entry)
+    assert "other" in entries()
+    assert "other" not in CATALOG
+    with pytest.raises(ValueError, match="transformer_rotary is the name of another model"):
+        catalog.register("transformer_rotary", entry)
+
+
+def test_a_name_decides_the_positions() -> None:
+    """Keeps out three names of one model: the switch is in the Config, and so in the record."""
+    for kind in ("learned", "rotary", "none"):
+        model = build(f"transformer_{kind}", V, d_model=8, n_heads=2, n_layers=1)
+        assert model.config.positions == kind
+        assert model_sizes(f"transformer_{kind}", toy())["positions"] == kind
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_a_width_is_a_multiple_of_the_one_that_fits(times: int) -> None:
+    """Keeps out a wider model that is fitted to the task's parameters after all."""
+    fitted, wide = (model_sizes(name, toy()) for name in ("rnn_encdec", f"rnn_encdec_x{times}"))
+    assert wide == fitted | {"d_model": times * fitted["d_model"]}
+    small, large = (count_parameters(build("rnn_encdec", **sizes)) for sizes in (fitted, wide))
+    assert large > times * small
+
+
+def test_a_variant_has_its_models_recipe() -> None:
+    """Keeps out default sizes for a variant whose model has a recipe, or a recipe overlooked."""
+    task = toy()
+    assert task.recipe("lstm_seq2seq_x2") == task.recipes["lstm_seq2seq"]
+    own = Recipe({"n_layers": 2}, 1e-3)
+    recipes = {**task.recipes, "lstm_seq2seq_x2": own}
+    assert toy(recipes=recipes).recipe("lstm_seq2seq_x2") == own
+    assert toy(recipes={}).recipe("lstm_seq2seq_x2") == Recipe({}, 8e-3)
+
+
+def test_figures_tell_variants_apart() -> None:
+    """Keeps out two lines with one name: the legend has labels, years and parameters."""
+    names = ["rnn_encdec_x2", "transformer_rotary", "rnn_encdec", "gpt"]
+    records = [
+        fake_record(name, 1) | {"n_parameters": 3e6 if name in VARIANTS else 1e6} for name in names
+    ]
+    assert list(reading.by_model(records)) == [names[2], names[0], names[1], names[3]]
+    key = [look.label for look in layout.key_of(records)]
+    assert key[:2] == [
+        "RNN encoder–decoder (2014) · 1.00 M", "RNN encoder–decoder, 2 × width (2014) · 3.00 M",
+    ]  # fmt: skip
+    assert key[2] == "Transformer, rotary positions (2021) · 3.00 M"
+
+
+def test_variants_run_where_they_are_named(run: Run, tmp_path: Path) -> None:
+    """Keeps out a lookup that knows models alone, in training, records, figures or tables."""
+    models = ["transformer", "transformer_rotary", "lstm_seq2seq_x2"]
+    assert run(recall, "--models", *models, "--out", tmp_path) == 0
+    made = {r["model"]: r for r in check_folder(tmp_path, models)}
+    assert not [event for r in made.values() for event in r["events"] if event["kind"] == "recipe"]
+    assert made["transformer_rotary"]["alignment"]
+    assert made["lstm_seq2seq_x2"]["n_parameters"] > 2 * made["transformer"]["n_parameters"]
+    assert (
+        made["lstm_seq2seq_x2"]["source_bytes"][0][1]
+        == 4 * 2 * (made["lstm_seq2seq_x2"]["model_config"]["d_model"])
+    )
+
+
+# ----------------------------------------------------------------------------------- Positions
+
+
+def test_pairs_are_rotated_by_hand() -> None:
+    """Keeps out pairs from two halves of a head, a rotation the other way, and wrong angles."""
+    x = torch.tensor([[[[1.0, 0.0, 0.0, 2.0]]]])
+    (turned,) = positions.rotate(x, torch.tensor([3]), 100.0).flatten(0, 2)
+    by_hand = [math.cos(3), math.sin(3), -2 * math.sin(0.3), 2 * math.cos(0.3)]
+    assert_close(turned, torch.tensor(by_hand))
+
+
+def test_a_rotation_is_the_papers_matrix() -> None:
+    """Keeps out a frequency that is off by one: θ_i = 10000^(-2(i-1)/d), i from 1 (eq. 15)."""
+    d, base = 6, 10_000.0
+    x, place = torch.randn(2, 3, 5, d).double(), [0, 1, 4, 2, 30]
+    found = positions.rotate(x, torch.tensor(place), base)
+    for n, m in enumerate(place):
+        matrix = torch.zeros(d, d).double()
+        for i in range(1, d // 2 + 1):
+            angle = m * base ** (-2 * (i - 1) / d)
+            a, b = 2 * i - 2, 2 * i - 1
+            matrix[a, a] = matrix[b, b] = math.cos(angle)
+            matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
+        assert_close(found[:, :, n], x[:, :, n] @ matrix.T, rtol=0, atol=1e-5)
+
+
+def test_a_score_depends_on_the_distance_alone() -> None:
+    """Keeps out queries and keys that are rotated by different angles."""
+    q, k = torch.randn(2, 1, 2, 6, 8).double()
+    place = torch.arange(6)
+
+    def scores(shift: int) -> torch.Tensor:
+        turned = (positions.rotate(x, place + shift, 50.0) for x in (q, k))
+        return torch.einsum("bhnk,bhmk->bhnm", *turned)
+
+    assert_close(scores(0), scores(17), rtol=0, atol=1e-5)
+    assert not torch.allclose(scores(0), q @ k.mT)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a layer that rotates queries and not keys, or counts from another place.
+
+    A pair of numbers is a complex one: Re(q k* e^(i(n-m)θ)) for places n and m (eq. 12).
+    """
+    model = tiny("transformer_rotary", rotary_base=30.0)
+    attention, seen, projected = model.get_submodule(f"{side}.1.self_attention"), [], []
+    attention.register_forward_pre_hook(lambda _, given: seen.extend(given[:2]))
+    for w in (attention.W_q, attention.W_k):
+        w.register_forward_hook(lambda _, x, out: projected.append(attention.split(out)))
+    model(*pairs)
+    k, q = projected
+    theta = 30.0 ** (-torch.arange(0, 8, 2) / 8)
+    for n in range(q.shape[1]):
+        for m in range(k.shape[1]):
+            a, b = (torch.view_as_complex(x.unflatten(-1, (4, 2))) for x in (q[:, n], k[:, m]))
+            score = (a * b.conj() * torch.exp(1j * (n - m) * theta)).real.sum(-1)
+            assert_close((seen[0][:, :, n] * seen[1][:, :, m]).sum(-1), score, rtol=0, atol=1e-5)
+
+
+def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a switch that changes more than the positions."""
+    published = tiny("transformer")
+    switched = tiny("transformer_none", positions="sinusoids")
+    switched.load_state_dict(published.state_dict())
+    assert torch.equal(switched(*pairs), published(*pairs))
+
+
+def test_learned_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out learned positions that are scaled, shifted, or read by one side alone."""
+    published, learned = tiny("transformer"), tiny("transformer_learned")
+    table = transformer.sinusoids(torch.arange(32), 16).double()
+    learned.load_state_dict(published.state_dict() | {"positions.weight": table})
+    assert_close(learned(*pairs), published(*pairs))
+
+
+@pytest.mark.parametrize("is_prenorm", [False, True])
+def test_a_rotary_layer_is_otherwise_the_published_one(
+    is_prenorm: bool, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a copied layer that drifts: not rotated, it has no positions."""
+    rotary, none = (tiny(f"transformer_{k}", is_prenorm=is_prenorm) for k in ("rotary", "none"))
+    none.load_state_dict(rotary.state_dict())
+    assert not torch.allclose(rotary(*pairs), none(*pairs))
+    monkeypatch.setattr(positions, "rotate", lambda x, position, base: x)
+    assert torch.equal(rotary(*pairs), none(*pairs))
+
+
+def test_both_sides_are_rotated_by_their_own_base(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a base that is not read, and an encoder or a decoder that is not rotated."""
+    model = tiny("transformer_rotary")
+    before = model(*pairs)
+    for side in (model.encoder, model.decoder):
+        for layer in side:
+            layer.base = 30.0
+        after = model(*pairs)
+        assert (after - before).abs().amax() > 1e-4
+        before = after
+    assert {layer.base for layer in tiny("transformer_rotary", rotary_base=30.0).encoder} == {30.0}
+
+
+def test_learned_positions_end(fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out an index error, and a text that is cut although the last position is free."""
+    src, src_mask, tgt_in = pairs
+    model = fresh("transformer_learned", n_positions=6)
+    assert model(src, src_mask, tgt_in).shape[1] == model.max_target(6) == 6
+    assert model.max_target(7) == 0
+    with pytest.raises(ValueError, match=r"a text of 7 tokens .* learned 6; shorten"):
+        model(src, src_mask, torch.cat([tgt_in, tgt_in[:, :1]], 1))
+
+
+def test_learned_positions_start_as_large_as_sinusoids(fresh: Tiny) -> None:
+    """Keeps out positions that words drown from the start."""
+    model = fresh("transformer_learned", n_positions=200, d_model=64)
+    sinusoids = transformer.sinusoids(torch.arange(200), 64)
+    assert model.positions.weight.square().mean().item() == pytest.approx(0.5, rel=0.05)
+    assert sinusoids.square().mean().item() == pytest.approx(0.5, rel=0.05)
+
+
+def test_an_odd_width_cannot_be_rotated(fresh: Tiny) -> None:
+    """Keeps out an error about shapes from inside the rotation."""
+    with pytest.raises(ValueError, match="a head has queries of width 5; choose an even d_k"):
+        fresh("transformer_rotary", d_k=5)
