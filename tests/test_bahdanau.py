@@ -139,3 +139,16 @@ def test_bahdanau_z_takes_the_new_state() -> None:
     unit, h, x = unit_of(bahdanau, 3), torch.randn(2, 3).double(), torch.randn(2, 3).double()
     assert_close(unit(x=gates(0, 1, x), h=h), h)
     assert_close(unit(x=gates(1, 1, x), h=h), torch.tanh(x + unit.U(h)))
+
+
+def test_the_first_weights_of_the_score() -> None:
+    """Keeps out first weights that a recipe sets and nobody reads, or other than the paper's."""
+    for sizes in ({}, {"std_align": 0.3, "v_align": 0.125}):
+        std, value = sizes.get("std_align", 0.001), sizes.get("v_align", 0.0)
+        torch.manual_seed(0)
+        cfg = bahdanau.Config(vocab_size=9, d_model=64, d_embed=8, d_maxout=8, d_align=64, **sizes)
+        for name, p in bahdanau.Bahdanau(cfg).named_parameters():
+            if name.endswith(("W_a.weight", "U_a.weight")):
+                assert abs(p.std().item() / std - 1) < 0.1
+            if name.endswith("v_a.weight"):
+                assert (p == value).all()

@@ -2,8 +2,7 @@
 
 Paper
     D. Bahdanau, K. Cho, Y. Bengio: Neural Machine Translation by Jointly Learning to Align and
-    Translate. ICLR 2015, arXiv:1409.0473v7 (first version 1 September 2014). Equations by its
-    numbers, A.x by its appendix.
+    Translate. ICLR 2015, arXiv:1409.0473v7 (v1: 1 September 2014; equations, A.x: appendix).
 
 Before
     The RNN encoder–decoder compresses every source into one vector; its BLEU falls with length.
@@ -25,15 +24,13 @@ Symbols
     t_i         t       (B,M)      maxout layer of the output
 
 Differs
-    1. z lets the new state in, as in A.1.1 and in the authors' code: the opposite of
-       `rnn_encdec` (eq. 7 of Cho et al.).
-    2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the state
-       used for score and output has already read y_{i-1}; in A.1.1, and here, it has not.
+    1. z lets the new state in (A.1.1, authors' code): the opposite of `rnn_encdec` (Cho's eq. 7).
+    2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, score and
+       output use a state that has already read y_{i-1}; in A.1.1, and here, they do not.
     3. One vocabulary and one embedding serve both languages, because all five models share them.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
-    5. The first word is written after reading BOS (authors' code: a vector of zeros). The authors
-       end each source with an end-of-sequence token; here each task decides.
+    5. The first word is written after BOS (authors' code: zeros); a task decides on a source's EOS.
 
 Cost
     Time O((S+T) D² + S T D), memory O(S D) between source and target; S + T sequential steps.
@@ -68,6 +65,10 @@ class Config:
     """Maxout units of the output layer, each the larger of two inputs (A.2.3: l)."""
     d_align: int = 1000
     """Hidden units of the alignment model (A.2.3: n')."""
+    std_align: float = 0.001
+    """Standard deviation of W_a and U_a before training (B.1)."""
+    v_align: float = 0.0
+    """Value of every element of v_a before training (B.1)."""
     dropout: float = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
@@ -191,10 +192,9 @@ class Bahdanau(SequenceModel):
         init(self)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
-        """Annotate the source, each word with its own vector."""
+        """Annotate the source, each word with its own vector; start from word 1's, read back."""
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
-        back_1 = h[:, 0, self.config.d_model :]
-        s = torch.tanh(self.W_s(back_1))  #                                          s_0, A.2.2
+        s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
         return State(h.to(keys), keys, src_mask, s)
 
@@ -228,9 +228,9 @@ def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, the score small, all others N(0, 1/fan-in) (B.1)."""
     for name, p in model.named_parameters():
         if name.endswith(("W_a.weight", "U_a.weight")):
-            nn.init.normal_(p, std=0.001)
+            nn.init.normal_(p, std=model.config.std_align)
         elif name.endswith("v_a.weight"):
-            nn.init.zeros_(p)
+            nn.init.constant_(p, model.config.v_align)
         elif ".U" in name and "output" not in name:
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
