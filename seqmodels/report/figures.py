@@ -20,6 +20,8 @@ from seqmodels.report import (
     state,
     style,
     tables,
+    transition,
+    widths,
     wording,
 )
 from seqmodels.utils import files
@@ -36,6 +38,8 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     alignments = {r["model"]: r["alignment"] for r in first}
     with style.context():
         figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
+        if transition.is_drawn(records):
+            figures["transition"] = transition.draw_transition(records)
         for name, test in reading.tests(records).items():
             figures["score-" + re.sub(r"[^\w.-]+", "-", name)] = scores.draw_scores(records, test)
         names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
@@ -71,6 +75,12 @@ def plot_results(root: Path) -> list[Path]:
         parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
         figures = sorted(path for path in drawn if path.suffix == ".svg")
         parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
+    for same in widths.together(reading.load_records(folder) for folder in folders):
+        name = f"widths-{same[0]['task']}"
+        with style.context():
+            figure = widths.draw_widths(same)
+            paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
+        parts += [f"## {same[0]['task']} by width", f"![{name}]({name}.svg)"]
     if entries:
         parts += [tables.published(entries, {f.name: reading.load_records(f) for f in folders})]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
