@@ -155,7 +155,16 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
     return args
 
 
-WITH_FLAGS = {"translation": translation, "next_token": next_token}
+def lookup(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line of the look-up task."""
+    p = parser("lookup", doc)
+    p.set_defaults(models=[*CATALOG, "transformer_rotary"])
+    p.add_argument("--width", type=positive, metavar="D",
+                   help="d_model of all models (default: chosen for equal parameters)")  # fmt: skip
+    return parse(p, argv)
+
+
+WITH_FLAGS = {"translation": translation, "next_token": next_token, "lookup": lookup}
 """Tasks with flags of their own."""
 
 

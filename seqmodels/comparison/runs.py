@@ -74,14 +74,15 @@ def count_parameters(model: SequenceModel) -> int:
 
 
 def model_sizes(name: str, task: Task) -> dict[str, Any]:
-    """Return the arguments of `build`: those of the recipe, with the width that fits the task.
+    """Return the arguments of `build`: the recipe's, with the width that fits the task.
 
-    A variant in width is a multiple as wide.
+    A recipe that has a width keeps it; a variant in width is a multiple as wide.
     """
     vocab_size, entry = task.tokenizer.vocab_size, entry_of(name)
     sizes = {**entry.sizes, **task.recipe(name).sizes}
-    fitted = fit_width(name, vocab_size, task.n_parameters, **sizes)
-    return {"vocab_size": vocab_size, **fitted, "d_model": entry.width * fitted["d_model"]}
+    if "d_model" not in sizes:
+        sizes = fit_width(name, vocab_size, task.n_parameters, **sizes)
+    return {"vocab_size": vocab_size, **sizes, "d_model": entry.width * sizes["d_model"]}
 
 
 def shared_settings(task: Task) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class TestSet:
 
 
 class Recipe(NamedTuple):
-    """Sizes of one model, except its width, and its learning rate."""
+    """Sizes of one model, usually without its width, and its learning rate."""
 
     sizes: Mapping[str, Any]
     lr: float
@@ -78,7 +78,7 @@ class Task:
     training: Mapping[str, Any]
     """Fields of TrainConfig that all models share: the budget above all."""
     n_parameters: int
-    """Size of every model, within 5 %."""
+    """Size of every model, within 5 %, unless its recipe has a width (d_model)."""
     beam: int = 1
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""

@@ -1,0 +1,194 @@
+"""Look up values by their keys: attention finds one of many pairs, one vector has to hold them all.
+
+Question
+    A source lists pairs of a key and a value, and the target asks for values by their keys
+    (multi-query associative recall: Arora et al. 2023, Zoology, arXiv:2312.04927). Who knows which
+    value belongs to which key, of how many pairs, and how much memory does that take?
+
+    python -m tasks.lookup                 equal parameters
+    python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory
+
+    5 minutes on two cores. A model that knows the values of a source, but not which key each
+    belongs to, is right once in n times with n pairs.
+"""
+
+from __future__ import annotations
+
+from tasks import flags
+
+if __name__ == "__main__":
+    flags.parse_task("lookup", __doc__)  # answer --help and mistakes before the slow imports below
+
+import argparse
+import random
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair
+from seqmodels.data.readers import sha256
+from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.interface import EOS
+from seqmodels.utils.terminal import guard
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     c 7 a 12 f 3  ->  f f 3 c c 7     (key, key, value; the values alone are scored)
+#
+# The target gives each key twice because Bahdanau et al. attend with the state before the latest
+# token: a state that has read the key has to come before the one that writes the value. In the
+# source, a key would be at an advantage: the first token that a reversed source begins with.
+
+KEYS = list("abcdefghijklmnop")
+VALUES = [str(n) for n in range(1, 1 + len(KEYS))]
+PAIRS = (2, 4, 6, 8, 12, 16)
+MAX_TRAIN = 8
+SIZES = {
+    "smoke": {"n_train": 500, "n_valid": 20, "per_number": 10},
+    "laptop": {"n_train": 280_000, "n_valid": 300, "per_number": 500},
+}
+TOKENS = {"smoke": 2_000, "laptop": 650_000}
+
+
+def draw_source(rng: random.Random, n: int) -> dict[str, str]:
+    """Draw n pairs; no key and no value occurs twice, so that counting values does not help."""
+    return dict(zip(rng.sample(KEYS, n), rng.sample(VALUES, n), strict=True))
+
+
+def pair_of(source: dict[str, str], asked: Iterable[str]) -> Pair:
+    """Return the texts of a source and of the target that asks for these keys."""
+    src = " ".join(symbol for pair in source.items() for symbol in pair)
+    return Pair(src, " ".join(f"{key} {key} {source[key]}" for key in asked))
+
+
+def draw_pair(rng: random.Random, n: int) -> Pair:
+    """Draw an example that asks for all keys or for half of them, each once.
+
+    A model that has seen all but one of the values can guess the last; one that is asked only a
+    few times learns too slowly.
+    """
+    source = draw_source(rng, n)
+    return pair_of(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
+
+
+def draw_query(rng: random.Random, n: int) -> Pair:
+    """Draw an example that asks for one key."""
+    source = draw_source(rng, n)
+    return pair_of(source, rng.sample(list(source), 1))
+
+
+def draw_pairs(rng: random.Random, n: int) -> list[Pair]:
+    """Draw n examples, with 2 to 8 pairs: a number of pairs is in 1 / number of the batches."""
+    numbers = range(2, MAX_TRAIN + 1)
+    return [draw_pair(rng, k) for k in rng.choices(numbers, [k**-2 for k in numbers], k=n)]
+
+
+def encode(pair: Pair, tokenizer: Tokenizer, line: int = 0) -> Example:
+    """Encode a pair; the keys in its target are not scored."""
+    src, tgt = [*tokenizer.encode(pair.src), EOS], tokenizer.encode(pair.tgt)
+    return Example(src, tgt, frozenset(i for i in range(len(tgt)) if i % 3 < 2), line)
+
+
+def encode_all(pairs: Iterable[Pair], tokenizer: Tokenizer) -> list[Example]:
+    """Encode pairs, numbered from 1."""
+    return [encode(pair, tokenizer, line) for line, pair in enumerate(pairs, 1)]
+
+
+def n_pairs(pair: Pair) -> int:
+    """Return the number of pairs in the source."""
+    return len(pair.src.split()) // 2
+
+
+def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
+    """Return the test set: the share of values that are right against the number of pairs."""
+    x = [n_pairs(pair) for pair in pairs]
+    return TestSet(
+        name="query",
+        axis="key-value pairs in the source",
+        primary_metric="exact_match",
+        examples=encode_all(pairs, tokenizer),
+        x=x,
+        buckets=[(n, n) for n in PAIRS],
+        max_train_length=MAX_TRAIN,
+        noun="queries",
+        is_generated=False,
+        baseline=[1 / n for n in x],
+        baseline_name="knows the values, not the binding",
+    )
+
+
+# ------------------------------------------------------------------------------------- Recipes
+
+RECURRENT = {"d_embed": 64, "d_maxout": 64}
+TWO_LAYERS = {"n_layers": 2, "n_heads": 2, "dropout": 0.0}
+PRENORM = TWO_LAYERS | {"d_ff": 256, "is_prenorm": True}
+RECIPES = {
+    "rnn_encdec": Recipe(RECURRENT, lr=4e-3),
+    "bahdanau": Recipe(RECURRENT | {"d_align": 64, "std_align": 0.3, "v_align": 0.125}, lr=4e-3),
+    "lstm_seq2seq": Recipe(
+        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=4e-3
+    ),
+    "transformer": Recipe(PRENORM, lr=3e-3),
+    "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
+    "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
+}
+
+
+def with_width(width: int | None) -> dict[str, Recipe]:
+    """Return the recipes with this width for all models; None: as they are."""
+    sizes = {} if width is None else {"d_model": width}
+    return {name: Recipe({**recipe.sizes, **sizes}, recipe.lr) for name, recipe in RECIPES.items()}
+
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def builtin_task(args: argparse.Namespace) -> Task:
+    """Return the task."""
+    rng, size = random.Random(1), SIZES[args.size]
+    train = draw_pairs(rng, size["n_train"])
+    valid = [draw_query(rng, MAX_TRAIN) for _ in range(size["n_valid"])]
+    test = [draw_query(rng, n) for n in PAIRS for _ in range(size["per_number"])]
+    shown = draw_source(rng, 6)
+    links = [(2 * list(shown).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(shown))]
+    tokenizer = Words([*KEYS, *VALUES])
+    return Task(
+        name="lookup",
+        data={
+            "name": "keys and values",
+            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "n_tokens_source": 2 * MAX_TRAIN + 1,
+            "source_end": "EOS",
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=encode_all(train, tokenizer),
+        valid=encode_all(valid, tokenizer),
+        tests=[query_test(test, tokenizer)],
+        recipes=with_width(args.width),
+        training={
+            "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,
+        },
+        n_parameters=240_000,
+        alignment_example=AlignmentExample(
+            encode(pair_of(shown, sorted(shown)), tokenizer), links
+        ),
+    )  # fmt: skip
+
+
+parse = partial(flags.parse_task, "lookup", __doc__)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the comparison."""
+    args = parse(argv)
+    guard("lookup", lambda: compare(builtin_task(args), args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Look-up: it runs end to end, and asks what it says it asks."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from checks import check_folder
+from conftest import Run
+
+from seqmodels import EOS, MODELS
+from seqmodels.catalog import VARIANTS
+from seqmodels.comparison.runs import model_sizes
+from seqmodels.comparison.task import Task
+from tasks import lookup
+
+
+def made(**given: object) -> Task:
+    """Make the task at its smallest size."""
+    return lookup.builtin_task(
+        argparse.Namespace(**{"size": "smoke", "tokens": None, "width": None} | given)
+    )
+
+
+def test_lookup_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a model that the harness cannot train or score, and a width that is not passed."""
+    flags = "--models", "bahdanau", "transformer_rotary", "--width", 32, "--out", tmp_path
+    assert run(lookup, *flags) == 0
+    records = check_folder(tmp_path, ["bahdanau", "transformer_rotary"])
+    assert {r["model_config"]["d_model"] for r in records} == {32}
+    assert records[1]["model_config"]["rotary_base"] == 30.0
+    (test,) = records[0]["tests"]
+    assert [b["baseline"]["value"] for b in test["buckets"]] == [100 / n for n in lookup.PAIRS]
+
+
+@pytest.mark.parametrize("n", [2, 5, 16])
+def test_every_answer_is_in_the_source(n: int) -> None:
+    """Keeps out a value of another key, a key or value that occurs twice, a fixed question."""
+    rng, places = random.Random(n), Counter()
+    for _ in range(200):
+        for pair in (lookup.draw_pair(rng, n), lookup.draw_query(rng, n)):
+            src, tgt = pair.src.split(), pair.tgt.split()
+            known = dict(zip(src[0::2], src[1::2], strict=True))
+            assert len(known) == len(set(known.values())) == n == lookup.n_pairs(pair)
+            assert known.keys() <= set(lookup.KEYS)
+            assert set(known.values()) <= set(lookup.VALUES)
+            assert tgt[0::3] == tgt[1::3]
+            assert [known[key] for key in tgt[0::3]] == tgt[2::3]
+            assert len(set(tgt[0::3])) == len(tgt) // 3 in (1, n // 2, n)
+            places[src.index(tgt[0]) // 2] += 1
+    assert set(places) == set(range(n))
+
+
+def test_half_or_all_keys_are_asked_for() -> None:
+    """Keeps out training in which a model can strike out the values that it has already written."""
+    rng = random.Random(1)
+    asked = Counter(len(lookup.draw_pair(rng, 8).tgt.split()) // 3 for _ in range(1_000))
+    assert asked.keys() == {4, 8}
+    assert 400 < asked[4] < 600
+
+
+def test_values_alone_are_scored() -> None:
+    """Keeps out points for keys, which are given, and a test in which later values help."""
+    task = made()
+    (test,) = task.tests
+    for example in (*task.train, *task.valid, *test.examples):
+        assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
+        assert example.src[-1] == EOS
+    assert {len(e.tgt) for e in (*task.valid, *test.examples)} == {3}
+    assert {len(e.src) for e in task.valid} == {2 * lookup.MAX_TRAIN + 1}
+    assert max(len(e.src) for e in task.train) == task.data["n_tokens_source"]
+    assert Counter(test.x) == dict.fromkeys(lookup.PAIRS, lookup.SIZES["smoke"]["per_number"])
+    assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
+
+
+def test_the_shown_example_is_linked() -> None:
+    """Keeps out gold links to the key instead of its value."""
+    example, links = made().alignment_example
+    assert all(example.src[s] == example.tgt[t] for s, t in links)
+    assert len(links) == len(example.scored())
+
+
+def test_widths_and_sizes() -> None:
+    """Keeps out models of one width that differ, and of one size that are not as large."""
+    names = [*MODELS, "transformer_rotary"]
+    assert "transformer_rotary" in VARIANTS
+    wide = made(width=48)
+    assert {model_sizes(name, wide)["d_model"] for name in names} == {48}
+    assert len({model_sizes(name, made())["d_model"] for name in names}) > 2
+
+
+def test_attention_does_not_start_uniform() -> None:
+    """Keeps out the paper's first weights here: with them, attention is never found."""
+    sizes = model_sizes("bahdanau", made())
+    assert (sizes["std_align"], sizes["v_align"]) == (0.3, 0.125)
