@@ -66,7 +66,8 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda if available (default)")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="in training; auto (default): the faster one on this machine")  # fmt: skip
+                   help="in training; auto (default): the task's, or the faster one on this "
+                        "machine")  # fmt: skip
     p.add_argument("--out", type=Path, metavar="DIR",
                    help="folder for records and figures (default: runs/TASK-SIZE)")  # fmt: skip
     p.add_argument("--fresh", action="store_true",

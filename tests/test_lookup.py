@@ -13,6 +13,7 @@ from conftest import Run
 
 from seqmodels import EOS, MODELS
 from seqmodels.catalog import VARIANTS
+from seqmodels.comparison import compare
 from seqmodels.comparison.runs import model_sizes
 from seqmodels.comparison.task import Task
 from tasks import lookup
@@ -25,12 +26,14 @@ def made(**given: object) -> Task:
     )
 
 
-def test_lookup_runs(run: Run, tmp_path: Path) -> None:
+def test_lookup_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a model that the harness cannot train or score, and a width that is not passed."""
+    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
     flags = "--models", "bahdanau", "transformer_rotary", "--width", 32, "--out", tmp_path
     assert run(lookup, *flags) == 0
     records = check_folder(tmp_path, ["bahdanau", "transformer_rotary"])
     assert {r["model_config"]["d_model"] for r in records} == {32}
+    assert {r["train_config"]["precision"] for r in records} == {"float32"}
     assert records[1]["model_config"]["rotary_base"] == 30.0
     (test,) = records[0]["tests"]
     assert [b["baseline"]["value"] for b in test["buckets"]] == [100 / n for n in lookup.PAIRS]

@@ -264,7 +264,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     earlier = [*recorded.values(), *stopped.values()]
     precision = args.precision
     if precision == "auto":  # measured once, so that all runs are the same
-        known = [was["precision"] for was in earlier if "precision" in was]
+        known = [was["precision"] for was in (*earlier, task.training) if "precision" in was]
         precision = known[0] if known else fastest_precision(device)
     task = replace(task, training={**task.training, "precision": precision})
     runs = []
