@@ -25,6 +25,7 @@ Comparison = tuple[str, str, str]
 
 BUILTIN: list[Comparison] = [
     ("translation-grammar-laptop", "translation", ""),
+    ("lookup", "lookup", ""),
     ("recall", "recall", ""),
     ("next_token", "next_token", ""),
 ]

@@ -68,7 +68,8 @@ def test_all_results_are_made_again(
     assert run(*given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
-        "stories", "shakespeare", "war-and-peace", "random symbols", "bible de→en",
+        "keys and values", "stories", "shakespeare", "war-and-peace", "random symbols",
+        "bible de→en",
         "English–German grammar", "English–German grammar", "multi30k de→en, lower-cased",
         "multi30k en→de, lower-cased",
     ]  # fmt: skip
