@@ -66,3 +66,6 @@ def test_it_is_drawn_where_there_is_a_baseline() -> None:
     """Keeps out the figure from tasks that are learned bit by bit."""
     assert transition.is_drawn(RECORDS)
     assert not transition.is_drawn([fake_record("gpt", 1)])
+    last = fake_record("gpt", 1, "recall")
+    last["tests"][-1]["baseline"] = "knows nothing"
+    assert not transition.is_drawn([last])
