@@ -230,14 +230,6 @@ def test_a_continuation_counts_once() -> None:
     assert 2.0 < wide / narrow < 3.0
 
 
-@pytest.mark.parametrize(
-    ("df", "quantile", "error"), [(9, 2.262157, 3e-4), (12, 2.178813, 1e-4), (20, 2.085963, 2e-5)]
-)
-def test_students_quantile(df: int, quantile: float, error: float) -> None:
-    """Keeps out another term of the expansion; the numbers are those of the printed tables."""
-    assert intervals.t_quantile(df) == pytest.approx(quantile, abs=error)
-
-
 def test_shares_stay_between_0_and_1() -> None:
     """Keeps out an interval that rounding takes below nothing or above all."""
     ends = [intervals.wilson(share, n) for share in (0.0, 1.0) for n in range(1, 400)]

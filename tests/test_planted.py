@@ -23,7 +23,7 @@ from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
 from seqmodels.evaluation import evaluate
-from seqmodels.metrics import intervals, table
+from seqmodels.metrics import intervals, student, table
 from seqmodels.metrics.table import METRICS
 from seqmodels.report import findings
 from seqmodels.training import loop
@@ -93,7 +93,7 @@ def test_an_interval_is_bca_by_the_book() -> None:
     without = (x.sum() - x) / 39
     off = without.mean() - without
     pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
-    wide = intervals.t_quantile(39) * math.sqrt(40 / 39)
+    wide = student.quantile(39) * math.sqrt(40 / 39)
     for side, end in ((-1, "low"), (1, "high")):
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from seqmodels.metrics import student
 
 N_BOOTSTRAP = 1000
 MIN_ROWS = 10
@@ -27,6 +29,21 @@ Score = Callable[[np.ndarray], np.ndarray]
 """Computes a score from sums of columns: (..., columns) -> (...)."""
 
 
+class Sums(NamedTuple):
+    """The columns of rows, (rows, columns), and the score of their sums."""
+
+    columns: np.ndarray
+    score: Score
+    is_percent: bool = False
+    """Whether the score is between 0 and 100."""
+    is_yes_no: bool = False
+    """Whether each row is right or wrong."""
+
+    def interval(self, groups: Sequence[Hashable] | None = None) -> Interval:
+        """Return the score with its interval."""
+        return interval(self.columns, self.score, groups, self.is_percent, self.is_yes_no)
+
+
 def resample(columns: np.ndarray) -> np.ndarray:
     """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
     rng, n = np.random.default_rng(1), len(columns)
@@ -38,16 +55,6 @@ def resample(columns: np.ndarray) -> np.ndarray:
         times = np.bincount(rows.ravel(), minlength=n * len(draw)).reshape(len(draw), n)
         sums.append(times @ columns)
     return np.concatenate(sums)
-
-
-def t_quantile(df: int) -> float:
-    """Return the 97.5 % quantile of Student's t (Fisher's expansion; within 0.001 for df ≥ 9)."""
-    powers = [
-        (Z**3 + Z) / 4,
-        (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96,
-        (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384,
-    ]
-    return Z + sum(term / df**k for k, term in enumerate(powers, 1))
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -98,11 +105,23 @@ def interval(
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
     influence = without.mean() - without
     skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
-    wide = t_quantile(n - 1) * math.sqrt(n / (n - 1))
+    wide = student.quantile(n - 1) * math.sqrt(n / (n - 1))
     shifted = [bias + side * wide for side in (-1, 1)]
     levels = [NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted]
     low, high = np.quantile(drawn, levels)
     return {"value": value, "low": float(low), "high": float(high)}
+
+
+def ratio_sums(
+    rows: Sequence[Row],
+    above: Callable[[Row], float],
+    below: Callable[[Row], float],
+    scale: float,
+    **kind: bool,
+) -> Sums:
+    """Return the columns of scale × Σ above / Σ below (`kind`: see Sums)."""
+    pairs = np.array([(above(row), below(row)) for row in rows], dtype=np.float64)
+    return Sums(pairs, lambda sums: scale * sums[..., 0] / sums[..., 1], **kind)
 
 
 def ratio(
@@ -112,13 +131,8 @@ def ratio(
     scale: float,
     **kind: bool,
 ) -> Interval:
-    """Return scale × Σ above / Σ below with its interval (`kind`: see interval)."""
-    pairs = np.array([(above(row), below(row)) for row in rows], dtype=np.float64)
-
-    def score(sums: np.ndarray) -> np.ndarray:
-        return scale * sums[..., 0] / sums[..., 1]
-
-    return interval(pairs, score, groups_of(rows), **kind)
+    """Return scale × Σ above / Σ below with its interval (`kind`: see Sums)."""
+    return ratio_sums(rows, above, below, scale, **kind).interval(groups_of(rows))
 
 
 def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:

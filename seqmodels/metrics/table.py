@@ -14,11 +14,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-from seqmodels.metrics.intervals import Interval, Row, groups_of, ratio, without_interval
+from seqmodels.metrics.intervals import (
+    Interval,
+    Row,
+    Sums,
+    groups_of,
+    ratio,
+    ratio_sums,
+    without_interval,
+)
 from seqmodels.metrics.sacre import SacreMetric, bleu, chrf, count, make_bleu, make_chrf
 
 Compute = Callable[[Sequence[Row], str], Interval | None]
 """Computes a score from rows with a sacreBLEU tokenizer; None if rows lack its fields."""
+Counts = Callable[[Sequence[Row], str], Sums | None]
+"""Counts per row what a score of sums needs; None if rows lack its fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +47,12 @@ class Metric:
     """The best possible score, if there is one."""
     interval: str | None = "BCa bootstrap"
     """How its interval is computed; None: it has no interval."""
-    compute: Compute | None = None
-    """None: it is not computed from rows but from alignments."""
+    counts: Counts | None = None
+    """For a score of sums over the rows: what is counted per row."""
     sacre: SacreMetric | None = None
-    """Instead of `compute`: sacreBLEU's metric, on the texts of hypotheses and references."""
+    """For one of sacreBLEU's metrics, on the texts of hypotheses and references."""
+    compute: Compute | None = None
+    """For any other score of rows. Without all three, it is computed from alignments."""
 
     @property
     def name(self) -> str:
@@ -57,15 +69,25 @@ class Metric:
         """Return whether each token is predicted after the true tokens."""
         return self.decoding == "teacher-forced"
 
+    def sums(self, rows: Sequence[Row], tokenize: str) -> Sums | None:
+        """Return the columns of the rows whose sums give the score; None if there are none."""
+        if self.sacre is None:
+            return self.counts(rows, tokenize) if self.counts else None
+        if "hyp" not in rows[0]:
+            return None
+        hyps, refs = texts(rows)
+        counts = count(self.sacre.make(tokenize), hyps, [refs])
+        return Sums(counts, self.sacre.from_counts, self.sacre.is_percent)
+
     def score(self, rows: Sequence[Row], tokenize: str) -> Interval | None:
         """Return the score of the rows; None if they lack the fields for it."""
         if self.compute:
             return self.compute(rows, tokenize)
-        if self.sacre is None or "hyp" not in rows[0]:
+        if (sums := self.sums(rows, tokenize)) is None:
             return None
-        metric = self.sacre.make(tokenize)
-        hyps, refs = texts(rows)
-        return self.sacre.score(metric, count(metric, hyps, [refs]), groups_of(rows))
+        if self.sacre is None:
+            return sums.interval(groups_of(rows))
+        return self.sacre.score(self.sacre.make(tokenize), sums.columns, groups_of(rows))
 
 
 # ------------------------------------------------------------------------------------- Computing
@@ -76,24 +98,24 @@ def texts(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     return [row["hyp"] for row in rows], [row["ref"] for row in rows]
 
 
-def mean_of(above: str, below: str, scale: float = 1.0, **kind: bool) -> Compute:
-    """Return a function that computes scale × Σ above / Σ below; None for rows without `above`."""
+def mean_of(above: str, below: str, scale: float = 1.0, **kind: bool) -> Counts:
+    """Return a function that counts scale × Σ above / Σ below; None for rows without `above`."""
 
-    def compute(rows: Sequence[Row], tokenize: str) -> Interval | None:
+    def counts(rows: Sequence[Row], tokenize: str) -> Sums | None:
         if above not in rows[0]:
             return None
-        return ratio(rows, lambda row: row[above], lambda row: row[below], scale, **kind)
+        return ratio_sums(rows, lambda row: row[above], lambda row: row[below], scale, **kind)
 
-    return compute
+    return counts
 
 
-def exact_match(rows: Sequence[Row], tokenize: str) -> Interval:
-    """Return the percentage of targets that are entirely correct.
+def exact_match(rows: Sequence[Row], tokenize: str) -> Sums:
+    """Count the targets that are entirely correct, in per cent.
 
     Without a free-running search, a target counts if each of its tokens was the most likely one:
     greedy search would write it.
     """
-    return ratio(
+    return ratio_sums(
         rows, lambda row: row["exact_match"], lambda row: 1.0, 100.0,
         is_percent=True, is_yes_no=True,
     )  # fmt: skip
@@ -164,11 +186,11 @@ LOSSES = ("nats", "bits_per_byte")
 METRICS = {
     "nats": Metric(
         label="loss", unit="nats per token", digits=3, better="lower", decoding="teacher-forced",
-        compute=mean_of("nats", "n_tokens"),
+        counts=mean_of("nats", "n_tokens"),
     ),
     "bits_per_byte": Metric(
         label="loss", unit="bits per byte", digits=3, better="lower", decoding="teacher-forced",
-        compute=mean_of("nats", "n_bytes", 1 / math.log(2)),
+        counts=mean_of("nats", "n_bytes", 1 / math.log(2)),
     ),
     "perplexity": Metric(
         label="perplexity", unit="per token", better="lower", decoding="teacher-forced",
@@ -176,18 +198,18 @@ METRICS = {
     ),
     "token_accuracy": Metric(
         label="next-token accuracy", unit="%", decoding="teacher-forced", top=100,
-        compute=mean_of("n_correct", "n_tokens", 100.0, is_percent=True),
+        counts=mean_of("n_correct", "n_tokens", 100.0, is_percent=True),
     ),
     "source_gain": Metric(
         label="gain from the source", unit="nats per token", digits=3, decoding="teacher-forced",
         compute=source_gain,
     ),
     "exact_match": Metric(
-        label="exact match", unit="%", top=100, interval="Wilson", compute=exact_match
+        label="exact match", unit="%", top=100, interval="Wilson", counts=exact_match
     ),
     "accuracy": Metric(
         label="symbol accuracy", unit="%", top=100,
-        compute=mean_of("n_same", "n_places", 100.0, is_percent=True),
+        counts=mean_of("n_same", "n_places", 100.0, is_percent=True),
     ),
     "bleu": Metric(label="BLEU", top=100, sacre=SacreMetric(make_bleu, bleu)),
     "chrf": Metric(label="chrF", top=100, sacre=SacreMetric(make_chrf, chrf)),

@@ -1,0 +1,310 @@
+"""Significance of differences: both levels, pairing, direction, correction, and calibration."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+
+from seqmodels.metrics import sacre, significance, student
+from seqmodels.metrics.significance import Difference, differences, holm
+
+Models = dict[str, list[np.ndarray]]
+
+
+def ratio(sums: np.ndarray) -> np.ndarray:
+    """Return Σ above / Σ below."""
+    return sums[..., 0] / sums[..., 1]
+
+
+def columns(values: np.ndarray) -> np.ndarray:
+    """Return rows whose score is the mean of the values."""
+    return np.stack([values, np.ones_like(values)], 1)
+
+
+def losses(rng: np.random.Generator, n: int = 60, sd: float = 0.05) -> Models:
+    """Draw the losses of two models with three seeds each, which share how hard a sentence is."""
+    hard = rng.normal(5, 2, n)
+    return {
+        model: [columns(hard + rng.normal(0, sd) + rng.normal(0, 0.5, n)) for _ in range(3)]
+        for model in ("old", "new")
+    }
+
+
+def width(found: Difference) -> float:
+    """Return the width of an interval."""
+    assert found.low is not None
+    assert found.high is not None
+    return found.high - found.low
+
+
+# ------------------------------------------------------------------------------ Checked by hand
+
+
+def test_a_case_by_hand() -> None:
+    """Keeps out a spread with n for n − 1, seeds that are not averaged, and a normal for Student.
+
+    All rows of a run are equal, so that the seeds alone decide: s² = 4 and 1, V = 4/3 + 1/3, and
+    4/3 has 2 degrees of freedom, 1/3 has 2: df = (5/3)² / ((16/9 + 1/9) / 2) = 2.94.
+    """
+    models = {
+        "old": [columns(np.full(10_000, value)) for value in (1.0, 2.0, 3.0)],
+        "new": [columns(np.full(10_000, value)) for value in (10.0, 12.0, 14.0)],
+    }
+    (found,) = differences(models, ratio).values()
+    t, df = 10 / math.sqrt(5 / 3), 50 / 17
+    assert found.value == pytest.approx(10)
+    assert found.p == pytest.approx(student.p_value(t, df), rel=1e-4)
+    assert found.p == pytest.approx(0.0048, abs=1e-4)
+    assert found.high == pytest.approx(10 + student.quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+    assert found.low == pytest.approx(10 - student.quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+
+
+def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
+    """Return the variances over draws of the seeds alone and of the rows alone, in plain loops."""
+    rng, new, old = random.Random(1), *models.values()
+    n_rows = len(new[0])
+
+    def score(run: np.ndarray, rows: list[int]) -> float:
+        return sum(run[i][0] for i in rows) / sum(run[i][1] for i in rows)
+
+    over_seeds, over_rows = [], []
+    everything = list(range(n_rows))
+    fixed = [[score(run, everything) for run in runs] for runs in (new, old)]
+    for _ in range(n_draws):
+        means = [sum(rng.choice(runs) for _ in runs) / len(runs) for runs in fixed]
+        over_seeds.append(means[0] - means[1])
+        rows = rng.choices(everything, k=n_rows)
+        means = [sum(score(run, rows) for run in runs) / len(runs) for runs in (new, old)]
+        over_rows.append(means[0] - means[1])
+    return float(np.var(over_seeds)), float(np.var(over_rows))
+
+
+def test_the_variance_is_that_of_drawing_both_levels() -> None:
+    """Keeps out a lost level: here each of the two is about half of the variance."""
+    models = losses(np.random.default_rng(2), 40)
+    (found,) = differences(models, ratio).values()
+    over_seeds, over_rows = draw_both_levels(models, 4_000)
+    seeds, rows = over_seeds * 3 / 2, over_rows * 40 / 39
+    assert 0.2 < rows / seeds < 5
+    spread = [np.var([run[:, 0].mean() for run in runs], ddof=1) / 3 for runs in models.values()]
+    df = (seeds + rows) ** 2 / (sum(v**2 / 2 for v in spread) + rows**2 / 39)
+    half = student.quantile(df) * math.sqrt(seeds + rows)
+    assert width(found) / 2 == pytest.approx(half, rel=0.03)
+
+
+def test_the_same_sentences_are_drawn_for_both() -> None:
+    """Keeps out two models whose sentences are drawn apart: hard ones would no longer cancel."""
+    models = losses(np.random.default_rng(1))
+    (paired,) = differences(models, ratio).values()
+    models["new"] = [run[::-1] for run in models["new"]]
+    (unpaired,) = differences(models, ratio).values()
+    assert paired.value == pytest.approx(unpaired.value)
+    assert width(unpaired) > 3 * width(paired)
+
+
+def test_row_minus_column() -> None:
+    """Keeps out a difference that is turned round, and a pair that is left out or named twice."""
+    rng = np.random.default_rng(1)
+    models = {
+        name: [columns(rng.normal(value, 0.1, 50)) for _ in range(2)]
+        for name, value in (("cho", 1.0), ("gpt", 4.0), ("bahdanau", 9.0))
+    }
+    found = differences(models, ratio)
+    expected = {("gpt", "cho"): 3, ("bahdanau", "cho"): 8, ("bahdanau", "gpt"): 5}
+    assert {pair: round(each.value) for pair, each in found.items()} == expected
+    for each in found.values():
+        assert each.low < each.value < each.high
+
+
+def test_one_seed_knows_sentences_alone() -> None:
+    """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
+    rng = np.random.default_rng(1)
+    models = losses(rng, sd=5.0)
+    both = differences(models, ratio)["new", "old"]
+    one = differences({"old": models["old"][:1], "new": models["new"][:1]}, ratio)["new", "old"]
+    mixed = differences({"old": models["old"][:1], "new": models["new"]}, ratio)["new", "old"]
+    assert width(one) < 0.6
+    assert width(mixed) < width(one)
+    assert width(both) > 5
+
+
+def test_rows_of_one_text_are_drawn_together() -> None:
+    """Keeps out the same sentence three times as three sentences."""
+    models = {model: runs[:1] for model, runs in losses(np.random.default_rng(1)).items()}
+    thrice = {model: [np.repeat(run, 3, 0) for run in runs] for model, runs in models.items()}
+    groups = [i // 3 for i in range(180)]
+    once, again = (
+        differences(*args)["new", "old"] for args in ((models, ratio), (thrice, ratio, groups))
+    )
+    assert again == pytest.approx(once)
+    assert width(differences(thrice, ratio)["new", "old"]) < 0.7 * width(once)
+
+
+def test_few_rows_are_not_tested() -> None:
+    """Keeps out a test of nine sentences, or of ninety that are nine texts ten times."""
+    models = losses(np.random.default_rng(1), 90)
+    nine = {model: [run[:9] for run in runs] for model, runs in models.items()}
+    for found in (
+        differences(nine, ratio)["new", "old"],
+        differences(models, ratio, [i % 9 for i in range(90)])["new", "old"],
+    ):
+        assert found[1:] == (None, None, None)
+        assert math.isfinite(found.value)
+
+
+def test_all_and_nothing_are_not_certain() -> None:
+    """Keeps out p = 0 from twenty rows, and an interval without width around no difference."""
+
+    def percent(sums: np.ndarray) -> np.ndarray:
+        return 100 * ratio(sums)
+
+    models = {"wrong": [columns(np.zeros(20))] * 3, "right": [columns(np.ones(20))] * 3}
+    found = differences(models, percent, is_percent=True)["right", "wrong"]
+    assert found.value == 100
+    assert found.p == pytest.approx(student.p_value(21, 19))
+    assert found.low == pytest.approx(100 - student.quantile(19) * 100 / 21)
+    same = {"one": models["right"], "other": models["right"]}
+    found = differences(same, percent, is_percent=True)["other", "one"]
+    assert found[::3] == pytest.approx((0, 1))
+    assert width(found) == pytest.approx(2 * student.quantile(19) * 100 / 21)
+    assert differences(same, percent)["other", "one"] == (0, 0, 0, 1)
+
+
+def test_holm_by_hand() -> None:
+    """Keeps out Bonferroni, a correction in another order, and p-values above 1."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.5, 0.5]) == [1.0, 1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_a_huge_difference_survives_the_correction_for_ninety() -> None:
+    """Keeps out p-values that three seeds and a thousand draws bound from below."""
+    models = losses(np.random.default_rng(1), 200, sd=0.3)
+    models["new"] = [run + np.array([20, 0]) for run in models["new"]]
+    found = differences(models, ratio)["new", "old"]
+    assert 0 < holm([found.p, *[1.0] * 89])[0] < 0.001
+
+
+# ---------------------------------------------------------------------------- How often it is wrong
+
+
+def false_positives(n_seeds: int, sd: float, n_draws: int) -> float:
+    """Return how often two equal models differ significantly, in per cent."""
+    found = 0
+    for seed in range(n_draws):
+        models = losses(np.random.default_rng(seed), 40, sd)
+        few = {model: runs[:n_seeds] for model, runs in models.items()}
+        found += differences(few, ratio)["new", "old"].p <= significance.ALPHA
+    return 100 * found / n_draws
+
+
+def test_equal_models_seldom_differ() -> None:
+    """Keeps out seeds that are ignored, as one seed ignores them."""
+    assert false_positives(3, 0.2, 150) <= 7
+    assert false_positives(1, 0.2, 60) > 20
+
+
+N, N_PARTS, N_SEEDS = 600, 4, 3
+SIMULATED = ("first", "second", "third", "fourth", "better")
+"""Four models of the same quality, and one of two BLEU more."""
+
+
+def translations(rng: np.random.Generator, quality: np.ndarray) -> np.ndarray:
+    """Draw sacreBLEU's counts of N sentences, (models, seeds, N, 10), given each run's quality.
+
+    A word is right with a probability that depends on the run, on the sentence, which is as hard
+    for all, on what the sentence is to a model, and to a single seed. A longer n-gram can only be
+    right where a shorter one is.
+    """
+    n_ref = rng.integers(5, 30, N)
+    logits = quality[..., None] + rng.normal(0, 0.8, N)
+    logits = logits + rng.normal(0, 0.5, (len(quality), 1, N)) + rng.normal(0, 0.6, logits.shape)
+    chance = 1 / (1 + np.exp(-logits))
+    n_hyp = np.maximum(n_ref + rng.integers(-2, 3, logits.shape), 4)
+    written = n_hyp[..., None] - np.arange(4)
+    right = [rng.binomial(np.minimum(n_ref, n_hyp), chance)]
+    for k in (1, 2, 3):
+        right.append(rng.binomial(np.minimum(right[-1], written[..., k]), 0.35 + 0.6 * chance))
+    both = np.broadcast_to(n_ref, n_hyp.shape)
+    return np.concatenate([np.stack([n_hyp, both, *right], -1), written], -1).astype(np.float64)
+
+
+def compared(runs: np.ndarray, n_seeds: int = N_SEEDS) -> dict[tuple[str, str], Difference]:
+    """Compare the models by BLEU."""
+    models = {name: list(own[:n_seeds]) for name, own in zip(SIMULATED, runs, strict=False)}
+    return differences(models, sacre.bleu, is_percent=True)
+
+
+def simulated(rng: np.random.Generator, sd: float, per_bleu: float) -> list[float]:
+    """Return whether differences were found in one comparison: (see test_simulated_errors)."""
+    quality = 0.4 + per_bleu * rng.normal(0, sd, (len(SIMULATED), N_SEEDS))
+    quality[-1] += 2 * per_bleu
+    runs = translations(rng, quality)
+    overall = compared(runs)
+    parts = [compared(runs[:, :, k::N_PARTS]) for k in range(N_PARTS)]
+    p = {(pair, i): d.p for i, part in enumerate([overall, *parts]) for pair, d in part.items()}
+    null = [key for key in p if "better" not in key[0]]
+    alone = compared(runs[:2], n_seeds=1)["second", "first"].p
+    pairs = [pair for pair in overall if "better" not in pair]
+    powers = [pair for pair in overall if "better" in pair]
+    corrected = dict(zip(p, holm([*p.values()]), strict=True))
+    return [
+        float(np.mean([overall[pair].p <= 0.05 for pair in pairs])),
+        float(min(holm([p[key] for key in null])) <= 0.05),
+        float(alone <= 0.05),
+        float(np.mean([overall[pair].p <= 0.05 for pair in powers])),
+        float(np.mean([corrected[pair, 0] <= 0.05 for pair in powers])),
+    ]
+
+
+@pytest.fixture
+def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the same 300 resamples of sentences in every simulation, without drawing them again."""
+    times = {}
+    for n in (N, N // N_PARTS):
+        draws = np.random.default_rng(1).integers(n, size=(300, n))
+        times[n] = np.stack([np.bincount(draw, minlength=n) for draw in draws]).astype(np.float64)
+    monkeypatch.setattr(significance, "resample", lambda columns: times[len(columns)] @ columns)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("drawn_once")
+@pytest.mark.parametrize("sd", [0.0, 0.3, 1.0])
+def test_simulated_errors(sd: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out false positives, with seeds that differ by 0, 0.3 and 1.0 BLEU; prints the power.
+
+    1,000 comparisons of 600 sentences, three seeds: among equal models, how often one pair differs,
+    and any pair overall or in a bucket after the correction; one pair by sentences alone, from one
+    seed; and for two BLEU more, how often that is found, before and after the correction.
+    """
+    low, high = (
+        sacre.bleu(translations(np.random.default_rng(3), np.full((200, 1), logit)).sum((1, 2)))
+        for logit in (0.35, 0.45)
+    )
+    per_bleu = 0.1 / float(np.mean(high - low))
+    draws = [simulated(np.random.default_rng([7, i]), sd, per_bleu) for i in range(1_000)]
+    pair, family, alone, power, corrected = 100 * np.mean(draws, axis=0)
+    with capsys.disabled():
+        print(f"\n seeds ± {sd} BLEU: false positives {pair:.1f} %, in the family {family:.1f} %, "
+              f"by sentences alone {alone:.1f} %; power for 2 BLEU {power:.0f} %, corrected "
+              f"{corrected:.0f} %", end="")  # fmt: skip
+    assert pair <= 7
+    assert family <= 7
+    assert alone > 10 or sd < 1
+    assert power > 20
+
+
+@pytest.mark.slow
+def test_a_test_set_takes_two_seconds() -> None:
+    """Keeps out a comparison that waits for its statistics: 5 models, 3 seeds, 800 sentences."""
+    rng = np.random.default_rng(1)
+    runs = np.concatenate([translations(rng, np.full((5, 3), 0.4)) for _ in range(2)], axis=2)
+    since = time.process_time()
+    compared(runs[:, :, :800])
+    for k in range(8):
+        compared(runs[:, :, 100 * k : 100 * k + 100])
+    assert time.process_time() - since < 2
