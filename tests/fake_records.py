@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG, attending
+from seqmodels.metrics import table
 from seqmodels.report import scores
 
 MODELS = tuple(CATALOG)
@@ -146,6 +147,48 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
 def several(n_seeds: int, task: str = "translation") -> list[dict[str, Any]]:
     """Make the records of the five models."""
     return [fake_record(m, s, task) for m in MODELS for s in range(1, n_seeds + 1)]
+
+
+WORDS = [f"w{i}" for i in range(40)]
+BUCKETS = [(1, 5), (6, 10), (11, 15)]
+
+
+def fake_rows(seed: int, share: float, n: int = 30) -> list[dict[str, Any]]:
+    """Make n rows per bucket: the same sentences, of whose words a share is right."""
+    rows = []
+    shared, own = np.random.default_rng(1), np.random.default_rng([seed, round(1000 * share)])
+    for low, high in BUCKETS:
+        for _ in range(n):
+            ref = shared.choice(WORDS, shared.integers(low, high + 1))
+            hard = shared.uniform(-0.2, 0.2)
+            right = own.random(len(ref)) < share + hard
+            hyp = np.where(right, ref, own.choice(WORDS, len(ref)))
+            rows.append({
+                "set": "length", "x": len(ref), "ref": " ".join(ref), "hyp": " ".join(hyp),
+                "nats": float(len(ref) * (2 - share + hard)), "n_tokens": len(ref),
+                "n_bytes": 2 * len(ref), "n_correct": int(right.sum()),
+                "n_same": int((hyp == ref).sum()), "n_places": len(ref),
+                "exact_match": bool((hyp == ref).all()),
+            })  # fmt: skip
+    return rows
+
+
+def with_rows(
+    folder: Path, shares: dict[str, Sequence[float]], primary_metric: str = "bleu"
+) -> Path:
+    """Write records with their rows: per model, the shares of right words of its seeds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for model, of_seeds in shares.items():
+        for seed, share in enumerate(of_seeds, 1):
+            rows, record = fake_rows(seed, share), fake_record(model, seed)
+            test = {"overall": table.scores(rows), "buckets": table.by_bucket(rows, BUCKETS)}
+            about = {"name": "length", "axis": "source length (words)", "noun": "sentences"}
+            about |= {"primary_metric": primary_metric, "max_train_length": 10}
+            record["tests"] = [{**about, **test}]
+            lines = [json.dumps(row) + "\n" for row in rows]
+            (folder / record["hypotheses"]).write_text("".join(lines), encoding="utf-8")
+            write(folder, [record])
+    return folder
 
 
 def row(text: str, start: str) -> list[str]:

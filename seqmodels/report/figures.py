@@ -1,7 +1,8 @@
 """Draw figures and tables from records: score against length, curves, state size, alignments.
 
-Only the JSON records of a folder are read, one per (model, seed): redrawing needs neither torch nor
-a model. The same records give the same bytes.
+The JSON records of a folder are read, one per (model, seed), and the differences between the models
+(see records/significance.py): redrawing needs neither torch nor a model. The same records give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import re
 import sys
 from pathlib import Path
 
-from seqmodels.records import ledger, schema
+from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
     alignment,
     curves,
     matching,
+    matrix,
     reading,
     scores,
     state,
@@ -24,12 +26,17 @@ from seqmodels.report import (
     widths,
     wording,
 )
+from seqmodels.report.reading import Record
 from seqmodels.utils import files
 
 
 def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
-    """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths."""
-    records, out = reading.load_records(folder), Path(out or folder)
+    """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
+
+    If the rows of all records are there, significance.json is written as well.
+    """
+    by_file, out = reading.load_by_file(folder), Path(out or folder)
+    records = list(by_file.values())
     for unknown in reading.find(folder)[1]:
         print(f"not drawn: {unknown}", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
@@ -40,16 +47,37 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
         if transition.is_drawn(records):
             figures["transition"] = transition.draw_transition(records)
-        for name, test in reading.tests(records).items():
-            figures["score-" + re.sub(r"[^\w.-]+", "-", name)] = scores.draw_scores(records, test)
+        tests = reading.tests(records)
+        compared = _compared(folder, by_file)
+        for name, test in tests.items():
+            figures[f"score-{_file_name(name)}"] = scores.draw_scores(records, test)
+            if compared and (comparison := compared.on(name)):
+                figures[f"significance-{_file_name(name)}"] = matrix.draw(records, test, comparison)
         names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
         paths = [style.save(figures[name[:-4]], out / name) for name in names]
     for kind in ("svg", "png") if alignments else ():
         paths.append(
             alignment.draw_alignment(alignments, out / f"alignment.{kind}", wording.subtitle(first))
         )
-    parts = tables.table(records), tables.by_length_table(records), matching.table(records)
+    parts = [tables.table(records), tables.by_length_table(records), matching.table(records)]
+    if compared:
+        parts.append(tables.differences(records, compared))
+        paths.append(files.write(out / significance.FILE, compared.text()))
     return [*paths, files.write(out / "tables.md", "\n".join(filter(None, parts)).encode())]
+
+
+def _compared(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
+    """Return the differences between the models of a folder; say why if they cannot be drawn."""
+    try:
+        return significance.find(folder, by_file)
+    except ValueError as error:
+        print(f"not drawn: {error}", file=sys.stderr)
+        return None
+
+
+def _file_name(test: str) -> str:
+    """Return the name of a test set as part of the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", test)
 
 
 def plot_results(root: Path) -> list[Path]:
@@ -65,9 +93,9 @@ def plot_results(root: Path) -> list[Path]:
     parts = [
         "# Results",
         "Made from the records in these folders by `seqmodels plot`. A record holds everything "
-        "needed to repeat its run (task, seed, settings, commit); hypotheses and weights are not "
-        "stored here. `python -m tasks --out FOLDER` repeats the runs; `--corpora` includes those "
-        "on real text.",
+        "needed to repeat its run (task, seed, settings, commit), and `significance.json` the "
+        "differences between the models; hypotheses and weights are not stored here. `python -m "
+        "tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text.",
     ]
     for folder in folders:
         drawn = plot_folder(folder)

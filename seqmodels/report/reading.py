@@ -28,24 +28,31 @@ def find(folder: Path) -> tuple[list[Path], list[str]]:
 
 
 def load_records(folder: Path) -> list[Record]:
-    """Read all records of a folder, in order of history, then by seed.
+    """Read all records of a folder, in order of history, then by seed (see load_by_file)."""
+    return list(load_by_file(folder).values())
+
+
+def load_by_file(folder: Path) -> dict[str, Record]:
+    """Read all records of a folder by the names of their files, in order of history, then by seed.
 
     Raises ValueError for a file that is not JSON, a record that `schema.load` rejects, two records
     of the same (model, seed), more than one task, or no record at all.
     """
-    found: dict[tuple[str, int], Record] = {}
+    found: dict[tuple[str, int], tuple[Path, Record]] = {}
     paths, unknown = find(folder)
     for path in paths:
         record = schema.load(path)
         if (key := (record["model"], record["seed"])) in found:
             raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
-        found[key] = record
+        found[key] = path, record
     if not found:
         why = "; ".join(unknown) or f"*.json with schema {schema.SCHEMA!r}"
         raise ValueError(f"{folder} holds no record that can be drawn ({why})")
-    if len(tasks := sorted({r["task"] for r in found.values()})) > 1:
+    if len(tasks := sorted({r["task"] for _, r in found.values()})) > 1:
         raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
-    return [r for group in by_model(found.values()).values() for r in group]
+    groups = by_model(record for _, record in found.values())
+    keys = [(r["model"], r["seed"]) for group in groups.values() for r in group]
+    return {found[key][0].name: found[key][1] for key in keys}
 
 
 def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:

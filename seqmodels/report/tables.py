@@ -12,8 +12,9 @@ from seqmodels.catalog import entry_of
 from seqmodels.metrics.intervals import MIN_ROWS
 from seqmodels.metrics.table import LOSSES, metric_of
 from seqmodels.records import ledger
+from seqmodels.records.significance import Difference, Significance
 from seqmodels.report import reading, style, wording
-from seqmodels.report.findings import THIN, bucket_name
+from seqmodels.report.findings import THIN, bucket_name, label_of
 from seqmodels.report.reading import Record
 
 
@@ -110,6 +111,33 @@ def by_length_table(records: Sequence[Record]) -> str:
         parts += [f"### {name}: {metric_of(primary).name}", markdown(rows)]
         parts += ["† longer than trained"] * any(reading.is_beyond(test, b) for b in buckets)
     return "\n\n".join(parts) + "\n"
+
+
+def differences(records: Sequence[Record], compared: Significance) -> str:
+    """Return one Markdown table per test set: all pairs of models × buckets."""
+    parts = []
+    for name, test in reading.tests(records).items():
+        if (comparison := compared.on(name)) is None:
+            continue
+        metric = comparison.metric
+        rows = [["row − column", "seeds", "all", "p", *(bucket_name(b) for b in test["buckets"])]]
+        for pair in comparison.pairs:
+            found, (n_row, n_column) = pair.overall, pair.n_seeds
+            pair_name = " − ".join(label_of(model) for model in (pair.row, pair.column))
+            n_seeds = str(n_row) if n_row == n_column else f"{n_row} − {n_column}"
+            everything = f"{_bold(found, metric)} {wording.between(found, 1, metric)}"
+            buckets = [_bold(bucket, metric) for bucket in pair.buckets]
+            rows.append([pair_name, n_seeds, everything, wording.p_value(found.p_holm), *buckets])
+        units = test.get("grouped_by") or wording.noun(records)
+        note = "Bold: significant at 5 %. p: corrected. " + wording.tested(comparison, units)
+        parts += [f"### {name}: differences in {metric_of(metric).name}", markdown(rows), note]
+    return "\n\n".join(parts) + "\n"
+
+
+def _bold(found: Difference, metric: str) -> str:
+    """Format a difference, in bold if it is significant."""
+    text = wording.signed(found.value, metric)
+    return f"**{text}**" if found.is_significant else text
 
 
 # Published figures

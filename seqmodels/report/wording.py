@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from seqmodels.metrics.table import metric_of
+from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report.reading import Record
 
 
@@ -54,3 +56,37 @@ def search(test: dict[str, Any]) -> str:
     """Return the search method as a suffix; empty if the test set does not record it."""
     beam = test.get("beam")
     return "" if beam is None else ", greedy" if beam == 1 else f", beam {beam}"
+
+
+def signed(value: float, metric: str) -> str:
+    """Format a difference with its sign."""
+    return f"{value:+.{metric_of(metric).digits}f}".replace("-", "−")
+
+
+def between(found: Difference, sign: int, metric: str) -> str:
+    """Format the interval of sign × a difference."""
+    if found.low is None or found.high is None:
+        return "[–]"
+    low, high = sorted((sign * found.low, sign * found.high))
+    return f"[{signed(low, metric)}, {signed(high, metric)}]"
+
+
+def tested(comparison: Comparison, units: str) -> str:
+    """Explain the test, and what one seed does not show."""
+    seeds = [n for pair in comparison.pairs for n in pair.n_seeds]
+    text = ""
+    if comparison.n_corrected:
+        n_seeds = span((n for n in seeds if n > 1), str)
+        text = (
+            f"Paired bootstrap over {n_seeds} seeds and the same {units}, Student's t, corrected "
+            f"for {comparison.n_corrected} differences (Holm)."
+        )
+    if min(seeds) == 1:
+        alone = "Pairs with one seed" if comparison.n_corrected else "One seed"
+        text += f" {alone}: {units} alone are drawn, and nothing is called significant."
+    return text.strip()
+
+
+def p_value(p: float | None) -> str:
+    """Format a p-value; a dash if there is none."""
+    return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"

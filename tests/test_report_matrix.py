@@ -1,0 +1,154 @@
+"""The matrix of differences, and their table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_records import fake_record, row
+from matplotlib.colors import same_color
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
+from seqmodels.report import matrix, reading, style, tables
+
+MODELS = ("rnn_encdec", "bahdanau", "gpt")
+
+
+def difference(value: float, p_holm: float | None) -> Difference:
+    """Make a difference ± 2."""
+    return Difference(value=value, low=value - 2, high=value + 2, p=0.01, p_holm=p_holm)
+
+
+def compared(metric: str = "bleu", n_seeds: int = 3) -> tuple[list[dict[str, Any]], Comparison]:
+    """Make records and differences: Bahdanau is above Cho, GPT is not clearly below Bahdanau.
+
+    GPT is above Cho in the second of two buckets alone.
+    """
+    records = [fake_record(model, seed) for model in MODELS for seed in range(1, n_seeds + 1)]
+    for record in records:
+        record["tests"][0]["primary_metric"] = metric
+        record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:2]
+    known = {
+        ("bahdanau", "rnn_encdec"): [(30.0, 0.0001), (20.0, 0.04), (40.0, 0.01)],
+        ("gpt", "rnn_encdec"): [(25.0, 0.06), (24.0, 0.2), (26.0, 0.02)],
+        ("gpt", "bahdanau"): [(-5.0, 1.0), (4.0, 0.8), (-14.0, 0.03)],
+    }
+    pairs = []
+    for (model, other), parts in known.items():
+        overall, *buckets = (difference(x, p if n_seeds > 1 else None) for x, p in parts)
+        pairs.append(
+            Pair(row=model, column=other, n_seeds=[n_seeds] * 2, overall=overall, buckets=buckets)
+        )
+    n, ends = 9 * (n_seeds > 1), [[1, 10], [11, 20]]
+    return records, Comparison(
+        test="length", metric=metric, n_corrected=n, buckets=ends, pairs=pairs
+    )
+
+
+def drawn(metric: str = "bleu", n_seeds: int = 3) -> Figure:
+    """Draw them."""
+    records, comparison = compared(metric, n_seeds)
+    with style.context():
+        return matrix.draw(records, records[0]["tests"][0], comparison)
+
+
+def cells(figure: Figure) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
+    """Return (row, column) -> the texts and the fills of a cell: its own, then its squares'."""
+    (ax,) = figure.axes
+    boxes = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    found = {}
+    for i, model in enumerate(MODELS):
+        for j, other in enumerate(MODELS):
+            shown = [
+                text.get_text() for text in ax.texts
+                if j < text.get_position()[0] < j + 1 and i < text.get_position()[1] < i + 1
+            ]  # fmt: skip
+            inside = [b for b in boxes if j < b.get_x() < j + 1 and i < b.get_y() < i + 1]
+            found[model, other] = shown, [box.get_facecolor() for box in inside]
+    return found
+
+
+BLUE, ORANGE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
+
+
+@pytest.mark.parametrize(
+    ("metric", "better", "worse"), [("bleu", BLUE, ORANGE), ("nats", ORANGE, BLUE)]
+)
+def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> None:
+    """Keeps out a matrix that is turned round, and a loss of which more is called better."""
+    found = cells(drawn(metric))
+    assert all(found[model, model] == ([], []) for model in MODELS)
+    digits = ".1f" if metric == "bleu" else ".3f"
+    above, below = found["bahdanau", "rnn_encdec"], found["rnn_encdec", "bahdanau"]
+    assert above[0] == [f"{30:+{digits}}", f"[{28:+{digits}}, {32:+{digits}}]"]
+    assert below[0] == [f"−{30:{digits}}", f"[−{32:{digits}}, −{28:{digits}}]"]
+    fills = {
+        ("bahdanau", "rnn_encdec"): [better[0], better[1], better[1]],
+        ("rnn_encdec", "bahdanau"): [worse[0], worse[1], worse[1]],
+        ("gpt", "rnn_encdec"): ["white", "white", better[1]],
+        ("gpt", "bahdanau"): ["white", "white", worse[1]],
+        ("bahdanau", "gpt"): ["white", "white", better[1]],
+    }
+    for pair, expected in fills.items():
+        assert all(map(same_color, found[pair][1], expected)), pair
+        assert len(found[pair][1]) == 3
+
+
+def test_the_figure_says_what_is_tested() -> None:
+    """Keeps out a figure that needs the text: seeds, test, correction, buckets, direction."""
+    title, subtitle, caption = (" ".join(t.get_text().split()) for t in drawn().texts[:3])
+    assert title == "BLEU differs significantly between 1 of 3 pairs of models"
+    assert subtitle.startswith("BLEU of the row minus that of the column, over all sentences")
+    assert "3 seeds" in subtitle
+    for words in (
+        "Blue: the row is significantly better; orange: worse; white: not significant at 5 %.",
+        "Squares: the same by source length (words), 1–10 to 11–20.",
+        "Paired bootstrap over 3 seeds and the same sentences",
+        "corrected for 9 differences (Holm).",
+    ):
+        assert words in caption
+    assert "one seed" not in caption.lower()
+
+
+def test_one_seed_is_said() -> None:
+    """Keeps out a matrix of one seed that looks as if nothing differed."""
+    figure = drawn(n_seeds=1)
+    title, _, caption = (" ".join(t.get_text().split()) for t in figure.texts[:3])
+    assert title == "BLEU: one seed per model does not show whether architectures differ"
+    assert caption.endswith(
+        "One seed: sentences alone are drawn, and nothing is called significant."
+    )
+    assert "Holm" not in caption
+    for _, fills in cells(figure).values():
+        assert all(same_color(colour, "white") for colour in fills)
+
+
+def test_the_table_marks_each_bucket() -> None:
+    """Keeps out marks of other buckets, and p-values before the correction."""
+    records, comparison = compared()
+    text = tables.differences(
+        records, Significance(schema=SCHEMA, records={}, comparisons=[comparison])
+    )
+    assert text.startswith("### length: differences in BLEU\n")
+    assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
+    assert row(text, "Bahdanau − RNN")[1:] == [
+        "3", "**+30.0** [+28.0, +32.0]", "< 0.001", "**+20.0**", "**+40.0**"
+    ]  # fmt: skip
+    assert row(text, "GPT − RNN")[1:] == [
+        "3", "+25.0 [+23.0, +27.0]", "0.060", "+24.0", "**+26.0**"
+    ]  # fmt: skip
+    assert "Paired bootstrap over 3 seeds" in text
+
+
+def test_few_examples_have_no_interval(tmp_path: Path) -> None:
+    """Keeps out a traceback where a difference has no interval."""
+    records, comparison = compared()
+    none = Difference(value=3.0, low=None, high=None, p=None, p_holm=None)
+    comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
+    with style.context():
+        figure = matrix.draw(records, records[0]["tests"][0], comparison)
+    assert cells(figure)["bahdanau", "rnn_encdec"][0] == ["+3.0", "[–]"]
+    assert len(reading.by_model(records)) == 3
