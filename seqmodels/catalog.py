@@ -127,6 +127,9 @@ VARIANTS = {
     "rnn_encdec_x4": _varied("rnn_encdec", "4 × width", "#7A4E00", "h", width=4),
     "lstm_seq2seq_x2": _varied("lstm_seq2seq", "2 × width", "#DB6A5B", "d", width=2),
     "lstm_seq2seq_x4": _varied("lstm_seq2seq", "4 × width", "#6B130B", "8", width=4),
+    "transformer_sinusoids": _positions(
+        "sinusoids", "sinusoids", "#00A37D", "P", 2017, "Vaswani et al., arXiv:1706.03762"
+    ),
     "transformer_learned": _positions(
         "learned", "learned positions", "#1F6E8C", "<", 2017, "Gehring et al., arXiv:1705.03122"
     ),

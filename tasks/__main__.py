@@ -28,9 +28,11 @@ BUILTIN: list[Comparison] = [
     ("lookup", "lookup", ""),
     ("recall", "recall", ""),
     ("next_token", "next_token", ""),
+    ("positions-laptop", "positions", ""),
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
+    ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
 ]
 CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqmodels.catalog import CATALOG, TOKENIZERS, VARIANTS, entries
+from seqmodels.catalog import CATALOG, TOKENIZERS, VARIANTS
 from seqmodels.data import presets
 from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float
 
@@ -37,8 +37,12 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation",)
+FULL = ("translation", "positions")
 """Tasks that have all sizes; the others lack `full`."""
+MODELS = {
+    "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
+}
+"""Tasks that compare other models than the catalog's."""
 
 
 def parser(name: str, doc: str | None) -> Parser:
@@ -49,10 +53,11 @@ def parser(name: str, doc: str | None) -> Parser:
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = list(CATALOG)
-    p.add_argument("--models", nargs="+", choices=list(entries()), default=names, metavar="NAME",
-                   help=f"models to train: {', '.join(names)} (default: all), and variants: "
-                        f"{', '.join(VARIANTS)}")  # fmt: skip
+    known, names = [*CATALOG, *VARIANTS], MODELS.get(name, list(CATALOG))
+    others = ", ".join(other for other in known if other not in names)
+    p.add_argument("--models", nargs="+", choices=known, default=names, metavar="NAME",
+                   help=f"models to train: {', '.join(names)} (default: these), or any of "
+                        f"{others}")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=sizes, default="laptop",

@@ -228,6 +228,11 @@ CORPUS_RECIPES = {
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
+    return grammar_task(corpus, args.tokens or TOKENS[args.size], not args.no_source_eos)
+
+
+def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = True) -> Task:
+    """Return the task of translating a corpus that the grammar has drawn."""
     train, valid, test = (
         [Pair(s.en_text, s.de_text, line=i) for i, s in enumerate(split, 1)] for split in corpus
     )
@@ -236,7 +241,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
     pair = Pair(shown.en_text, shown.de_text)
     train_ids, valid_ids, tested, (asked,) = (
-        examples(pairs, tokenizer, not args.no_source_eos) for pairs in (train, valid, test, [pair])
+        examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
     )
     words = [n_words(pair.src) for pair in test]
     return Task(
@@ -247,7 +252,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
-            "source_end": "none" if args.no_source_eos else "EOS",
+            "source_end": "EOS" if has_source_eos else "none",
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
@@ -255,7 +260,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
         valid=valid_ids,
         tests=[length_test(tested, words, max(n_words(pair.src) for pair in train))],
         recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
-        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_600},
+        training={"tokens": tokens, "batch_tokens": 1_600},
         n_parameters=1_000_000,
         alignment_example=AlignmentExample(asked, shown.links),
     )

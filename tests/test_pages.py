@@ -9,12 +9,12 @@ import pytest
 from conftest import Call
 
 from seqmodels.commands import main
-from tasks import next_token, recall, translation
+from tasks import next_token, positions, recall, translation
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("tasks/*.py"))]
 PROGRAMS = {"seqmodels": main, "recall": recall, "translation": translation}
-PROGRAMS |= {"next_token": next_token}
+PROGRAMS |= {"next_token": next_token, "positions": positions}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
