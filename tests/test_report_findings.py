@@ -44,10 +44,15 @@ def test_a_title_says_that_a_score_rises() -> None:
     assert title_of(scored(rising, trained=20)).endswith("; attention gains 20 %")
 
 
+ONE_GROUP = {m: FALLING[m] for m in ("bahdanau", "gpt")}
+
+
 @pytest.mark.parametrize(
     ("values", "half"),
     [
-        ({m: FALLING[m] for m in ("bahdanau", "gpt")}, 1.0),  # one group
+        (ONE_GROUP, 25.0),  # one group, in which the losses are not clear
+        ({"gpt": (50, 48, 20)}, 1.0),  # one model
+        (ONE_GROUP | {"gpt": (50, 4, 0)}, 1.0),  # not learned where training ends
         (FALLING, 30.0),  # intervals that meet
         ({m: tuple(v / 50 for v in x) for m, x in FALLING.items()}, 0.01),  # nothing learned
         (FALLING | {"a_sixth": (9, 9, 9)}, float("nan")),  # intervals not recorded
@@ -56,6 +61,18 @@ def test_a_title_says_that_a_score_rises() -> None:
 def test_a_title_says_no_more_than_is_known(values: Any, half: float) -> None:
     """Keeps out a finding where there is but one group, where intervals meet, or below BLEU 2."""
     assert title_of(scored(values, half=half, trained=20)) == "BLEU against source length"
+
+
+def test_one_group_falls_beyond_training() -> None:
+    """Keeps out a figure of variants without a finding, and a loss counted from the first bin."""
+    records = scored(ONE_GROUP, trained=20)
+    title = "All lose 49–58 % of their BLEU between 11–20 and 21–30 words, longer than trained"
+    assert title_of(records) == title
+    numbers = " ".join(drawn_scores(records).texts[1].get_text().split())
+    assert "Change: Bahdanau −49 %, GPT −58 %." in numbers
+    for trained, n in ((20, 29), (29, 100), (30, 100)):  # few sentences, half beyond, not beyond
+        records = scored(ONE_GROUP, (100, 100, n), trained=trained)
+        assert title_of(records) == "BLEU against source length"
 
 
 def test_groups_that_overlap_give_way_to_two_models() -> None:

@@ -2,7 +2,8 @@
 
 The sentence compares the models with one vector to those with attention; if the two groups overlap,
 it compares the best of all models to the worst. It is used only if the 95 % intervals do not
-overlap; otherwise the title of a figure is its topic.
+overlap. Models of one group are not compared: the sentence says what all lose beyond the trained
+lengths. If nothing is clear, the title of a figure is its topic.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from seqmodels.catalog import CATALOG, entries
 from seqmodels.metrics.table import Metric
+from seqmodels.report import reading, wording
 
 THIN = 30
 """Buckets with fewer examples are hollow in figures, starred in tables and not in sentences."""
@@ -84,7 +86,8 @@ def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | N
     if metric.unit == "%":
         return _falls(ends, metric.label, f"from {first_name} to {last_name} {unit}")
     if metric.top == 100:
-        return _losses(ends, metric.label, f"between {first_name} and {last_name} {unit}")
+        where = f"between {first_name} and {last_name} {unit}"
+        return _losses(ends, metric.label, where) or _beyond(test, metric.label, scores)
     if metric.is_loss and test["buckets"][0]["high"] == 0:
         return _savings(ends, metric.unit, f"{last_name} {unit} of context")
     return None
@@ -101,6 +104,25 @@ def _losses(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
     clauses = [f"{verbs[0]} of its {name} {where}", verbs[1]]
     text = "; ".join(f"{side.name} {clause}" for side, clause in zip(sides, clauses, strict=True))
     return Finding(text, _list("Change", {m: _signed(-x.value) for m, x in lost.items()}))
+
+
+def _beyond(test: Mapping[str, Any], name: str, scores: Scores) -> Finding | None:
+    """Return the finding on what all models lose in the longest bucket beyond training."""
+    buckets, first = test["buckets"], compared_bucket(test)
+    able = [i for i, b in enumerate(buckets) if b["n"] >= THIN and reading.is_beyond(test, b)]
+    if first is None or not able or len(scores) < 2:
+        return None
+    last = able[-1]
+    ends = [(_measured(parts[1 + first]), _measured(parts[1 + last])) for parts in scores.values()]
+    if not all(a.value >= LEARNED and a.is_above(b) for a, b in ends):
+        return None
+    lost = [100 * (1 - b.value / a.value) for a, b in ends]
+    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    where = f"{bucket_name(buckets[first])} and {bucket_name(buckets[last])} {unit}"
+    share = wording.span(lost, "{:.0f}".format)
+    text = f"all lose {share} % of their {name} between {where}, longer than trained"
+    changes = {m: _signed(-x) for m, x in zip(scores, lost, strict=True)}
+    return Finding(text, _list("Change", changes))
 
 
 def _falls(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:

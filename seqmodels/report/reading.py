@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,6 @@ def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
     )
 
 
-def is_beyond(test: dict[str, Any], part: dict[str, Any]) -> bool:
+def is_beyond(test: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     """Return whether a whole bucket is longer than all training examples."""
     return test["max_train_length"] is not None and part["low"] > test["max_train_length"]
