@@ -109,8 +109,8 @@ CATALOG = {
 
 
 def _varied(model: str, label: str, colour: str, marker: str, **fields: Any) -> Entry:
-    """Return the entry of a variant: the model's own, with other fields."""
-    label = f"{CATALOG[model].label}, {label}"
+    """Return the entry of a variant: the model's own, with other fields and a short label."""
+    label = f"{CATALOG[model].label.split()[0]}, {label}"
     fields |= {"label": label, "colour": colour, "marker": marker, "variant_of": model}
     return replace(CATALOG[model], **fields)
 
