@@ -32,6 +32,7 @@ BUILTIN: list[Comparison] = [
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
+    ("lookup", "lookup", "--seeds 1 2 3"),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
 ]
 CORPORA: list[Comparison] = [

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from seqmodels.catalog import CATALOG
+from seqmodels.catalog import CATALOG, entry_of
 from seqmodels.records import schema
+from seqmodels.report.transition import steps_to
 
 ROOT = Path(__file__).parents[1]
 README, PAGE = (
@@ -300,6 +301,46 @@ def the_novel_is_not_learned() -> str:
         "The validation loss still fell in the last tenth of the budget, by "
         f"{min(falls):.1f} to {max(falls):.1f} %."
     )
+
+
+LOOKUP, ROTARY = "lookup", "transformer_rotary"
+FOUND = {"bahdanau": "Bahdanau", ROTARY: "the Transformer with rotary positions", "gpt": "GPT"}
+"""The models that learn to look up."""
+
+
+def answered(model: str, n_pairs: int) -> list[float]:
+    """Return the percentage of queries that every seed answers."""
+    return each(LOOKUP, model, "query", "exact_match", n_pairs)
+
+
+@about(LOOKUP)
+def keys_are_found() -> str:
+    """Say who answers at the longest trained number of pairs, on every seed."""
+    assert all(answered(m, 8) == [100.0] * 3 for m in FOUND)
+    most = {m: max(answered(m, 8)) for m in [*ONE_VECTOR, "transformer"]}
+    (floor,) = {score(LOOKUP, m, "query", "baseline", 8) for m in FOUND}
+    return (
+        f"At 8 pairs, the most that were trained, {join([*FOUND.values()])} answer every query "
+        f"with every seed; {labels(ONE_VECTOR)} answer at most {numbers(ONE_VECTOR, most)} %, the "
+        f"Transformer with sinusoids {most['transformer']:.0f} %; without the binding, "
+        f"{floor:.1f} % are right."
+    )
+
+
+@about(LOOKUP)
+def when_it_is_learned() -> str:
+    """Say when the validation accuracy first reached 95 %."""
+    steps = {m: [steps_to(r) for r in records(LOOKUP, m)] for m in FOUND}
+    spans = join([f"{min(n):,} to {max(n):,}" for n in steps.values()])
+    return f"They have learned it, suddenly, after {spans} steps, in this order."
+
+
+@about(LOOKUP)
+def more_pairs_than_trained() -> str:
+    """Say what happens beyond the trained number of pairs."""
+    right = {m: mean(answered(m, 16)) for m in FOUND}
+    assert right["gpt"] < 70 < 95 < min(right["bahdanau"], right[ROTARY])
+    return f"With 16 pairs, twice as many, they answer {numbers([*FOUND], right)} %."
 
 
 RECALL = "recall"

@@ -215,8 +215,9 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
     test = records[0]["tests"][0]
     expected = [50.5 - i for i in range(len(test["buckets"]))]
     assert row(tables.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
-    left, right, *_ = scores.draw_scores(records, test).axes
+    figure = scores.draw_scores(records, test)
+    left, right, *_ = figure.axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
     assert drawn == [expected]
-    assert "dotted: knows the values" in [t.get_text() for t in left.texts]
+    assert figure.texts[2].get_text().replace("\n", " ").endswith(" Dotted: knows the values.")
     assert not [line for line in right.lines if line.get_linestyle() == ":"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -62,7 +63,8 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
         ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
         _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
         head: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        figure.text(x / width, y / height, look.label, va="bottom", **head)
+        name = textwrap.fill(look.label, max(12, int(11 * cell * n_src)))
+        figure.text(x / width, y / height, name, va="bottom", **head)
         x += cell * n_src
     tall = min(1.6, cell * n_tgt)
     place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)

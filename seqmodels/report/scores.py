@@ -41,6 +41,8 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
         caption += f" Key: parameters and, without context, {metric.name}."
     if all(set(groups) & set(models) for models in findings.kinds().values()):
         caption += " Dashed: source in one vector; solid: attends to every word."
+    if test.get("baseline"):
+        caption += f" Dotted: {test['baseline']}."
     topic = f"{metric.name} against {test['axis'].split(' (')[0]}"
     which = "" if name in test["axis"] else f"{name}: "
     title, numbers = finding(records, test) or (topic, "")
@@ -154,8 +156,6 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
     if metric == test["primary_metric"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-        place: dict[str, Any] = {"transform": ax.transAxes, "ha": "right", "va": "top"}
-        ax.text(0.99, 0.98, f"dotted: {test['baseline']}", color=INK, size=8.5, **place)
     _title_panel(ax, test, metric)
     full = 50 if "nats" in test["overall"] else 100  # only the grammar reaches a BLEU near 100
     of_texts = metric in sacre_metrics()

@@ -79,11 +79,11 @@ def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
     ends = []
     for row, (model, look) in enumerate(style.looks(groups).items()):
-        for r in groups[model]:
+        for i, r in enumerate(groups[model]):
             step = steps_to(r)
             fill = "white" if step is None else look.colour
-            x = [last if step is None else step]
-            ax.plot(x, [-row], look.marker, color=look.colour, mfc=fill, ms=6.5, clip_on=False)
+            x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
+            ax.plot([x], [y], look.marker, color=look.colour, mfc=fill, ms=6, clip_on=False)
         ends.append((last, -row, layout.in_rows(look.label), look.colour))
     ax.set_title(f"Steps until {LEARNED:g} %", loc="left", size=10.5)
     ax.set_xlim(0, last)
