@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from seqmodels.catalog import CATALOG, entry_of
+from seqmodels.catalog import CATALOG
 from seqmodels.records import schema
 from seqmodels.report.transition import steps_to
 
