@@ -104,7 +104,8 @@ def test_the_figure_says_what_is_tested() -> None:
     assert subtitle.startswith("BLEU of the row minus that of the column, over all sentences")
     assert "3 seeds" in subtitle
     for words in (
-        "Blue: the row is significantly better; orange: worse; white: not significant at 5 %.",
+        "Brackets: 95 % interval, not corrected. Blue: the row is significantly better; orange: "
+        "worse; white: not significant at 5 %.",
         "Squares: the same by source length (words), 1–10 to 11–20.",
         "Paired bootstrap over 3 seeds and the same sentences",
         "corrected for 9 differences (Holm).",
@@ -146,9 +147,9 @@ def test_the_table_marks_each_bucket() -> None:
 def test_few_examples_have_no_interval(tmp_path: Path) -> None:
     """Keeps out a traceback where a difference has no interval."""
     records, comparison = compared()
-    none = Difference(value=3.0, low=None, high=None, p=None, p_holm=None)
+    none = Difference(value=-0.01, low=None, high=None, p=None, p_holm=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
     with style.context():
         figure = matrix.draw(records, records[0]["tests"][0], comparison)
-    assert cells(figure)["bahdanau", "rnn_encdec"][0] == ["+3.0", "[–]"]
+    assert cells(figure)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
     assert len(reading.by_model(records)) == 3

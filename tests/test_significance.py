@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -271,6 +272,14 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(significance, "resample", lambda columns: times[len(columns)] @ columns)
 
 
+def documented(sd: float) -> list[float]:
+    """Return what docs/fairness.md says, in per cent."""
+    page = (Path(__file__).parents[1] / "docs" / "fairness.md").read_text(encoding="utf-8")
+    table = page.partition("| standard deviation of the seeds")[2].partition("\n\n")[0]
+    head, _, *rows = ([cell.strip() for cell in line.split("|")] for line in table.splitlines())
+    return [float(cells[1:][head.index(str(sd))].removesuffix("%")) for cells in rows]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("drawn_once")
 @pytest.mark.parametrize("sd", [0.0, 0.3, 1.0])
@@ -296,6 +305,7 @@ def test_simulated_errors(sd: float, capsys: pytest.CaptureFixture[str]) -> None
     assert family <= 7
     assert alone > 10 or sd < 1
     assert power > 20
+    assert documented(sd) == pytest.approx([pair, family, alone, power, corrected], abs=1)
 
 
 @pytest.mark.slow

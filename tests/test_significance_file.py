@@ -283,3 +283,20 @@ def test_a_comparison_ends_with_its_differences(tmp_path: Path) -> None:
         m: np.mean(reading.scores(g, "length", "accuracy")[:, 0, 0]) for m, g in groups.items()
     }
     assert pair.overall.value == pytest.approx(means["gpt"] - means["rnn_encdec"])
+
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(p.parent for p in RESULTS.glob("*/tables.md")), ids=lambda folder: folder.name
+)
+def test_committed_differences_are_those_of_the_committed_records(folder: Path) -> None:
+    """Keeps out a record that is made again without the differences, and the reverse."""
+    found = significance.find(folder, reading.load_by_file(folder))
+    assert (found is not None) == (folder / significance.FILE).exists() or has_rows(folder)
+
+
+def has_rows(folder: Path) -> bool:
+    """Return whether the rows are there, from which the differences can be made."""
+    return any(folder.glob("*.jsonl"))

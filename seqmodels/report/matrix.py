@@ -10,41 +10,45 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from seqmodels.metrics.table import metric_of
-from seqmodels.records.significance import Comparison, Difference, Pair
+from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.findings import bucket_name, label_of
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, INK, WIDTH
 
-BETTER, WORSE = "#A9D3EE", "#F6C9A0"
-"""Fills of a row that is significantly better or worse than its column."""
-LEFT, CELL = 1.55, 0.74
-"""In inches: the width of the names of the rows, and the height of a cell."""
+BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
+"""Fills of cells and squares where the row is significantly better or worse than the column."""
+LEFT, WIDE, TALL, SQUARE = 1.55, (1.12, 1.56), 0.74, 0.1
+"""In inches: names of the rows, least and largest width of a cell, its height, and a square."""
 
 
 def draw(records: Sequence[Record], test: dict[str, Any], comparison: Comparison) -> Figure:
     """Draw a matrix: row minus column over all examples, and a square for each bucket."""
     models = [model for model in reading.by_model(records) if model in models_of(comparison)]
     n = len(models)
-    figure, bottom, _ = layout.canvas(0.45 + CELL * n, *texts(records, test, comparison))
+    wide = min(max((WIDTH - LEFT - 0.15) / n, WIDE[0]), WIDE[1])
+    width = max(WIDTH, LEFT + n * wide + 0.15)
+    names = layout.brief([label_of(model) for model in models])
+    above = 0.2 + 0.16 * max(name.count("\n") + 1 for name in names)
+    about = texts(records, test, comparison)
+    figure, bottom, _ = layout.canvas(above + TALL * n, *about, width)
     height = figure.get_figheight()
-    place = LEFT / WIDTH, bottom + 0.05 / height, 1 - (LEFT + 0.15) / WIDTH, CELL * n / height
+    place = LEFT / width, bottom + 0.05 / height, n * wide / width, TALL * n / height
     ax = figure.add_axes(place)
     ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[])
     ax.grid(False)
     ax.spines[:].set_visible(False)
-    names = layout.brief([label_of(model) for model in models])
     looks = style.looks(models)
     for i, (model, name) in enumerate(zip(models, names, strict=True)):
-        font: dict[str, Any] = {"color": looks[model].colour, "weight": "bold", "size": 9.5}
-        ax.text(-0.06, i + 0.5, name, ha="right", va="center", **font)
+        font: dict[str, Any] = {"color": looks[model].colour, "weight": "bold", "size": 9}
+        font["linespacing"] = 1.05
+        ax.text(-0.08 / wide, i + 0.5, name, ha="right", va="center", **font)
         ax.text(i + 0.5, -0.06, name, ha="center", va="bottom", **font)
-    is_loss = metric_of(comparison.metric).is_loss
-    cells = {(pair.row, pair.column): (pair, 1) for pair in comparison.pairs}
-    cells |= {(pair.column, pair.row): (pair, -1) for pair in comparison.pairs}
-    for (row, column), (pair, sign) in cells.items():
-        corner = models.index(column), models.index(row)
-        draw_cell(ax, corner, pair, sign, comparison.metric, -sign if is_loss else sign)
+    for pair in comparison.pairs:
+        row, column = models.index(pair.row), models.index(pair.column)
+        parts = [pair.overall, *pair.buckets]
+        _draw_cell(ax, (row, column), parts, comparison.metric, SQUARE / wide)
+        _draw_cell(ax, (column, row), [*map(turned, parts)], comparison.metric, SQUARE / wide)
     return figure
 
 
@@ -53,36 +57,40 @@ def models_of(comparison: Comparison) -> set[str]:
     return {model for pair in comparison.pairs for model in (pair.row, pair.column)}
 
 
-def draw_cell(
-    ax: Axes, corner: tuple[int, int], pair: Pair, sign: int, metric: str, better: int
+def turned(found: Difference) -> Difference:
+    """Return column minus row."""
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return found.model_copy(update={"value": -found.value, "low": low, "high": high})
+
+
+def _draw_cell(
+    ax: Axes, place: tuple[int, int], parts: Sequence[Difference], metric: str, wide: float
 ) -> None:
-    """Draw sign × the difference of a pair; it is better where better × the difference is > 0."""
-    x, y = corner
-    found = pair.overall
-    ax.add_patch(Rectangle((x + 0.02, y + 0.03), 0.96, 0.94, fc=fill(found, better), ec="#CFCFCF"))
-    ink = INK if found.is_significant else GREY
-    weight = "bold" if found.is_significant else "normal"
-    place: dict[str, Any] = {"ha": "center", "va": "center"}
-    ax.text(x + 0.5, y + 0.27, wording.signed(sign * found.value, metric), color=ink, weight=weight,
-            size=11, **place)  # fmt: skip
-    ax.text(x + 0.5, y + 0.55, wording.between(found, sign, metric), color=GREY, size=8, **place)
-    wide = min(0.1, 0.84 / len(pair.buckets))
-    start = x + 0.5 - wide * len(pair.buckets) / 2
-    for i, bucket in enumerate(pair.buckets):
-        square = (start + wide * (i + 0.1), y + 0.75), 0.8 * wide, 0.13
-        ax.add_patch(
-            Rectangle(*square, fc=fill(bucket, better, is_strong=True), ec="#8A8A8A", lw=0.6)
-        )
+    """Write a difference over all examples, above a square for each bucket, at (row, column)."""
+    (y, x), (overall, *buckets) = place, parts
+    colour = fill(overall, metric)
+    ax.add_patch(Rectangle((x + 0.02, y + 0.03), 0.96, 0.94, fc=colour, ec="#CFCFCF"))
+    centred: dict[str, Any] = {"ha": "center", "va": "center"}
+    strong: dict[str, Any] = {"color": GREY}
+    if overall.is_significant:
+        strong = {"color": INK, "weight": "bold"}
+    ax.text(x + 0.5, y + 0.27, wording.signed(overall.value, metric), size=11, **strong, **centred)
+    ax.text(x + 0.5, y + 0.55, wording.between(overall, metric), color=GREY, size=8, **centred)
+    step = min(1.2 * wide, 0.9 / len(buckets))
+    for i, bucket in enumerate(buckets):
+        left = x + 0.5 + step * (i - len(buckets) / 2 + 0.08)
+        colour = fill(bucket, metric, is_small=True)
+        square = Rectangle((left, y + 0.75), 0.84 * step, SQUARE / TALL, fc=colour, ec="#8A8A8A")
+        square.set_linewidth(0.6)
+        ax.add_patch(square)
 
 
-def fill(found: Difference, better: int, is_strong: bool = False) -> str:
-    """Return the colour of a difference."""
+def fill(found: Difference, metric: str, is_small: bool = False) -> str:
+    """Return the colour of a difference; small areas get stronger ones."""
     if not found.is_significant:
         return "white"
-    is_better = better * found.value > 0
-    if is_strong:
-        return "#1B75BC" if is_better else "#E8741C"
-    return BETTER if is_better else WORSE
+    is_better = (found.value < 0) == metric_of(metric).is_loss
+    return (BETTER if is_better else WORSE)[is_small]
 
 
 def texts(
@@ -90,20 +98,27 @@ def texts(
 ) -> tuple[str, str, str]:
     """Return title, subtitle and caption."""
     metric, noun = metric_of(comparison.metric), wording.noun(records)
-    several = [pair for pair in comparison.pairs if min(pair.n_seeds) > 1]
-    n_significant = sum(pair.overall.is_significant for pair in several)
-    title = (
-        f"{metric.label} differs significantly between {n_significant} of {len(several)} pairs of "
-        "models" if several else
-        f"{metric.label}: one seed per model does not show whether architectures differ"
-    )  # fmt: skip
     which = "" if test["name"] in test["axis"] else f"{test['name']}: "
     subtitle = f"{which}{metric.name} of the row minus that of the column, over all {noun}"
     names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
     units = test.get("grouped_by") or noun
     caption = (
-        "Brackets: 95 % interval. Blue: the row is significantly better; orange: worse; white: not "
-        f"significant at 5 %. Squares: the same by {test['axis']}, {names[0]} to {names[-1]}. "
+        "Brackets: 95 % interval, not corrected. Blue: the row is significantly better; orange: "
+        f"worse; white: not significant at 5 %. Squares: the same by {test['axis']}, {names[0]} "
+        f"to {names[-1]}. "
     )
     caption += wording.tested(comparison, units)
-    return title, f"{subtitle}\n{wording.subtitle(records)}", caption
+    subtitle = subtitle[0].upper() + subtitle[1:]
+    return finding(comparison), f"{subtitle}\n{wording.subtitle(records)}", caption
+
+
+def finding(comparison: Comparison) -> str:
+    """Return a title: how many pairs of models differ significantly."""
+    name = metric_of(comparison.metric).label
+    several = [pair.overall.is_significant for pair in comparison.pairs if min(pair.n_seeds) > 1]
+    if not several:
+        return f"{name}: one seed per model does not show whether architectures differ"
+    if len(several) == 1:
+        return f"{name} {'differs' if any(several) else 'does not differ'} significantly"
+    n_significant = f"{sum(several)}" if any(several) else "none"
+    return f"{name} differs significantly between {n_significant} of {len(several)} pairs of models"

@@ -125,7 +125,7 @@ def differences(records: Sequence[Record], compared: Significance) -> str:
             found, (n_row, n_column) = pair.overall, pair.n_seeds
             pair_name = " − ".join(label_of(model) for model in (pair.row, pair.column))
             n_seeds = str(n_row) if n_row == n_column else f"{n_row} − {n_column}"
-            everything = f"{_bold(found, metric)} {wording.between(found, 1, metric)}"
+            everything = f"{_bold(found, metric)} {wording.between(found, metric)}"
             buckets = [_bold(bucket, metric) for bucket in pair.buckets]
             rows.append([pair_name, n_seeds, everything, wording.p_value(found.p_holm), *buckets])
         units = test.get("grouped_by") or wording.noun(records)

@@ -59,16 +59,16 @@ def search(test: dict[str, Any]) -> str:
 
 
 def signed(value: float, metric: str) -> str:
-    """Format a difference with its sign."""
-    return f"{value:+.{metric_of(metric).digits}f}".replace("-", "−")
+    """Format a difference with its sign; ± if it rounds to zero."""
+    text = f"{value:+.{metric_of(metric).digits}f}"
+    return text.replace("-", "−") if float(text) else f"±{text[1:]}"
 
 
-def between(found: Difference, sign: int, metric: str) -> str:
-    """Format the interval of sign × a difference."""
+def between(found: Difference, metric: str) -> str:
+    """Format the interval of a difference."""
     if found.low is None or found.high is None:
         return "[–]"
-    low, high = sorted((sign * found.low, sign * found.high))
-    return f"[{signed(low, metric)}, {signed(high, metric)}]"
+    return f"[{signed(found.low, metric)}, {signed(found.high, metric)}]"
 
 
 def tested(comparison: Comparison, units: str) -> str:
@@ -79,7 +79,7 @@ def tested(comparison: Comparison, units: str) -> str:
         n_seeds = span((n for n in seeds if n > 1), str)
         text = (
             f"Paired bootstrap over {n_seeds} seeds and the same {units}, Student's t, corrected "
-            f"for {comparison.n_corrected} differences (Holm)."
+            f"for {comparison.n_corrected} difference{'s' * (comparison.n_corrected > 1)} (Holm)."
         )
     if min(seeds) == 1:
         alone = "Pairs with one seed" if comparison.n_corrected else "One seed"
