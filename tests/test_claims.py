@@ -469,12 +469,3 @@ def test_the_first_figure_is_captioned_by_its_finding() -> None:
     assert found
     svg = (ROOT / found[2]).read_text(encoding="utf-8")
     assert f"<title>{found[1]}</title>" in svg
-
-
-@pytest.mark.parametrize("page", [README, PAGE], ids=["readme", "results"])
-@pytest.mark.parametrize("model", MODELS)
-def test_the_table_of_the_grammar(model: str, page: str) -> None:
-    """Keeps out a number of the table that no record holds."""
-    means = [score(GRAMMAR, model, "length", "bleu", low) for low in (*TRAINED, 41, 71)]
-    row = " | ".join([CATALOG[model].label, *(f"{bleu:.1f}" for bleu in means)])
-    assert f"| {row} |" in page

@@ -31,7 +31,7 @@ REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two toy runs where the README's lines look for them, one of which attends."""
     out = tmp_path_factory.mktemp("notebook") / "runs" / "translation-laptop"
-    return train_toys(out, 200, 3000, "bahdanau", "lstm_seq2seq")
+    return train_toys(out, 200, 30000, "bahdanau", "lstm_seq2seq")
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ def test_models_are_listed_in_order(call: Call) -> None:
 
 def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> None:
     """Keeps out figures that need the weights, a model or the data."""
-    for path in trained.glob("*-seed1.json"):
+    for path in (*trained.glob("*-seed1.json"), trained / "significance.json"):
         shutil.copy(path, tmp_path)
     code, out, err = call(main, "plot", tmp_path)
     assert (code, err) == (0, "")

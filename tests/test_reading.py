@@ -405,7 +405,8 @@ def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> fl
     return mean(values)
 
 
-GRAMMAR = ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in (1, 11, 21, 71)])
+LENGTHS = (1, 11, 21, 31, 41, 71)
+GRAMMAR = ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in LENGTHS])
 FOUND = ("distance", "exact_match")
 IN_PLACE = [("copy", "accuracy", 32), ("reverse", "accuracy", 32)]
 

@@ -83,14 +83,14 @@ def test_version_1_is_upgraded(path: Path) -> None:
 
 def test_version_2_is_upgraded() -> None:
     """Keeps out a field that the newer names lose: every one is found again, with its value."""
-    path = ROOT / "results" / "translation-grammar" / "lstm_seq2seq-seed1.json"
+    path = ROOT / "results" / "recall" / "lstm_seq2seq-seed1.json"
     old = json.loads(path.read_text(encoding="utf-8")) | {"schema": "seqmodels.record/2"}
     old["tests"][0] |= {"headline": "exact", "trained_to": 20}
     old |= {"weights_sha256": None, "intervals": {"exact": "Wilson"}, "continued": None}
     new = schema.upgrade(json.loads(json.dumps(old)))
     was, now = old["tests"][0], new["tests"][0]
     assert (now["primary_metric"], now["max_train_length"], now["noun"]) == (
-        "exact_match", 20, "sentences",
+        "exact_match", 20, "examples",
     )  # fmt: skip
     assert now["buckets"][0]["exact_match"] == was["bins"][0]["exact"]
     assert new["train_config"]["lr"] == old["train_config"]["rate"]
