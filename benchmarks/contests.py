@@ -111,6 +111,7 @@ def sizes(name: str, width: int, n_layers: int, n_positions: int = 1024) -> dict
         "lstm_seq2seq": recurrent | {"n_layers": 2},
         "transformer": attending | {"d_ff": 4 * width},
         "gpt": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
+        "linear_attention": attending | {"n_layers": 2 * n_layers, "n_positions": n_positions},
     }[name]
 
 

@@ -25,7 +25,7 @@ from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
 from seqmodels.training.trainer import TrainConfig, Trainer
-from tasks.translation import RECIPES
+from tasks.translation import POSITIONED, RECIPES
 
 VOCAB = 1_000
 LIMIT_BYTES, LIMIT_S = 4 * 10**9, 20
@@ -93,7 +93,7 @@ def write_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
 
 def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     """Measure the peak memory of training with the translation task's defaults."""
-    more = {"n_positions": 256} if name == "gpt" else {}
+    more = {"n_positions": 256} if name in POSITIONED else {}
     fitted = fit_width(name, vocab_size, 1_000_000, **RECIPES[name].sizes, dropout=0.0, **more)
     base = rebase()
     trainer = trainer_of(build(name, vocab_size, **fitted))

@@ -1,7 +1,7 @@
 """The only list of models: in order of history, with their names in all figures, tables and lists.
 
 No torch. A model's entry is what can be known about it without building it; the rest is in its
-file. A sixth model is its file and one entry here, or one call of `register`. Variants of a model
+file. Another model is its file and one entry here, or one call of `register`. Variants of a model
 are listed beside it: a comparison trains them if they are named. The kinds of tokenizers are listed
 here as well: command lines offer both before they import anything.
 """
@@ -27,7 +27,12 @@ class Entry:
     state: Literal["fixed", "grows"]
     """Whether what passes from source to target has a fixed size or grows with the source."""
     handed_over: str
-    """Number of floats that pass (per token if it grows), as a product of integers and sizes."""
+    """Number of floats that pass (per token if it grows): sums of products of integers and sizes.
+
+    A factor a/b is a quotient of two sizes.
+    """
+    attends: bool = False
+    """Whether the target weighs every word of the source: `align` returns the weights."""
     colour: str
     """In figures, as #RRGGBB."""
     marker: str
@@ -40,18 +45,28 @@ class Entry:
     """Its d_model as a multiple of the one that fits a task's number of parameters."""
 
     @property
-    def attends(self) -> bool:
-        """Whether the target looks back at every word."""
-        return self.state == "grows"
+    def kind(self) -> str:
+        """What the target has of the source: the first two are those of the five papers."""
+        if self.state == "grows":
+            return "attention"
+        return "fixed memory" if self.attends else "one vector"
 
     def source_bytes(self, sizes: Mapping[str, Any], n_source: int) -> int:
         """Return the float32 bytes that the paper hands over for a source of `n_source` tokens.
 
         Whatever else an implementation keeps, such as keys and values, is not counted.
         """
-        factors = self.handed_over.split(" × ")
-        numbers = math.prod(int(f) if f.isdigit() else sizes[f] for f in factors)
-        return 4 * numbers * (n_source if self.attends else 1)
+        n = sum(
+            math.prod(_number(factor, sizes) for factor in term.split(" × "))
+            for term in self.handed_over.split(" + ")
+        )
+        return 4 * n * (n_source if self.state == "grows" else 1)
+
+
+def _number(factor: str, sizes: Mapping[str, Any]) -> int:
+    """Return the value of an integer, a size, or a quotient of two sizes."""
+    name, _, divisor = factor.partition("/")
+    return int(name) if name.isdigit() else sizes[name] // (sizes[divisor] if divisor else 1)
 
 
 CATALOG = {
@@ -72,6 +87,7 @@ CATALOG = {
         home="seqmodels.models.bahdanau:Bahdanau",
         state="grows",
         handed_over="2 × d_model",
+        attends=True,
         colour="#1B75BC",
         marker="o",
     ),
@@ -92,6 +108,7 @@ CATALOG = {
         home="seqmodels.models.transformer:Transformer",
         state="grows",
         handed_over="d_model",
+        attends=True,
         colour="#009B77",
         marker="^",
     ),
@@ -102,8 +119,20 @@ CATALOG = {
         home="seqmodels.models.gpt:GPT",
         state="grows",
         handed_over="n_layers × d_model",
+        attends=True,
         colour="#3B2A84",
         marker="v",
+    ),
+    "linear_attention": Entry(
+        label="Linear attention",
+        year=2020,
+        paper="Katharopoulos et al., arXiv:2006.16236",
+        home="seqmodels.models.linear_attention:LinearAttention",
+        state="fixed",
+        handed_over="n_layers × n_draws × d_model × d_model/n_heads + n_layers × n_draws × d_model",
+        attends=True,
+        colour="#C2459A",
+        marker="P",
     ),
 }
 
@@ -139,6 +168,15 @@ VARIANTS = {
     "transformer_none": _positions(
         "none", "no positions", "#8C8C6E", "X", 2022, "Haviv et al., arXiv:2203.16634"
     ),
+    "linear_attention_favor": _varied(
+        "linear_attention",
+        "FAVOR+",
+        "#7A2460",
+        "*",
+        year=2021,
+        paper="Choromanski et al., arXiv:2009.14794",
+        sizes={"feature_map": "favor"},
+    ),
 }
 """Models that differ from one of the CATALOG in one respect, which keep its place in history."""
 
@@ -171,7 +209,7 @@ def register(name: str, entry: Entry) -> None:
 
 
 def attending() -> list[str]:
-    """Return the names of the models that look back at every word of the source."""
+    """Return the names of the models that weigh every word of the source."""
     return [name for name, entry in CATALOG.items() if entry.attends]
 
 

@@ -144,6 +144,7 @@ RECIPES = {
     "transformer": Recipe(PRENORM, lr=3e-3),
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
     "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
+    "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
 }
 
 

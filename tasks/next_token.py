@@ -51,7 +51,7 @@ from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.interface import BOS
 from seqmodels.utils.terminal import guard
 from tasks.made import stories
-from tasks.translation import RECIPES
+from tasks.translation import POSITIONED, RECIPES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -163,10 +163,9 @@ def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
 
 
 def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[str, Recipe]:
-    """Return recipes, by default those of translation, with enough positions for GPT."""
-    more: dict[str, dict[str, Any]] = {
-        "transformer": {"dropout": 0.0}, "gpt": {"dropout": 0.0, "n_positions": n_positions},
-    }  # fmt: skip
+    """Return recipes, by default those of translation, with enough positions."""
+    more: dict[str, dict[str, Any]] = {"transformer": {"dropout": 0.0}}
+    more |= {name: {"dropout": 0.0, "n_positions": n_positions} for name in POSITIONED}
     return {
         name: Recipe({**recipe.sizes, **more.get(name, {})}, recipe.lr)
         for name, recipe in chosen.items()
@@ -201,6 +200,7 @@ PLAYS = {
     **{name: Recipe(recipe.sizes, lr=8e-3) for name, recipe in RECIPES.items()},
     "transformer": Recipe(PRENORM, lr=4e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
+    "linear_attention": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
 }
 
 # After 300,000 tokens of War and Peace: 2.49 bits per byte with pre-norm, 2.58 as published.

@@ -147,6 +147,13 @@ RECIPES = {
         },
         lr=2e-3,
     ),
+    "linear_attention": Recipe(
+        {
+            "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
+            "n_positions": 4 * LENGTHS[-1],
+        },
+        lr=2e-3,
+    ),
 }  # fmt: skip
 
 # ----------------------------------------------------------------------------------------- Run

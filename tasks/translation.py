@@ -119,6 +119,7 @@ RECIPES = {
     ),
     "transformer": Recipe({"d_ff": 512, "n_heads": 4, "n_layers": 2}, lr=2e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
+    "linear_attention": Recipe({"n_heads": 4, "n_layers": 3, "init_std": 0.08}, lr=2e-3),
 }
 
 # For the grammar, learning rates near the best were tried with the full budget, until the best was
@@ -141,7 +142,10 @@ GRAMMAR = RECIPES | {
     "lstm_seq2seq": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=1.5e-2),
     "transformer": Recipe(RECIPES["transformer"].sizes, lr=3e-3),
     "gpt": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
+    "linear_attention": Recipe({"n_heads": 8, "n_layers": 4, "init_std": 0.08}, lr=2e-3),
 }
+POSITIONED = ("gpt", "linear_attention")
+"""Models whose learned positions have to suffice for source and target together."""
 
 
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:
@@ -153,12 +157,15 @@ def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Reci
 
 
 def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Recipe]:
-    """Return the recipes with enough positions for GPT.
+    """Return the recipes with enough positions for the models that learn them.
 
     A source of `longest` tokens leaves room for a target of twice its length.
     """
-    gpt = Recipe({**chosen["gpt"].sizes, "n_positions": 3 * longest + 10}, chosen["gpt"].lr)
-    return {**chosen, "gpt": gpt}
+    more = {"n_positions": 3 * longest + 10}
+    return {
+        name: Recipe({**recipe.sizes, **(more if name in POSITIONED else {})}, recipe.lr)
+        for name, recipe in chosen.items()
+    }
 
 
 class CorpusRecipe(NamedTuple):
@@ -200,6 +207,9 @@ MULTI30K = CorpusRecipe(
             {"d_ff": 768, "n_heads": 4, "n_layers": 3, "is_prenorm": True}, lr=1.5e-3
         ),
         "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=2e-3),
+        "linear_attention": Recipe(
+            {"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=2e-3
+        ),
     }, 0.2), {"smoke": 15_000, "laptop": 7_000_000}, 1_500, 4_000_000, 4_000, has_source_eos=False,
 )  # fmt: skip
 

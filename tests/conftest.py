@@ -52,7 +52,19 @@ TINY = {name: sizes_of(name, **SMALL) for name in entries()}
 MODELS_AND_VARIANTS = [name for name, entry in entries().items() if entry.width == 1]
 """All that compute something of their own."""
 ATTENDING = attending()
+GROWING = [name for name in MODELS if entries()[name].state == "grows"]
 ONE_VECTOR = [name for name in MODELS if name not in ATTENDING]
+DECODER_ONLY = [
+    name for name, e in entries().items() if (e.variant_of or name) in ("gpt", "linear_attention")
+]
+"""Models that read the source as the beginning of the target, at learned positions."""
+
+
+def n_positions(name: str, n: int) -> dict[str, int]:
+    """Return the size that gives a model n positions, if it learns them."""
+    return {"n_positions": n} if "n_positions" in TINY[name] else {}
+
+
 Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 Run = Callable[..., int]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from checks import other
-from conftest import ATTENDING, ONE_VECTOR, Pairs, Tiny
+from conftest import ATTENDING, DECODER_ONLY, ONE_VECTOR, Pairs, Tiny
 from torch.testing import assert_close
 
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weight on pads, and weights that do not sum to one (GPT: some on the target)."""
+    """Keeps out weight on pads, and weights that do not sum to one with those of the target."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     weights = model.attention_weights(src, src_mask, tgt_in)
     n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
@@ -20,7 +20,7 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
     assert (weights[real] > 0).all()
     assert (weights[~real] == 0).all()
     total = weights.sum(-1)
-    if name == "gpt":
+    if name in DECODER_ONLY:
         assert (total < 1).all()
     else:
         assert_close(total, torch.ones_like(total))
@@ -63,7 +63,7 @@ def test_one_vector_has_no_attention_to_show(name: str, tiny: Tiny, pairs: Pairs
 def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out weights on pads, weights shifted by a token, and rows that do not sum to one.
 
-    GPT's rows sum to less: it looks at the target, too.
+    Rows of a decoder-only model sum to less: it looks at the target as well.
     """
     model, (src, src_mask, tgt_in) = tiny(attending), pairs
     alpha = model.align(src, src_mask, tgt_in)
@@ -72,7 +72,7 @@ def test_alignments_are_weights(attending: str, tiny: Tiny, pairs: Pairs) -> Non
     total = alpha.sum(2)
     assert_close(total.clamp(min=1.0), torch.ones_like(total))
     assert (total > 0).all()
-    if attending != "gpt":
+    if attending not in DECODER_ONLY:
         assert_close(total, torch.ones_like(total))
     first = model.align(src, src_mask, tgt_in[:, :1])
     assert_close(first, alpha[:, :1])

@@ -41,6 +41,16 @@ def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("lstm_seq2seq", {"d_model": 16, "n_layers": 3}, 96),  # h and c of each layer
         ("transformer", {"d_model": 16, "n_layers": 2}, 7 * 16),  # the encoder's output
         ("gpt", {"d_model": 16, "n_layers": 2}, 7 * 32),  # what each layer reads of the prefix
+        (
+            "linear_attention",
+            {"d_model": 16, "n_layers": 2, "n_heads": 4, "n_draws": 1},
+            2 * 4 * (4 * 4 + 4),  # S and z of each layer and head, (18) and (19)
+        ),
+        (
+            "linear_attention",
+            {"d_model": 16, "n_layers": 2, "n_heads": 4, "n_draws": 3},
+            2 * 4 * (12 * 4 + 12),
+        ),
     ],
 )
 def test_what_a_paper_hands_over(name: str, sizes: dict[str, int], n_numbers: int) -> None:

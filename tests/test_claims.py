@@ -20,15 +20,16 @@ import pytest
 
 from seqmodels.catalog import CATALOG
 from seqmodels.records import schema
+from seqmodels.report import findings
 from seqmodels.report.transition import steps_to
 
 ROOT = Path(__file__).parents[1]
 README, PAGE = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md")
 )
-MODELS = list(CATALOG)
-ATTENDING = [name for name, entry in CATALOG.items() if entry.attends]
-ONE_VECTOR = [name for name, entry in CATALOG.items() if not entry.attends]
+ONE_VECTOR, ATTENDING = findings.kinds().values()
+MODELS = [name for name in CATALOG if name in (*ONE_VECTOR, *ATTENDING)]
+"""The models of the five papers."""
 
 FINDINGS: dict[str, list[Callable[[], str]]] = {}
 """Folder of records -> what makes the sentences about it."""

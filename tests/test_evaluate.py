@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from conftest import ATTENDING, Tiny, V
+from conftest import GROWING, Tiny, V, n_positions
 from toy_training import draw_examples
 
 from seqmodels import BOS, EOS, search
@@ -58,7 +58,7 @@ def test_a_text_does_not_depend_on_its_neighbours(name: str, width: int, tiny: T
     EOS is unlikely, so that texts come to their limits; GPT's end at its last position. The
     smaller the weights, the closer are the beams.
     """
-    model = tiny(name, **{"n_positions": 20} if name == "gpt" else {})
+    model = tiny(name, **n_positions(name, 20))
     rng = random.Random(3)
     sources = [[rng.randrange(4, V) for _ in range(1 + rng.randrange(7))] for _ in range(16)]
     examples = [Example(src, [EOS]) for src in sources]
@@ -88,14 +88,14 @@ def test_places_are_compared(
     assert evaluate.compare_tokens(hyp, tgt) == row
 
 
-def test_the_state_grows_where_a_model_attends(name: str, fresh: Tiny) -> None:
+def test_the_state_grows_as_the_catalog_says(name: str, fresh: Tiny) -> None:
     """Keeps out a size of State that is not the one handed over: flat, or linear in S."""
-    sizes = evaluate.cache_bytes(fresh(name, **{"n_positions": 300} if name == "gpt" else {}))
+    sizes = evaluate.cache_bytes(fresh(name, **n_positions(name, 300)))
     S, n_bytes = map(np.array, zip(*sizes, strict=True))
     assert S.tolist() == [8, 16, 32, 64, 128, 256]
     slopes = np.diff(n_bytes) / np.diff(S)
     assert np.ptp(slopes) == 0.0
-    assert (slopes > 0).all() if name in ATTENDING else (slopes == 0).all()
+    assert (slopes > 0).all() if name in GROWING else (slopes == 0).all()
 
 
 def test_the_state_is_in_bytes(fresh: Tiny) -> None:

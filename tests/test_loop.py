@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from conftest import Tiny, V
+from conftest import DECODER_ONLY, Tiny, V
 from torch import Tensor
 from toy_task import same
 from toy_training import draw_examples
@@ -33,7 +33,7 @@ def weights_after(model: SequenceModel, cfg: TrainConfig) -> tuple[dict[str, Ten
 
 def test_the_same_seed_gives_the_same_bits(name: str, fresh: Tiny) -> None:
     """Keeps out chance from elsewhere, dropout's above all; another seed must give other bits."""
-    sizes = {"dropout": 0.1} if name in ("transformer", "gpt") else {}
+    sizes = {"dropout": 0.1} if name in ("transformer", *DECODER_ONLY) else {}
     model = fresh(name, **sizes)
     start = {k: v.clone() for k, v in model.state_dict().items()}
     results = []
@@ -51,6 +51,7 @@ def test_the_same_seed_gives_the_same_bits(name: str, fresh: Tiny) -> None:
 LIVELY: dict[str, dict[str, Any]] = {
     "lstm_seq2seq": {"n_layers": 1, "init_range": 0.3, "forget_bias": 2.0},
     "gpt": {"init_std": 0.1},
+    "linear_attention": {"init_std": 0.1},
 }
 """Larger starts for narrow models."""
 

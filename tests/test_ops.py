@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from checks import snapshot
-from conftest import Pairs, Tiny
+from conftest import ATTENDING, Pairs, Tiny
 from torch import nn
 from torch.testing import assert_close
 
@@ -145,7 +145,7 @@ def test_sources_that_stay_keep_their_keys() -> None:
 # ----------------------------------------------------------------------------- looking at a module
 
 
-@pytest.mark.parametrize("name", ["bahdanau", "transformer", "gpt"])
+@pytest.mark.parametrize("name", ATTENDING)
 def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out hooks that slow down all later passes, also after an error."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs

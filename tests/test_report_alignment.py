@@ -66,9 +66,9 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     other = a | {"alpha": [[0.2, 0.8, 0], [0, 0, 1]]}
-    figure = alignment._draw_alignments(
-        {"bahdanau": a, "transformer": other, "gpt": other}, "about"
-    )
+    partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
+    maps_of = {"bahdanau": a, "transformer": other, "gpt": partial}
+    figure = alignment._draw_alignments(maps_of, "about")
     *maps, scale = figure.axes
     assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
     assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
@@ -83,5 +83,8 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
         "Largest weight on a gold link, of 2 target words: Bahdanau 1, Transformer 1, GPT 1"
     )
     assert "Dot (·): continues the previous word." in caption
-    assert "GPT's to less" in caption
+    assert "Rows sum to one, GPT's to less, because GPT also attends to the target." in caption
     assert "GPT's" not in alignment._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
+    maps_of |= {"linear_attention": partial}
+    caption = " ".join(alignment._draw_alignments(maps_of, "").texts[2].get_text().split())
+    assert "those of GPT and Linear attention to less, because they also attend to" in caption

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from fake_records import MODELS, several, write
+from fake_records import MODELS, fake_record, several, write
 
 from seqmodels.report import curves, reading, style
 
@@ -21,6 +21,10 @@ def test_the_curves_are_titled_by_their_numbers(tmp_path: Path) -> None:
     low, high = min(last.values()), max(last.values())
     assert f"{low:.3f} nats per token, the lowest" in title
     assert title.endswith(f"{high:.3f}, the highest")
+    later = fake_record("linear_attention", 1)
+    for point in later["curve"]:
+        point["valid_nats"] = 99.0
+    assert " ".join(curves.draw_curves([*records, later]).texts[0].get_text().split()) == title
 
 
 def test_curves_are_the_validation_losses(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from fake_records import drawn_scores, scored
 
+from seqmodels.catalog import CATALOG
+
 FALLING = {
     "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
     "bahdanau": (100, 98, 50), "gpt": (50, 48, 20),
@@ -88,3 +90,32 @@ def test_percentages_are_titled_from_first_to_last() -> None:
     records = scored(FALLING, primary_metric="accuracy", trained=20)
     title = "Symbol accuracy from 1–10 to 11–20 words: attention 75 → 73 %, one vector 65 → 35 %"
     assert title_of(records) == title
+
+
+LATER = "linear_attention"
+
+
+@pytest.mark.parametrize("scores", [(100, 20, 1), (100, 100, 99)])
+def test_no_title_speaks_of_what_came_after(scores: tuple[int, ...]) -> None:
+    """Keeps out a model of another kind in either group, or as the best or worst of the five."""
+    for values in (FALLING, FALLING | {"gpt": (50, 10, 5)}):
+        five, six = (scored(v, trained=20) for v in (values, values | {LATER: scores}))
+        assert title_of(six) == title_of(five) != "BLEU against source length"
+    place = {"axis": "place in the text (tenths)", "primary_metric": "nats"}
+    five, six = (scored(v, **place) for v in (FALLING, FALLING | {LATER: scores}))
+    assert title_of(six) == title_of(five)
+    assert "has the lowest" in title_of(five)
+
+
+def test_what_came_after_is_drawn_and_explained() -> None:
+    """Keeps out a sixth line that is missing, or whose dashes no caption explains."""
+    figure = drawn_scores(scored(FALLING | {LATER: (100, 50, 20)}, trained=20))
+    numbers, caption = (" ".join(text.get_text().split()) for text in figure.texts[1:3])
+    assert "Linear attention −50 %" in numbers
+    assert caption.endswith(
+        "Dashed: source in one vector; solid: attends to every word. Dash-dotted: attends to every "
+        "word through a memory of fixed size."
+    )
+    colours = {line.get_color() for line in figure.axes[0].lines}
+    assert CATALOG[LATER].colour in colours
+    assert "Dash-dotted" not in drawn_scores(scored(FALLING)).texts[2].get_text()

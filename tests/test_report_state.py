@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_records import LENGTHS, MODELS, several, write
+from fake_records import LENGTHS, MODELS, fake_record, several, write
 
 from seqmodels.report import reading, state, style
 
@@ -19,6 +19,8 @@ def test_the_state_is_titled_by_its_numbers(tmp_path: Path) -> None:
         "Passed to the decoder: one vector stays at 2.05 kB, attention grows to 65.5 kB–269 kB at "
         "256 source tokens"
     )
+    later = fake_record("linear_attention", 1)
+    assert state.draw_state([*records, later]).texts[0].get_text() == title
 
 
 def test_models_that_read_less_are_titled_at_a_length_that_all_read(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_line_is_dashed_where_the_source_is_in_one_vector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps out dashes turned round, though captions name them, and two models with one look."""
-    monkeypatch.setitem(CATALOG, "sixth", replace(CATALOG["lstm_seq2seq"], label="Sixth"))
+    monkeypatch.setitem(CATALOG, "another", replace(CATALOG["lstm_seq2seq"], label="Another"))
     found = style.looks([*CATALOG])
     assert list(found) == list(CATALOG)
     for name, entry in CATALOG.items():
@@ -35,7 +35,9 @@ def test_a_line_is_dashed_where_the_source_is_in_one_vector(
         assert found[name][::3] == (entry.label, entry.marker)
         assert found[name].colour == entry.colour
     dashed = [str(look.dashes) for look in found.values() if look.dashes != "-"]
-    assert len(set(dashed)) == len(dashed) == 3
+    assert len(set(dashed)) == len(dashed) == 4
+    later = [name for name, look in found.items() if look.dashes == style.LATER]
+    assert later == [name for name, entry in CATALOG.items() if entry.kind == "fixed memory"]
 
 
 STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]

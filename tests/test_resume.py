@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Tiny
+from conftest import DECODER_ONLY, Tiny
 from toy_task import flags, toy
 from toy_training import CFG, assert_same, finish
 
@@ -33,7 +33,7 @@ class PowerCutError(Exception):
 @pytest.mark.parametrize("n_steps", [1, 4, 9])
 def test_interrupted_is_uninterrupted(name: str, n_steps: int, fresh: Tiny, tmp_path: Path) -> None:
     """Keeps out lost moments of AdamW, dropout drawn anew, batches twice, and a lost best."""
-    sizes = {"dropout": 0.2} if name in ("transformer", "gpt") else {}
+    sizes = {"dropout": 0.2} if name in ("transformer", *DECODER_ONLY) else {}
     start = {k: v.clone() for k, v in fresh(name, **sizes).state_dict().items()}
 
     def begun() -> Trainer:

@@ -7,16 +7,17 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from conftest import ATTENDING, TINY
+from conftest import ATTENDING, TINY, n_positions
 from toy_task import TOKENIZER, same, toy
 
-from seqmodels import EOS, SequenceModel, build
+from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.catalog import CATALOG
 from seqmodels.comparison import runs, task
 from seqmodels.data import tokenizers
@@ -56,7 +57,8 @@ RECIPES = {
 )
 def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_parameters: int) -> None:
     """Keeps out a comparison of a large model with a small one: every task's recipes, to 5 %."""
-    sizes = runs.fit_width(name, vocab_size, n_parameters, **RECIPES[task][name].sizes)
+    recipe = {**n_positions(name, 512), **RECIPES[task][name].sizes}
+    sizes = runs.fit_width(name, vocab_size, n_parameters, **recipe)
     with torch.device("meta"):
         n = runs.count_parameters(build(name, vocab_size, **sizes))
     assert abs(n / n_parameters - 1) <= 0.05
@@ -173,7 +175,8 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
 def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:
     """Keeps out the caches of this implementation recorded as what the paper hands over."""
     made = record.load(compared / f"{name}-seed1.json")
-    kept, sizes = dict(made["cache_bytes"]), made["model_config"]
+    kept = dict(made["cache_bytes"])
+    sizes = asdict(MODELS[name].config_type(**made["model_config"]))
     for n, n_bytes in made["source_bytes"]:
         assert n_bytes == CATALOG[name].source_bytes(sizes, n) <= kept[n]
     assert [n for n, _ in made["source_bytes"]] == [*kept]

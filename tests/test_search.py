@@ -79,7 +79,7 @@ def test_all_texts_are_counted() -> None:
 def test_the_widest_beam_finds_the_best(name: str) -> None:
     """Keeps out a beam that loses beginnings, mixes up states or divides by the wrong length."""
     lengths, n_texts = set(), len([*texts(4)])
-    for _ in range(4):
+    for _ in range(8):
         model = build(name, SMALL, **TINY[name]).double().eval()
         for p in model.parameters():
             torch.nn.init.normal_(p, std=0.6)

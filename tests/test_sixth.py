@@ -1,4 +1,4 @@
-"""A sixth model: one class and one line in the catalog, and everything knows it."""
+"""A model of one's own: one class and one line in the catalog, and everything knows it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,16 @@ from typing import get_type_hints
 import jaxtyping
 import pytest
 import torch
-from conftest import ATTENDING, MODELS_AND_VARIANTS, ONE_VECTOR, Pairs, Tiny, V
+from conftest import (
+    ATTENDING,
+    DECODER_ONLY,
+    GROWING,
+    MODELS_AND_VARIANTS,
+    Pairs,
+    Tiny,
+    V,
+    n_positions,
+)
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel, reorder, unroll
@@ -132,23 +141,23 @@ def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> No
         assert_close(grad, p.grad)
 
 
-@pytest.mark.parametrize("name", ["transformer", "transformer_rotary", "gpt"])
+@pytest.mark.parametrize("name", ["transformer", "transformer_rotary", *DECODER_ONLY])
 def test_a_text_outgrows_its_room(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a cache that loses what was written when it moves to a larger place."""
-    model, (src, src_mask, _) = tiny(name, **{"n_positions": 200} if name == "gpt" else {}), pairs
+    model, (src, src_mask, _) = tiny(name, **n_positions(name, 200)), pairs
     tgt_in = torch.randint(4, V, (4, 150))
     with torch.inference_mode():
         logits, _ = unroll(model, model.encode(src, src_mask), tgt_in)
         assert_close(logits, model(src, src_mask, tgt_in))
 
 
-@pytest.mark.parametrize("name", ONE_VECTOR)
-def test_one_vector_is_one_vector(name: str, tiny: Tiny) -> None:
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in GROWING])
+def test_a_fixed_state_is_fixed(name: str, tiny: Tiny) -> None:
     """Keeps out a bottleneck that is none: the State's size does not depend on the source."""
     assert len({state_bytes(tiny(name), n) for n in (1, 5, 10, 20)}) == 1
 
 
-@pytest.mark.parametrize("name", ATTENDING)
+@pytest.mark.parametrize("name", GROWING)
 def test_a_memory_grows_with_the_source(name: str, tiny: Tiny) -> None:
     """Keeps out an attention to a summary, and a State that grows faster than the source."""
     model = tiny(name)

@@ -283,6 +283,9 @@ PLACES = {
             f"weights {S + T} × {S + T}", "out of decoder.0.self_attention.W_o",
             "out of decoder.0.ff.2", f"weights {T} × {S + T}",
             "out of decoder.1.self_attention.W_o", "out of decoder.1.ff.2"],
+    "linear_attention": ["into decoder.0.norm_1", *layers(
+        "out of decoder.{}.self_attention.W_o", "out of decoder.{}.ff.2"
+    )],
 }  # fmt: skip
 """Where each paper's model drops units: what a module says, or what it gets. The embeddings of
 source and target come first, sums with their positions where there are any; `nowhere` is the top

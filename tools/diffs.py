@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "seqmodels" / "models"
-PAIRS = [("rnn_encdec", "bahdanau"), ("transformer", "gpt")]
+PAIRS = [("rnn_encdec", "bahdanau"), ("transformer", "gpt"), ("gpt", "linear_attention")]
 
 
 def code(source: str) -> list[str]:

@@ -39,13 +39,13 @@ def models(args: argparse.Namespace) -> None:
     from seqmodels.comparison.runs import count_parameters
     from seqmodels.models import MODELS
 
-    print(f"{'name':13} {'year':5} {'label':20} {'paper':36} {'parameters':>12}  file")
+    print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
         entry, module = CATALOG[name], sys.modules[model_type.__module__]
         paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
             n = count_parameters(model_type(paper))
-        known = f"{name:13} {entry.year:<5} {entry.label:20} {entry.paper:36}"
+        known = f"{name:16} {entry.year:<5} {entry.label:20} {entry.paper:39}"
         print(f"{known} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 

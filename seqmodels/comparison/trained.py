@@ -150,7 +150,7 @@ def load(run: str | Path) -> TrainedRun:
             smoke_test(model)
     except (ArithmeticError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a working model: {error}") from error
-    if not all(parameter.isfinite().all() for parameter in model.parameters()):
+    if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ValueError(f"{weights} contains non-finite numbers; train the run again")
     if made["weights_sha256"] is None:
         print(f"{path} has no checksum of the weights; they are not checked", file=sys.stderr)

@@ -93,10 +93,19 @@ def _texts(
         "Each row shows the distribution of attention over the source words when one target word "
         "is generated. Rows sum to one"
     )
-    caption += ", GPT's to less, because GPT also attends to the target" * ("gpt" in alignments)
+    caption += _also_attending(alignments)
     caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
     caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
     return title, subtitle, caption
+
+
+def _also_attending(alignments: Mapping[str, dict[str, Any]]) -> str:
+    """Return a clause on the models whose weights cover more than the source."""
+    models = [m for m in style.looks(alignments) if np.sum(alignments[m]["alpha"], 1).min() < 0.95]
+    names = " and ".join(map(label_of, models))
+    if len(models) > 1:
+        return f", those of {names} to less, because they also attend to the target"
+    return f", {names}'s to less, because {names} also attends to the target" if models else ""
 
 
 def _hits(alignments: Mapping[str, dict[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import layout, reading, style, wording
-from seqmodels.report.findings import label_of
+from seqmodels.report.findings import is_later, label_of
 from seqmodels.report.reading import Record
 
 
@@ -47,7 +47,7 @@ def _ended(records: Sequence[Record]) -> tuple[str, str]:
     The title names no models if the seeds of the two overlap.
     """
     topic, subtitle = "Learning curves", wording.subtitle(records)
-    groups = reading.by_model(r for r in records if r["curve"])
+    groups = reading.by_model(r for r in records if r["curve"] and not is_later(r["model"]))
     last = {m: [r["curve"][-1]["valid_nats"] for r in group] for m, group in groups.items()}
     low, high = (pick(last, key=lambda m: np.mean(last[m]), default="") for pick in (min, max))
     if low == high or max(last[low]) >= min(last[high]):

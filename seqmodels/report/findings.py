@@ -1,9 +1,10 @@
 """Compute one sentence on what the scores of a test set show. No torch.
 
 The sentence compares the models with one vector to those with attention; if the two groups overlap,
-it compares the best of all models to the worst. It is used only if the 95 % intervals do not
+it compares the best of their models to the worst. It is used only if the 95 % intervals do not
 overlap. Models of one group are not compared: the sentence says what all lose beyond the trained
-lengths. If nothing is clear, the title of a figure is its topic.
+lengths. If nothing is clear, the title of a figure is its topic. Models with a fixed memory came
+after the five papers: they are drawn, and no title speaks of them.
 """
 
 from __future__ import annotations
@@ -54,11 +55,17 @@ class Side(NamedTuple):
 
 
 def kinds() -> dict[str, list[str]]:
-    """Return the catalog's models by what they pass from source to target."""
+    """Return the catalog's models by what they pass from source to target, without later ones."""
     return {
-        "one vector": [model for model, entry in CATALOG.items() if not entry.attends],
-        "attention": [model for model, entry in CATALOG.items() if entry.attends],
+        kind: [model for model, entry in CATALOG.items() if entry.kind == kind]
+        for kind in ("one vector", "attention")
     }
+
+
+def is_later(model: str) -> bool:
+    """Return whether a model of the catalog came after the five papers."""
+    known = entries()
+    return model in known and known[model].kind == "fixed memory"
 
 
 def compared_bucket(test: Mapping[str, Any]) -> int | None:
@@ -108,6 +115,7 @@ def _losses(ends: Mapping[str, Any], name: str, where: str) -> Finding | None:
 
 def _beyond(test: Mapping[str, Any], name: str, scores: Scores) -> Finding | None:
     """Return the finding on what all models lose in the longest bucket beyond training."""
+    scores = {model: parts for model, parts in scores.items() if not is_later(model)}
     buckets, first = test["buckets"], compared_bucket(test)
     able = [i for i, b in enumerate(buckets) if b["n"] >= THIN and reading.is_beyond(test, b)]
     if first is None or not able or len(scores) < 2:
@@ -152,9 +160,10 @@ def _savings(ends: Mapping[str, Any], unit: str, context: str) -> Finding | None
 
 def _levels(metric: Metric, levels: Mapping[str, Measured]) -> Finding | None:
     """Return the finding on which models have the lowest and the highest score."""
-    if len(levels) < 2:
+    compared = [model for model in levels if not is_later(model)]
+    if len(compared) < 2:
         return None
-    low, *_, high = sorted(levels, key=lambda model: levels[model].value)
+    low, *_, high = sorted(compared, key=lambda model: levels[model].value)
     if not levels[high].is_above(levels[low]):
         return None
     text = f"{label_of(low)} has the lowest {metric.label}, {levels[low].value:.2f} {metric.unit}; "
@@ -170,7 +179,11 @@ def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
     they share the sentences, so that the difference between groups is known more precisely. The
     list is empty if there is only one group, or if nothing is separated.
     """
-    known = {m: x for m, x in measured.items() if math.isfinite(x.value) and math.isfinite(x.half)}
+    known = {
+        m: x
+        for m, x in measured.items()
+        if math.isfinite(x.value) and math.isfinite(x.half) and not is_later(m)
+    }
     sides = [Side(name, [m for m in models if m in known]) for name, models in kinds().items()]
     if not all(side.models for side in sides):
         return []

@@ -41,6 +41,8 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
         caption += f" Key: parameters and, without context, {metric.name}."
     if all(set(groups) & set(models) for models in findings.kinds().values()):
         caption += " Dashed: source in one vector; solid: attends to every word."
+    if any(map(findings.is_later, groups)):
+        caption += " Dash-dotted: attends to every word through a memory of fixed size."
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     topic = f"{metric.name} against {test['axis'].split(' (')[0]}"

@@ -32,7 +32,9 @@ class Look(NamedTuple):
 
 DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
-FURTHER = ("#B5509C", "#6B6B6B", "#7A5230")
+LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
+"""The line style of the models that came after the five papers."""
+FURTHER = ("#7F8F00", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
 MARKERS = "soD^vPX*"
 MAX_SYSTEMS = len(MARKERS)
@@ -61,14 +63,16 @@ def context() -> AbstractContextManager[None]:
 def catalogued() -> dict[str, Look]:
     """Return the looks of all models and variants in the catalog, in order of history.
 
-    Lines are dashed for models with the source in one vector, and solid for models with attention.
-    A variant has the dashes of its model.
+    Lines are dashed for models with the source in one vector, solid for models with attention, and
+    dash-dotted for models with a fixed memory. A variant has the dashes of its model.
     """
-    dashes = {name: "-" for name, entry in CATALOG.items() if entry.attends}
-    fixed = [name for name in CATALOG if name not in dashes]
-    dashes |= {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
+    fixed = [name for name, entry in CATALOG.items() if entry.kind == "one vector"]
+    dashes = {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
+    dashes |= {name: LATER for name, entry in CATALOG.items() if entry.kind == "fixed memory"}
     return {
-        name: Look(entry.label, entry.colour, dashes[entry.variant_of or name], entry.marker)
+        name: Look(
+            entry.label, entry.colour, dashes.get(entry.variant_of or name, "-"), entry.marker
+        )
         for name, entry in entries().items()
     }
 

@@ -1,0 +1,240 @@
+"""Linear attention: a memory of fixed size again, read by attention.
+
+Paper
+    A. Katharopoulos, A. Vyas, N. Pappas, F. Fleuret: Transformers are RNNs: Fast Autoregressive
+    Transformers with Linear Attention. ICML 2020, arXiv:2006.16236v3 (eqs., sections). FAVOR+: K.
+    Choromanski et al.: Rethinking Attention with Performers. ICLR 2021, arXiv:2009.14794 ("2021").
+
+Before
+    GPT keeps the keys and values of all tokens, and compares each query with every key.
+
+Idea
+    Softmax attention is Nadaraya–Watson smoothing, Σ κ(q,k_j) v_j / Σ κ(q,k_j), with the kernel
+    κ(q,k) = exp(q·k/√K) (2, 3). If κ(q,k) = φ(q)·φ(k), keys and values enter through two sums (5),
+    to which each token adds its own: attention is a recurrence over a memory of fixed size (16–20).
+
+Symbols
+    paper       code      shape        meaning
+    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
+    s, S        S         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ
+    z, Z        z         (R,L,H,F)    normaliser memory, Σ φ(k_j)
+    2021: ω     omega     (F,K)        random directions of FAVOR+
+
+Differs
+    1. The rest is `gpt.py` (the paper makes images). `step` has no weights, so none are dropped.
+    2. Training computes all N² products φ(q)·φ(k), which is faster than sums on short texts.
+    3. FAVOR+ draws ω once (2021, 4.2: periodically), and shifts no key by a maximum over the text.
+
+Cost
+    Time O((S+T) D² + (S+T)² D) to train, in O(1) sequential steps; writing takes T steps of O(D²)
+    each, however long the text is, and memory O(L F D), where GPT has O(L (S+T) D).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from seqmodels.interface import PAD, SequenceModel
+from seqmodels.ops.kernels import head_width
+
+# ------------------------------------------------------------------------------------- Config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Sizes; the defaults are those of the paper's largest images (section 4.2.2)."""
+
+    vocab_size: int
+    """Tokens in the vocabulary (images: 256 shades)."""
+    d_model: int = 256
+    """Width; a multiple of n_heads."""
+    n_heads: int = 8
+    """Heads."""
+    n_layers: int = 16
+    """Blocks."""
+    n_positions: int = 3072
+    """Longest text, source and target together."""
+    feature_map: str = "elu"
+    """elu: elu(x) + 1; favor: positive orthogonal random features (2021)."""
+    n_draws: int = 1
+    """Features of a head, in multiples of its width; more than 1 for favor alone."""
+    init_std: float = 0.02
+    """Weights start at N(0, this²), as in GPT; narrower models need a larger one."""
+    dropout: float = 0.1
+    """Dropout probability."""
+
+
+CIFAR = Config(vocab_size=256)
+
+# -------------------------------------------------------------------------------------- State
+
+
+class State(NamedTuple):
+    """The memory of every layer, whose size does not depend on the text, and the text's length."""
+
+    S: Float[Tensor, "R L H F K"]
+    z: Float[Tensor, "R L H F"]
+    n: Int[Tensor, " R"]
+
+
+# -------------------------------------------------------------------------------------- Parts
+
+
+class MultiHeadAttention(nn.Module):
+    """3.2: H linear attention heads in parallel; queries, keys and values are from one text."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        K, kind, r = head_width(cfg.d_model, cfg.n_heads), cfg.feature_map, cfg.n_draws
+        if r < 1 or (kind != "favor" and (kind, r) != ("elu", 1)):
+            raise ValueError(f"feature_map {kind!r}, n_draws {r}; choose 'elu' and 1, or 'favor'")
+        self.split = nn.Unflatten(-1, (3, cfg.n_heads, K))
+        self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
+        self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
+        self.omega = nn.Buffer(torch.empty(r * K, K)) if kind == "favor" else None
+
+    def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
+        """Return the features of queries or keys: positive, and within exp(±60)."""
+        if self.omega is None:
+            above = x.relu()
+            return above + (x - above).exp()  #                                elu(x) + 1, (7)
+        x = x / x.shape[-1] ** 0.25
+        log_phi = x @ self.omega.T - x.square().sum(-1, keepdim=True) / 2  #           2021, (7)
+        log_phi = log_phi - log_phi.amax(-1, keepdim=True) if is_query else log_phi
+        return log_phi.clamp(-60, 60).exp() / len(self.omega) ** 0.5  #                2021, (5)
+
+    def qkv(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return features of the queries and keys, and the values of all heads."""
+        q, k, v = self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
+        return self.phi(q, True), self.phi(k, False), v
+
+    def scores(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H N M"]:
+        """Compare the queries of the last N of M tokens with the keys up to their own."""
+        return (q @ k.mT).tril(k.shape[2] - q.shape[2])
+
+    def weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
+        """Return each query's weights over the keys, for plots."""
+        return self.scores(q, k) / self.scores(q, k).sum(-1, keepdim=True)  #               (8)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B N D"]:
+        """Attend with all heads at all places at once, then merge them with W_o."""
+        score = self.scores(q, k)
+        heads = score @ v / score.sum(-1, keepdim=True)  #                                  (8)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+    def step(self, q: Tensor, S: Tensor, z: Tensor) -> Float[Tensor, "B N D"]:
+        """Attend by way of the memory: the same numbers, without keys and values."""
+        heads = q @ S / (q @ z.unsqueeze(-1))  #                                           (12)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+
+class Layer(nn.Module):
+    """As in GPT: self-attention and feed-forward, each after a norm, added to the stream."""
+
+    def __init__(self, cfg: Config):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
+        self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
+        d_ff = 4 * cfg.d_model
+        inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
+        self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
+
+    def forward(self, x: Tensor, real: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Attend to this text; return the rows of its last n tokens, and the sums over it."""
+        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        k = k * real[:, None, :, None]  # a pad has no features
+        x = x[:, -n:] + self.dropout(self.self_attention(q[:, :, -n:], k, v))
+        return x + self.dropout(self.ff(self.norm_2(x))), k.mT @ v, k.sum(2)  #      (10), (11)
+
+    def step(self, x: Tensor, S: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Add one token to the memory, then attend to it; return its row, and the memory."""
+        q, k, v = self.self_attention.qkv(self.norm_1(x))
+        S, z = S + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
+        x = x + self.dropout(self.self_attention.step(q, S, z))  #                         (20)
+        return x + self.dropout(self.ff(self.norm_2(x))), S, z
+
+
+# -------------------------------------------------------------------------------------- Model
+
+
+class LinearAttention(SequenceModel):
+    """Katharopoulos et al. 2020: GPT, with a memory of fixed size."""
+
+    config_type = Config
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        self.embedding = nn.Embedding(cfg.vocab_size, cfg.d_model)
+        self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
+        self.dropout = nn.Dropout(cfg.dropout)
+        self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
+        self.src_attentions = [layer.self_attention for layer in self.decoder]  # for `align`
+        self.norm = nn.LayerNorm(cfg.d_model)
+        init(self)
+
+    def max_target(self, n_source: int) -> int:
+        """Return how many target tokens (with BOS) the positions leave room for."""
+        return self.config.n_positions - n_source
+
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
+        """Return embeddings of tokens and positions."""
+        if int(position.max()) >= self.config.n_positions:
+            raise ValueError(
+                f"source and target need {int(position.max()) + 1} positions, this model has "
+                f"{self.config.n_positions}; shorten the text or build it with more n_positions"
+            )
+        return self.dropout(self.embedding(tokens) + self.positions(position))
+
+    def read(self, text: Int[Tensor, "B N"], real: Tensor, n_last: int) -> tuple[Tensor, State]:
+        """Read a text in one pass; return the logits of its last tokens, and the memory of it."""
+        x, memory = self.embed(text, (real.cumsum(1) - 1).clamp(min=0)), []
+        for layer in self.decoder:
+            x, *sums = layer(x, real, n_last if layer is self.decoder[-1] else x.shape[1])
+            memory.append(sums)
+        S, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
+        return self.norm(x) @ self.embedding.weight.T, State(S, z, real.sum(1))
+
+    def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
+        """Read the source as the beginning of the text; all that is left of it is sums."""
+        return self.read(src, src_mask, 1)[1]
+
+    def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
+        """Write one token in each of R rows, after the row's own text."""
+        x, memory = self.embed(y, state.n).unsqueeze(1), []
+        for layer, S, z in zip(self.decoder, state.S.unbind(1), state.z.unbind(1), strict=True):
+            assert isinstance(layer, Layer)
+            x, *sums = layer.step(x, S, z)
+            memory.append(sums)
+        S, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(S, z, state.n + 1)
+
+    def forward(
+        self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Read source and target as one text, in one pass: no loop over time."""
+        text, real = torch.cat([src, tgt_in], 1), torch.cat([src_mask, tgt_in != PAD], 1)
+        return self.read(text, real, tgt_in.shape[1])[0]
+
+
+# --------------------------------------------------------------------------------------- Init
+
+
+def init(model: SequenceModel) -> None:
+    """Start as GPT does; draw random directions, orthogonal and as long as Gaussian ones."""
+    std = model.config.init_std
+    for name, p in model.named_parameters():
+        if name.endswith(("W_o.weight", "ff.2.weight")):
+            nn.init.normal_(p, std=std / (2 * model.config.n_layers) ** 0.5)
+        elif p.dim() == 2:
+            nn.init.normal_(p, std=std)
+        elif name.endswith("bias"):
+            nn.init.zeros_(p)
+    for omega in model.buffers():
+        for block in omega.split(omega.shape[1]):
+            nn.init.orthogonal_(block)  #                                              2021, 2.4
+        omega *= torch.empty_like(omega).normal_().norm(dim=1, keepdim=True)

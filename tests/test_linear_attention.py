@@ -1,0 +1,312 @@
+"""Linear attention: two forms of one function, a kernel, and random features of the softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from conftest import Pairs, Tiny
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from seqmodels import build, unroll
+from seqmodels.catalog import CATALOG
+from seqmodels.models.linear_attention import Config, MultiHeadAttention
+from seqmodels.ops.kernels import attend
+
+FAVOR = {"feature_map": "favor", "n_draws": 3}
+BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])
+Vector = list[float]
+
+
+def attention_of(width: int, n_heads: int = 1, **sizes: Any) -> MultiHeadAttention:
+    """Return an attention whose heads are merged by the identity, in float64."""
+    sizes = {"d_model": width * n_heads, "n_heads": n_heads, "vocab_size": 5, **sizes}
+    attention = MultiHeadAttention(Config(**sizes)).double()
+    attention.W_o = nn.Identity()
+    return attention
+
+
+def draw_favor(width: int, n_draws: int = 1) -> Tensor:
+    """Return freshly drawn directions, (n_draws × width, width)."""
+    sizes = {"d_model": width, "n_heads": 1, "n_layers": 1, "n_positions": 1, "n_draws": n_draws}
+    return (
+        build("linear_attention", 4, feature_map="favor", **sizes).decoder[0].self_attention.omega
+    )
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Return the product of two vectors."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def smooth(kernel: Callable[[Vector, Vector], float], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return Nadaraya and Watson's estimate at each query, from the keys and values up to it."""
+    rows = []
+    for i, query in enumerate(q.tolist()):
+        weights = [kernel(query, key) for key in k[: i + 1].tolist()]
+        values = zip(weights, v.tolist(), strict=False)
+        rows.append(torch.tensor([[w / sum(weights) * x for x in row] for w, row in values]).sum(0))
+    return torch.stack(rows).to(v)
+
+
+# ---------------------------------------------------------------------------------- the equations
+
+
+def test_linear_attention_by_hand() -> None:
+    """Keeps out other features than elu(x) + 1, and sums that are not normalised.
+
+    The features of a number above 0 are one more than it, those below 0 its exponential. A query
+    of features (1, 1) meets keys of features (1, 1/2) and (2, 1): 3/2 against 3.
+    """
+    attention = attention_of(2)
+    q, k = (torch.tensor([[[rows]]]).double() for rows in ([0.0, 0.0], [0.0, -math.log(2)]))
+    k = torch.cat([k, torch.tensor([[[[1.0, 0.0]]]]).double()], 2)
+    features_q, features_k = attention.phi(q, True), attention.phi(k, False)
+    assert_close(features_q[0, 0], torch.tensor([[1.0, 1.0]]).double())
+    assert_close(features_k[0, 0], torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double())
+    v = torch.tensor([[[[6.0, 0.0], [0.0, 3.0]]]]).double()
+    assert_close(attention(features_q, features_k, v)[0], torch.tensor([[2.0, 2.0]]).double())
+    weights = attention.weights(features_q, features_k, v)
+    assert_close(weights[0, 0], torch.tensor([[1 / 3, 2 / 3]]).double())
+    S, z = features_k.mT @ v, features_k.sum(2)
+    assert_close(S[0, 0], torch.tensor([[6.0, 6.0], [3.0, 3.0]]).double())
+    assert_close(z[0, 0], torch.tensor([3.0, 1.5]).double())
+    assert_close(attention.step(features_q, S, z)[0], torch.tensor([[2.0, 2.0]]).double())
+
+
+def test_both_forms_equal_the_recurrence_written_out() -> None:
+    """Keeps out a memory that is read before it is written: (16) to (20), number by number."""
+    attention = attention_of(3, n_heads=2)
+    q, k = torch.rand(2, 1, 2, 5, 3).double() + 0.1
+    v = torch.randn(1, 2, 5, 3).double()
+    parallel = attention(q, k, v)[0].unflatten(1, (2, 3))
+    for h in range(2):
+        s, z = [[0.0] * 3 for _ in range(3)], [0.0] * 3  # (16), (17)
+        S_h, z_h = torch.zeros(1, 1, 3, 3).double(), torch.zeros(1, 1, 3).double()
+        for i in range(5):
+            q_i, k_i, v_i = (t[0, h, i].tolist() for t in (q, k, v))
+            s = [[s[c][m] + k_i[c] * v_i[m] for m in range(3)] for c in range(3)]  # (18)
+            z = [z[c] + k_i[c] for c in range(3)]  # (19)
+            y = [dot(q_i, [s[c][m] for c in range(3)]) / dot(q_i, z) for m in range(3)]  # (20)
+            assert_close(parallel[i, h], torch.tensor(y).double())
+            at = (slice(None), slice(h, h + 1), slice(i, i + 1))
+            S_h, z_h = S_h + k[at].mT @ v[at], z_h + k[at].sum(2)
+            assert_close(attention.step(q[at], S_h, z_h)[0, 0], torch.tensor(y).double())
+
+
+@BOTH
+def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> None:
+    """Keeps out a memory in which long texts lose digits: 1e-5 in float32, after 300 tokens."""
+    own = {"d_model": 64, "n_heads": 4, "n_layers": 2, "n_positions": 300, "init_std": 0.1}
+    model = build("linear_attention", 50, **own, **sizes).eval()
+    src, tgt_in = torch.randint(4, 50, (3, 150)), torch.randint(4, 50, (3, 150))
+    mask = torch.arange(150) < torch.tensor([[150], [149], [20]])
+    with torch.inference_mode():
+        parallel = model(src * mask, mask, tgt_in)
+        recurrent, _ = unroll(model, model.encode(src * mask, mask), tgt_in)
+    assert parallel.std() > 0.1
+    assert (parallel - recurrent).abs().max() < 1e-5
+
+
+def test_random_features_keep_the_contract(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out features that depend on the pads, on the future, or on how the text is read."""
+    model, (src, src_mask, tgt_in) = tiny("linear_attention", **FAVOR), pairs
+    logits = model(src, src_mask, tgt_in)
+    assert_close(unroll(model, model.encode(src, src_mask), tgt_in)[0], logits)
+    for i, n in enumerate(src_mask.sum(1).tolist()):
+        alone = model(src[i : i + 1, :n], src_mask[i : i + 1, :n], tgt_in[i : i + 1])
+        assert_close(logits[i : i + 1], alone)
+    assert_close(model(src, src_mask, tgt_in[:, :3]), logits[:, :3])
+
+
+@BOTH
+def test_the_memory_is_what_is_handed_over(
+    sizes: dict[str, Any], fresh: Tiny, pairs: Pairs
+) -> None:
+    """Keeps out a State with more than the paper's: (K + 1) F numbers for each head and layer."""
+    model, (src, src_mask, _) = fresh("linear_attention", **sizes), pairs
+    state = model.encode(src, src_mask)
+    own = vars(model.config)
+    n_bytes = CATALOG["linear_attention"].source_bytes(own, 5)
+    assert len(src) * n_bytes == state.S.nbytes + state.z.nbytes
+    assert state.n.tolist() == src_mask.sum(1).tolist()
+
+
+def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out copies that drift apart: without attention, the same weights give the same logits.
+
+    GPT's attention is that of the softmax, which random features approach (see below).
+    """
+    gpt, model = tiny("gpt"), tiny("linear_attention")
+    for layer in gpt.decoder:
+        layer.self_attention.W_o.weight.data.zero_()
+    model.load_state_dict(gpt.state_dict())
+    assert_close(model(*pairs), gpt(*pairs))
+
+
+# -------------------------------------------------------------------------------------- the kernel
+
+
+def exponential(q: Vector, k: Vector) -> float:
+    """Return exp(q·k / √K)."""
+    return math.exp(dot(q, k) / math.sqrt(len(q)))
+
+
+def test_softmax_attention_is_kernel_smoothing() -> None:
+    """Keeps out another kernel than exp(q·k/√K) in the comparison with φ(q)·φ(k)."""
+    q, k, v = torch.randn(3, 9, 6).double()
+    found = attend(q[None, None], k[None, None], v[None, None], torch.ones(9, 9).tril().bool())
+    assert (found[0, 0] - smooth(exponential, q, k, v)).abs().max() < 1e-6
+
+
+def test_the_root_of_the_width_is_a_bandwidth() -> None:
+    """Keeps out a kernel that is called smoothing and is none: for keys of one length, a Gaussian.
+
+    exp(q·k/√K) is exp(-|q - k|² / 2√K), but for the lengths of q, which cancels, and of k.
+    """
+    q, k, v = torch.randn(3, 9, 6).double()
+    k = 2 * k / k.norm(dim=1, keepdim=True)
+
+    def gaussian(q: Vector, k: Vector) -> float:
+        return math.exp(-(math.dist(q, k) ** 2) / (2 * math.sqrt(6)))
+
+    assert_close(smooth(gaussian, q, k, v), smooth(exponential, q, k, v))
+
+
+@BOTH
+def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
+    """Keeps out weights that are not φ(q)·φ(k), normalised: what `align` returns, too."""
+    attention = tiny("linear_attention", **sizes).decoder[0].self_attention
+    attention.W_o = nn.Identity()
+    q, k, v = attention.qkv(torch.randn(1, 7, 16).double())
+    heads = [smooth(dot, *(t[0, h] for t in (q, k, v))) for h in range(2)]
+    assert_close(attention(q, k, v)[0], torch.cat(heads, 1))
+    assert_close(attention.weights(q, k, v) @ v, torch.stack(heads)[None])
+
+
+# -------------------------------------------------------------------------------- random features
+
+X = torch.tensor([0.4, -0.2, 0.5, 0.3, -0.1, 0.15])
+Y = torch.tensor([0.25, 0.45, 0.35, -0.4, 0.05, 0.3])
+SM = math.exp(float(X @ Y) / math.sqrt(6))
+"""The softmax kernel of X and Y."""
+
+
+def estimates(omegas: Tensor) -> Tensor:
+    """Return φ(X)·φ(Y) for each of n draws of F directions, (n,F,6)."""
+    attention, (n, F, _) = attention_of(6, feature_map="favor"), omegas.shape
+    attention.omega = omegas.flatten(0, 1).double()
+    x, y = (attention.phi(t.double()[None, None, None], False) for t in (X, Y))
+    return n * (x * y).view(n, F).sum(1)  # φ holds 1/√(n F)
+
+
+def test_random_features_are_unbiased() -> None:
+    """Keeps out another kernel, such as exp(q·k), and a factor lost: Lemma 1, for all m."""
+    for n_draws in (1, 2):
+        found = estimates(draw_favor(6, 4_000 * n_draws).view(4_000, 6 * n_draws, 6))
+        error = found.std().item() / math.sqrt(len(found))
+        assert error < 0.01 * SM
+        assert abs(found.mean().item() - SM) < 3.5 * error
+
+
+def test_orthogonal_features_have_less_variance() -> None:
+    """Keeps out independent directions, whose error (8) gives; theorem 2 promises a smaller one.
+
+    (10) also says by how much, which cannot be: for vectors as short as these, by more than (8).
+    """
+    n, m = 10_000, 6
+    length = math.exp(float((X + Y).square().sum()) / math.sqrt(6))
+    known = length * SM**2 * (1 - 1 / length) / m
+    independent, orthogonal = (
+        (estimates(omegas) - SM).square().mean().item()
+        for omegas in (torch.randn(n, m, 6), draw_favor(6, n).view(n, m, 6))
+    )
+    assert independent == pytest.approx(known, rel=0.06)
+    assert orthogonal < 0.93 * known
+
+
+def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
+    """Keeps out directions of length √K, which estimate another kernel, and one draw used twice."""
+    omega = draw_favor(8, n_draws=200)
+    blocks = omega.view(200, 8, 8)
+    cosines = nn.functional.normalize(blocks, dim=2)
+    assert_close(cosines @ cosines.mT, torch.eye(8).expand(200, 8, 8), rtol=0, atol=1e-5)
+    squares = omega.square().sum(1)  # χ² with 8 degrees of freedom: mean 8, variance 16
+    assert squares.mean().item() == pytest.approx(8, rel=0.05)
+    assert squares.var().item() == pytest.approx(16, rel=0.2)
+    assert not torch.equal(blocks[0], blocks[1])
+
+
+def test_many_random_features_are_softmax_attention(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out an estimate that does not come closer: GPT's own weights give GPT's own logits."""
+    gpt, errors = tiny("gpt"), []
+    for n_draws in (2, 2_000):
+        model = tiny("linear_attention", feature_map="favor", n_draws=n_draws)
+        model.load_state_dict(gpt.state_dict(), strict=False)
+        errors.append((model(*pairs) - gpt(*pairs)).abs().mean().item())
+    assert errors[1] < 0.3 * errors[0]
+    assert errors[1] < 0.02 * gpt(*pairs).std().item()
+
+
+def test_large_queries_and_keys_are_finite() -> None:
+    """Keeps out a division of zero by zero, and features that overflow."""
+    attention = attention_of(16, feature_map="favor", n_draws=2).float()
+    attention.omega = draw_favor(16, 2)
+    for scale in (1e-3, 1.0, 30.0, 1e3):
+        q, k = scale * torch.randn(2, 1, 1, 40, 16)
+        weights = attention.weights(attention.phi(q, True), attention.phi(k, False), q)
+        assert weights.isfinite().all()
+        assert_close(weights.sum(-1), torch.ones(1, 1, 40))
+
+
+def test_a_querys_scale_cancels() -> None:
+    """Keeps out a shift that changes the weights, such as one for each key."""
+    attention = attention_of(16, feature_map="favor")
+    attention.omega = draw_favor(16).double()
+    q, k = torch.randn(2, 1, 1, 9, 16).double()
+    shifted, plain = (attention.phi(q, is_query) for is_query in (True, False))
+    assert shifted.max() <= 16**-0.5
+    assert not torch.equal(shifted, plain)
+    keys = attention.phi(k, False)
+    assert_close(attention.weights(shifted, keys, k), attention.weights(plain, keys, k))
+
+
+def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out directions that are drawn again when a run is loaded, or trained."""
+    one, other = fresh("linear_attention", **FAVOR), fresh("linear_attention", **FAVOR)
+    assert not torch.equal(one(*pairs), other(*pairs))
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(*pairs), other(*pairs))
+    assert not {name for name, _ in one.named_parameters() if "omega" in name}
+
+
+# ------------------------------------------------------------------------------------------ limits
+
+
+def test_linear_attention_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:
+    """Keeps out a silent cut and a bare IndexError; the last position itself is used."""
+    model, src = tiny("linear_attention", n_positions=10), torch.randint(4, 11, (2, 6))
+    mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, 11, (2, 5))
+    n = model.max_target(6)
+    assert n == 4
+    assert model(src, mask, tgt_in[:, :n]).isfinite().all()
+    said = "need 11 positions, this model has 10; shorten the text or build it with more n_pos"
+    with pytest.raises(ValueError, match=said):
+        model(src, mask, tgt_in)
+    _, state = unroll(model, model.encode(src, mask), tgt_in[:, :n])
+    with pytest.raises(ValueError, match=said):
+        model.step(tgt_in[:, n], state)
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "n_draws"), [("relu", 1), ("elu", 2), ("elu", 0), ("favor", 0)]
+)
+def test_unknown_features_are_refused(feature_map: str, n_draws: int) -> None:
+    """Keeps out a setting without effect, and a division by no features."""
+    said = f"feature_map '{feature_map}', n_draws {n_draws}; choose 'elu' and 1, or 'favor'"
+    with pytest.raises(ValueError, match=said):
+        build("linear_attention", 9, feature_map=feature_map, n_draws=n_draws)
