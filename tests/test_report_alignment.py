@@ -30,6 +30,19 @@ def test_alignments_stand_alone(tmp_path: Path) -> None:
         alignment.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
 
 
+def test_titles_of_variants_leave_out_what_all_have() -> None:
+    """Keeps out titles that are wider, or higher, than their maps have room for."""
+    a = {"src": ["a", "b"], "tgt": ["x"], "alpha": [[1, 0]]}
+
+    def titles(*models: str) -> set[str]:
+        texts = alignment._draw_alignments(dict.fromkeys(models, a), "").texts
+        return {" ".join(text.get_text().split()) for text in texts}
+
+    found = titles("transformer_sinusoids", "transformer_learned")
+    assert {"…sinusoids", "…learned positions"} <= found
+    assert {"Transformer", "GPT"} <= titles("transformer", "gpt")
+
+
 def test_gold_links_lie_on_their_cells() -> None:
     """Keeps out links and words that are transposed, or rows that are upside down to them."""
     ax = Figure().subplots()

@@ -56,14 +56,16 @@ def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) ->
     figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, *texts, width)
     height = figure.get_figheight()
     y, x = top * height - 0.3, 0.0
-    for i, (model, look) in enumerate(style.looks(alignments).items()):
+    looks = style.looks(alignments)
+    names = layout.distinct([look.label for look in looks.values()])
+    for i, (model, look) in enumerate(looks.items()):
         a, (src, tgt) = alignments[model], shown[model]
         x += margins[i]
         size = cell * len(src) / width, cell * len(tgt) / height
         ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
         _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
         head: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        name = textwrap.fill(look.label, max(12, int(11 * cell * n_src)))
+        name = textwrap.fill(names[i], max(12, int(11 * cell * n_src)))
         figure.text(x / width, y / height, name, va="bottom", **head)
         x += cell * n_src
     tall = min(1.6, cell * n_tgt)

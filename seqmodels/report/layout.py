@@ -117,16 +117,19 @@ def label_ends(ax: Axes, ends: Iterable[tuple[float, float, str, str]]) -> None:
 
 
 def brief(labels: Sequence[str]) -> list[str]:
-    """Return labels for the ends of lines, in up to three rows.
-
-    Long names lose their common start and end.
-    """
-    if len(labels) > 1 and max(map(len, labels)) > 2 * ROW:
-        start = _common(labels)
-        end = _common([label[start:][::-1] for label in labels])
-        cut = [label[start : len(label) - end] for label in labels]
-        labels = ["…" * (start > 0) + label + "…" * (end > 0) for label in cut]
+    """Return labels for the ends of lines, in up to three rows."""
+    labels = distinct(labels)
     return [in_rows(_shortened(label, labels)) for label in labels]
+
+
+def distinct(labels: Sequence[str]) -> Sequence[str]:
+    """Return the labels; if one is long, without their common start and end."""
+    if len(labels) < 2 or max(map(len, labels)) <= 2 * ROW:
+        return labels
+    start = _common(labels)
+    end = _common([label[start:][::-1] for label in labels])
+    cut = [label[start : len(label) - end] for label in labels]
+    return ["…" * (start > 0) + label + "…" * (end > 0) for label in cut]
 
 
 def _common(labels: Sequence[str]) -> int:
