@@ -14,7 +14,7 @@ from conftest import Run
 from seqmodels import EOS, MODELS
 from seqmodels.catalog import VARIANTS
 from seqmodels.comparison import compare
-from seqmodels.comparison.runs import model_sizes
+from seqmodels.comparison.sizes import model_sizes
 from seqmodels.comparison.task import Task
 from tasks import lookup
 

@@ -9,7 +9,7 @@ import pytest
 from checks import check_folder
 from conftest import Run
 
-from seqmodels.comparison.runs import count_parameters, model_sizes
+from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.models import build
 from tasks import flags, positions

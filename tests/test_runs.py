@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 import torch
 from conftest import ATTENDING, TINY, n_positions
-from toy_task import TOKENIZER, same, toy
+from safetensors.torch import load_file
+from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.catalog import CATALOG
-from seqmodels.comparison import runs, task
+from seqmodels.comparison import compare, runs, task
+from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.metrics import intervals, table
@@ -58,16 +60,16 @@ RECIPES = {
 def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_parameters: int) -> None:
     """Keeps out a comparison of a large model with a small one: every task's recipes, to 5 %."""
     recipe = {**n_positions(name, 512), **RECIPES[task][name].sizes}
-    sizes = runs.fit_width(name, vocab_size, n_parameters, **recipe)
+    sizes = fit_width(name, vocab_size, n_parameters, **recipe)
     with torch.device("meta"):
-        n = runs.count_parameters(build(name, vocab_size, **sizes))
+        n = count_parameters(build(name, vocab_size, **sizes))
     assert abs(n / n_parameters - 1) <= 0.05
 
 
 def test_widths_are_found_at_once() -> None:
     """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
     program = (
-        "import sys\nfrom seqmodels.comparison.runs import fit_width\n"
+        "import sys\nfrom seqmodels.comparison.sizes import fit_width\n"
         "from tasks.recall import RECIPES\n"
         "before = len(sys.modules)\n"
         "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"
@@ -83,16 +85,16 @@ def test_a_size_that_cannot_be_is_said(name: str) -> None:
     """Keeps out a model that is silently larger than the others: embeddings alone are too many."""
     sizes = RECIPES["translation"][name].sizes
     with pytest.raises(ValueError, match=f"{name} has no width within 5 % of 100,000"):
-        runs.fit_width(name, 50_000, 100_000, **sizes)
+        fit_width(name, 50_000, 100_000, **sizes)
 
 
 def test_a_size_that_is_nearly_right_is_not_right() -> None:
     """Keeps out a tolerance that grows: 7 % more than the narrowest LSTM there is, and it is so."""
     with torch.device("meta"):
-        narrowest = runs.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
+        narrowest = count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
     with pytest.raises(ValueError, match="no width within 5 %"):
-        runs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.07), d_embed=128)
-    found = runs.fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
+        fit_width("lstm_seq2seq", 900, int(narrowest / 1.07), d_embed=128)
+    found = fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
     assert found["d_model"] == 16
 
 
@@ -105,7 +107,7 @@ def test_a_record_says_all(name: str, compared: Path) -> None:
     assert (made["task"], made["model"], made["seed"], made["beam"]) == ("again", name, 1, 1)
     with torch.device("meta"):
         model = build(name, **made["model_config"])
-    assert made["n_parameters"] == runs.count_parameters(model)
+    assert made["n_parameters"] == count_parameters(model)
     assert abs(made["n_parameters"] / 400_000 - 1) <= 0.05
     assert TrainConfig(**made["train_config"]).tokens == 200
     assert made["data"] == toy().data
@@ -274,3 +276,33 @@ def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["group"] for row in rows] == [7, 8, 7]
     for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
+
+
+# ------------------------------------------------------------------------------------- the analyses
+
+
+def moved(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, float | str]]:
+    """Return how far each parameter has moved in training, and whether dropout is on."""
+    before = untrained.state_dict()
+    return [
+        {"parameter": key, "distance": (value - before[key]).norm().item(),
+         "start": before[key].norm().item(), "dropout": float(model.training)}
+        for key, value in model.state_dict().items()
+    ]  # fmt: skip
+
+
+def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None) -> None:
+    """Keeps out an analysis of the wrong model: untrained, with dropout, or of another seed."""
+    task = toy(analyses={"moved": moved})
+    compare.compare(task, flags(tmp_path, models=["rnn_encdec"], seeds=[1, 2]))
+    for seed in (1, 2):
+        made = record.load(tmp_path / f"rnn_encdec-seed{seed}.json")
+        torch.manual_seed(seed)
+        start = build("rnn_encdec", **made["model_config"]).state_dict()
+        rows = {row["parameter"]: row for row in made["analyses"]["moved"]}
+        weights = load_file(tmp_path / f"rnn_encdec-seed{seed}.safetensors")
+        for key, row in rows.items():
+            assert row["start"] == pytest.approx(start[key].norm().item())
+            assert row["distance"] == pytest.approx((weights[key] - start[key]).norm().item())
+            assert row["dropout"] == 0
+        assert max(row["distance"] for row in rows.values()) > 0.01

@@ -14,13 +14,8 @@ import pytest
 from conftest import Run
 
 from seqmodels import MODELS, build
-from seqmodels.comparison.runs import (
-    check_same_settings,
-    count_parameters,
-    model_sizes,
-    settings_of,
-    shared_settings,
-)
+from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
+from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data import presets
 from seqmodels.data.corpus import SPLITS

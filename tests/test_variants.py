@@ -16,7 +16,7 @@ from toy_task import toy
 
 from seqmodels import MODELS, build, catalog
 from seqmodels.catalog import CATALOG, VARIANTS, entries
-from seqmodels.comparison.runs import count_parameters, model_sizes
+from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.models import transformer
 from seqmodels.report import layout, reading, style

@@ -36,7 +36,7 @@ def models(args: argparse.Namespace) -> None:
     import torch
 
     from seqmodels.catalog import CATALOG
-    from seqmodels.comparison.runs import count_parameters
+    from seqmodels.comparison.sizes import count_parameters
     from seqmodels.models import MODELS
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")

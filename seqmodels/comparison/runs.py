@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from seqmodels.catalog import Entry, entry_of, register
+from seqmodels.catalog import Entry, register
+from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, batch_indices, collate, lengths
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
@@ -31,58 +31,6 @@ from seqmodels.utils.progress import Reporter, log
 from seqmodels.utils.terminal import defer_signals
 
 # -------------------------------------------------------------------------------------- Settings
-
-
-def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
-    """Return the sizes with the d_model whose parameter count is closest to `n_parameters`.
-
-    Raises ValueError if none is within 5 %.
-    """
-    counts = {}
-    for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
-        with torch.device("meta"), SkipInit():
-            for d_model in range(16, 2049, step):
-                model = build(name, vocab_size, d_model=d_model, **sizes)
-                counts[d_model] = count_parameters(model)
-                if counts[d_model] > n_parameters:
-                    break
-        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
-        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
-            return {"d_model": d_model, **sizes}
-    raise ValueError(
-        f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
-        f"the nearest is {counts[d_model]:,}"
-    )
-
-
-class SkipInit(TorchFunctionMode):
-    """Skip random initialization: parameters need no values to be counted.
-
-    On the meta device, the first random draw imports 800 modules, which takes over a second.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Skip functions that fill a tensor with random numbers."""
-        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
-def count_parameters(model: SequenceModel) -> int:
-    """Return the number of parameters, counting shared ones once."""
-    return sum(p.numel() for p in model.parameters())
-
-
-def model_sizes(name: str, task: Task) -> dict[str, Any]:
-    """Return the arguments of `build`: the recipe's, with the width that fits the task.
-
-    A recipe that has a width keeps it; a variant in width is a multiple as wide.
-    """
-    vocab_size, entry = task.tokenizer.vocab_size, entry_of(name)
-    sizes = {**entry.sizes, **task.recipe(name).sizes}
-    if "d_model" not in sizes:
-        sizes = fit_width(name, vocab_size, task.n_parameters, **sizes)
-    return {"vocab_size": vocab_size, **sizes, "d_model": entry.width * sizes["d_model"]}
 
 
 def shared_settings(task: Task) -> dict[str, Any]:
@@ -223,14 +171,29 @@ def environment_changes(state: Mapping[str, Any], now: Mapping[str, Any]) -> str
     return f"; other {', '.join(differ)} than before: last digits may differ" if differ else ""
 
 
+def untrained(run: Run) -> SequenceModel:
+    """Return a run's model before its first step."""
+    torch.manual_seed(run.cfg.seed)
+    return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
+
+
+def analyse(run: Run, model: SequenceModel) -> dict[str, list[dict[str, float | str]]]:
+    """Return what the task's analyses measure in a trained model; without dropout."""
+    found, before = {}, untrained(run) if run.task.analyses else model
+    for name, analysis in run.task.analyses.items():
+        Reporter.detail = f"analysis {name}"
+        found[name] = analysis(model.eval(), before.eval())
+    Reporter.detail = ""
+    return found
+
+
 def run_one(run: Run) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record."""
-    name, task, cfg, path, device, _, entry = run
-    register(name, entry)
+    task, path, device = run.task, run.path, run.device
+    register(run.name, run.entry)
     provenance = record.provenance(device)
     record.reset_peak_memory(device)
-    torch.manual_seed(cfg.seed)
-    model = build(name, **model_sizes(name, task)).to(device)
+    model = untrained(run)
     Reporter.run = run.title
     progress = train_run(run, model)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
@@ -245,6 +208,7 @@ def run_one(run: Run) -> dict[str, Any]:
         tests.append(scored)
     evaluate_s, Reporter.detail = time.perf_counter() - since, ""
     result = build_record(run, model, progress, tests, provenance) | {
+        "analyses": analyse(run, model),
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,

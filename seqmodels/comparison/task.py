@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from seqmodels.catalog import entry_of
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.interface import SequenceModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,11 @@ class AlignmentExample(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
+Analysis = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]]
+"""Measures a trained model, given the same model before its first step as well; returns rows of
+named values for the record. It has to be a function of a module, or a `partial` of one: runs are
+sent to other processes."""
+
 DEFAULT_LR = {"fixed": 8e-3, "grows": 2e-3}
 """Peak learning rates that suit most recipes, by kind of state."""
 
@@ -83,6 +89,8 @@ class Task:
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""
     alignment_example: AlignmentExample | None = None
+    analyses: Mapping[str, Analysis] = field(default_factory=dict)
+    """What to measure in a trained model beside its scores."""
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.

@@ -168,6 +168,8 @@ class Record(Strict):
     """(n, bytes that this implementation keeps for a source of n tokens)."""
     flops_per_token: float | None = None
     """Floating-point operations of training per target token; None: not counted."""
+    analyses: dict[Name, Annotated[list[dict[Name, float | Text]], Field(max_length=50_000)]] = {}
+    """Rows of named values that the task's analyses measured."""
     speed: Speed
     peak_memory_bytes: Count
     train_s: float
