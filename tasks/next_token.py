@@ -47,7 +47,7 @@ from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
-from seqmodels.data.windows import ContextWindows, SlidingWindow
+from seqmodels.data.windows import ContextWindows, SlidingWindow, contexts
 from seqmodels.interface import BOS
 from seqmodels.utils.terminal import guard
 from tasks.made import stories
@@ -99,12 +99,6 @@ def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Exa
         )._replace(line=line)
         for line, text in enumerate(texts, start=1)
     ]
-
-
-def contexts(longest: int) -> list[int]:
-    """Return the context lengths 0, 8, 16, 32, … and the longest."""
-    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
-    return [0, *doubled, longest] if longest else [0]
 
 
 def context_test(examples: Sequence[Example], longest: int, train: Sequence[Example]) -> TestSet:

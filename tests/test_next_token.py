@@ -18,6 +18,7 @@ from seqmodels.comparison.sizes import model_sizes
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.data.corpus import SPLITS
+from seqmodels.data.windows import contexts
 from tasks import next_token
 from tasks.flags import TEXT_FLAGS
 
@@ -54,10 +55,10 @@ def test_short_texts_are_halved() -> None:
 
 def test_contexts_double() -> None:
     """Keeps out a point twice, and one that is longer than asked."""
-    assert next_token.contexts(0) == [0]
-    assert next_token.contexts(8) == [0, 8]
-    assert next_token.contexts(100) == [0, 8, 16, 32, 64, 100]
-    assert next_token.contexts(128) == [0, 8, 16, 32, 64, 128]
+    assert contexts(0) == [0]
+    assert contexts(8) == [0, 8]
+    assert contexts(100) == [0, 8, 16, 32, 64, 100]
+    assert contexts(128) == [0, 8, 16, 32, 64, 128]
 
 
 def test_every_context_has_the_same_continuations() -> None:

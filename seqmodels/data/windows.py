@@ -9,10 +9,17 @@ from seqmodels.data.store import TokenStream
 from seqmodels.interface import BOS
 
 
+def contexts(longest: int) -> list[int]:
+    """Return the context lengths 0, 8, 16, 32, … and the longest."""
+    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
+    return [0, *doubled, longest] if longest else [0]
+
+
 class ContextWindows(LazyExamples):
     """Targets of one length, each after a context of random length: its source, or only BOS.
 
-    Half of the windows keep the whole context, the others less, always the same for one seed.
+    Short contexts are as frequent as long ones: as many windows have no context as have 1 to 8
+    tokens, 9 to 16, 17 to 32 and so on (see `contexts`). A window's context depends on the seed.
     """
 
     def __init__(
@@ -20,8 +27,10 @@ class ContextWindows(LazyExamples):
     ):
         self.ids, self.starts, self.n_target = ids, starts, n_target
         rng, n = np.random.default_rng(seed), len(starts) if context else 1
-        less = rng.integers(context + 1, size=n, dtype=np.int32)
-        self.contexts = np.where(rng.random(n) < 0.5, context, less)  # a single 0 if there is none
+        most = np.array(contexts(context), np.int32)
+        least = np.append(0, most[:-1] + 1)
+        kind = rng.integers(len(most), size=n)
+        self.contexts = rng.integers(least[kind], most[kind] + 1)  # a single 0 if there is none
 
     @property
     def lengths(self) -> np.ndarray:
