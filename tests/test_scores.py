@@ -16,11 +16,10 @@ from seqmodels.comparison import runs, task
 from seqmodels.comparison.runs import evaluate
 from seqmodels.data import presets
 from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.metrics import sacre, table
-from tasks import recall, translation
+from tasks import translation
 
 V = 40
 
@@ -205,23 +204,3 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
     for part in (entry["overall"], entry["buckets"][0]):
         assert part["bleu"]["value"] == pytest.approx(theirs.score)
         assert part["chance_bleu"]["value"] < part["bleu"]["value"]
-
-
-# --------------------------------------------------------------------------------- The baseline
-
-
-def test_the_first_query_of_a_recall_is_scored() -> None:
-    """Keeps out queries whose answer follows from those before, and a baseline of another set."""
-    pairs = [Pair("recall ba do fe do gi ke", "fe : do ba : do gi : ke"), Pair("copy ba", "ba")]
-    tokenizer = Words([*recall.KINDS, ":", *recall.SYMBOLS])
-    found = recall.length_test(pairs, "recall", tokenizer, 32)
-    (example,) = found.examples
-    assert [tokenizer.decode([token]) for token in example.scored()] == ["do"]
-    assert tokenizer.decode(example.tgt) == "fe: do"
-    assert example.src[-1] == EOS
-    assert found.baseline == [pytest.approx(2 / 3)]
-    assert found.primary_metric == "exact_match"
-    assert list(found.x) == [6]
-    copied = recall.length_test(pairs, "copy", tokenizer, 32)
-    assert copied.baseline is None
-    assert copied.examples[0].src[-1] == copied.examples[0].tgt[-1] == EOS
