@@ -37,10 +37,11 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation", "positions")
+FULL = ("translation", "positions", "heads")
 """Tasks that have all sizes; the others lack `full`."""
 MODELS = {
     "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
+    "heads": ["transformer"],
 }
 """Tasks that compare other models than the catalog's."""
 

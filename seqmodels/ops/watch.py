@@ -1,8 +1,9 @@
-"""Read intermediate results of a module, without a line in its forward pass."""
+"""Read or change intermediate results of a module, without a line in its forward pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,17 +11,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 
-def weights_of(
+def weights_by_call(
     model: nn.Module,
     attentions: Sequence[nn.Module],
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
     tgt_in: Int[Tensor, "B T"],
-) -> Float[Tensor, "B L H T S"]:
-    """Return the weights over the source in each of these modules during one forward pass.
+) -> list[list[Tensor]]:
+    """Return the weights of each of these modules, one tensor per call, in one forward pass.
 
-    A module's `weights` is called with the same arguments as the module: once for all target tokens
-    or once per token, with or without an axis of heads. GPT's weights cover source and target.
+    A module's `weights` is called with the same arguments as the module.
     """
     found: list[list[Tensor]] = [[] for _ in attentions]
     hooks = []
@@ -35,5 +35,43 @@ def weights_of(
     finally:
         for hook in hooks:
             hook.remove()
+    return found
+
+
+def weights_of(
+    model: nn.Module,
+    attentions: Sequence[nn.Module],
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    tgt_in: Int[Tensor, "B T"],
+) -> Float[Tensor, "B L H T S"]:
+    """Return the weights over the source in each of these modules during one forward pass.
+
+    A module is called once for all target tokens or once per token, and its weights are with or
+    without an axis of heads. GPT's weights cover source and target.
+    """
+    found = weights_by_call(model, attentions, src, src_mask, tgt_in)
     layers = [torch.cat(alphas, -2)[..., -tgt_in.shape[1] :, : src.shape[1]] for alphas in found]
     return torch.stack([layer if layer.dim() == 4 else layer.unsqueeze(1) for layer in layers], 1)
+
+
+@contextmanager
+def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[None]:
+    """Let these heads give zero inside the context, as if their columns of W_o were zero.
+
+    A head is the module that merges it, called with (B, N, H × K), and its number from 0.
+    """
+    hooks = []
+    for W_o, head in heads:
+
+        def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
+            merged = args[0].unflatten(-1, (n_heads, -1)).clone()
+            merged[..., head, :] = 0
+            return merged.flatten(-2)
+
+        hooks.append(W_o.register_forward_pre_hook(silence))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -15,6 +15,8 @@ from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
     alignment,
     curves,
+    head_maps,
+    heads,
     matching,
     matrix,
     reading,
@@ -47,6 +49,10 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
         if transition.is_drawn(records):
             figures["transition"] = transition.draw_transition(records)
+        for model, group in reading.by_model(records).items():
+            if heads.is_drawn(group):
+                figures[f"heads-{model}"] = heads.draw_heads(group)
+                figures[f"head-maps-{model}"] = head_maps.draw_maps(group[0])
         tests = reading.tests(records)
         compared = _compared(folder, by_file)
         for name, test in tests.items():
