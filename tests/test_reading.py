@@ -455,7 +455,7 @@ IN_PLACE = [("copy", "accuracy", 32), ("reverse", "accuracy", 32)]
             "next_token-war-and-peace",
             [("context", "bits_per_byte", n) for n in (0, 8, 32, 128, 512)],
         ),
-        (RESULTS, "copy", "recall", [*IN_PLACE, ("first-query", "exact_match", 32)]),
+        (RESULTS, "copy", "recall", IN_PLACE),
         (
             RESULTS,
             "8 words",
