@@ -151,11 +151,36 @@ def _positions(kind: str, label: str, colour: str, marker: str, year: int, paper
     return _varied("transformer", label, colour, marker, **fields)
 
 
+def _ladder(kind: str, label: str, marker: str, colour: str, fed: str) -> dict[str, Entry]:
+    """Return the entries of an LSTM with a context vector, without and with input feeding."""
+    about: dict[str, Any] = {"year": 2015, "paper": "Luong et al., arXiv:1508.04025"}
+    about |= {"home": "seqmodels.variants.ladder:Ladder"}
+    if kind != "last":
+        about |= {"state": "grows", "handed_over": "d_model", "attends": True}
+    sizes = {"attention": kind}
+    return {
+        f"lstm_seq2seq_{kind}": _varied(
+            "lstm_seq2seq", label, colour, marker[0], sizes=sizes, **about
+        ),
+        f"lstm_seq2seq_{kind}_fed": _varied(
+            "lstm_seq2seq", f"{label}, fed", fed, marker[1],
+            sizes={**sizes, "is_input_feeding": True}, **about,
+        ),
+    }  # fmt: skip
+
+
 VARIANTS = {
     "rnn_encdec_x2": _varied("rnn_encdec", "2 × width", "#E0A94A", "p", width=2),
     "rnn_encdec_x4": _varied("rnn_encdec", "4 × width", "#7A4E00", "h", width=4),
     "lstm_seq2seq_x2": _varied("lstm_seq2seq", "2 × width", "#DB6A5B", "d", width=2),
     "lstm_seq2seq_x4": _varied("lstm_seq2seq", "4 × width", "#6B130B", "8", width=4),
+    "lstm_seq2seq_forward": _varied(
+        "lstm_seq2seq", "source not reversed", "#8A8A8A", "X", sizes={"is_reversed": False}
+    ),
+    **_ladder("last", "last vector", "<>", "#D9963A", "#96601A"),
+    **_ladder("dot", "dot", "^v", "#6FA8DC", "#1F5F9E"),
+    **_ladder("general", "general", "sp", "#6CBF8B", "#1B7A45"),
+    **_ladder("additive", "additive", "oh", "#B79AD9", "#64369B"),
     "transformer_sinusoids": _positions(
         "sinusoids", "sinusoids", "#00A37D", "P", 2017, "Vaswani et al., arXiv:1706.03762"
     ),

@@ -30,12 +30,14 @@ BUILTIN: list[Comparison] = [
     ("next_token", "next_token", ""),
     ("positions-laptop", "positions", ""),
     ("heads-laptop", "heads", ""),
+    ("ladder-laptop", "ladder", ""),
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     ("lookup", "lookup", "--seeds 1 2 3"),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
+    ("ladder", "ladder", "--size full --seeds 1 2 3"),
 ]
 CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),

@@ -37,12 +37,17 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation", "positions", "heads")
+FULL = ("translation", "positions", "heads", "ladder")
 """Tasks that have all sizes; the others lack `full`."""
 MODELS = {
     "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
     "heads": ["transformer"],
-}
+    "ladder": [
+        "lstm_seq2seq_forward", "lstm_seq2seq",
+        *(f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")
+          for fed in ("", "_fed")),
+    ],
+}  # fmt: skip
 """Tasks that compare other models than the catalog's."""
 
 

@@ -31,7 +31,7 @@ from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
-from tasks import heads, next_token, positions, recall, translation  # noqa: E402
+from tasks import heads, ladder, next_token, positions, recall, translation  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
@@ -172,6 +172,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     })  # fmt: skip
     monkeypatch.setitem(translation.SIZES, "smoke", toy | {"max_test": 20, "per_bucket": 3})
     monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"max_test": 32, "per_distance": 4})
+    monkeypatch.setitem(ladder.SIZES, "smoke", toy | {
+        "max_train": 10, "max_test": 20, "per_bucket": 6,
+    })  # fmt: skip
     monkeypatch.setitem(positions.SIZES, "smoke", toy | {
         "max_train": 10, "max_test": 20, "per_bucket": 6,
     })  # fmt: skip

@@ -63,7 +63,7 @@ def test_all_results_are_made_again(
     assert run(*given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
-        *["English–German grammar"] * 2, "keys and values", "stories", "shakespeare",
+        *["English–German grammar"] * 4, "keys and values", "stories", "shakespeare",
         "war-and-peace",
         *["English–German grammar"] * 2, "random symbols", "bible de→en",
         *["English–German grammar"] * 2, "multi30k de→en, lower-cased",

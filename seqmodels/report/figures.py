@@ -19,7 +19,9 @@ from seqmodels.report import (
     heads,
     matching,
     matrix,
+    places,
     reading,
+    rungs,
     scores,
     state,
     style,
@@ -53,6 +55,10 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
             if heads.is_drawn(group):
                 figures[f"heads-{model}"] = heads.draw_heads(group)
                 figures[f"head-maps-{model}"] = head_maps.draw_maps(group[0])
+        if rungs.is_drawn(records):
+            figures["rungs"] = rungs.draw_rungs(records)
+        if places.is_drawn(records):
+            figures["places"] = places.draw_places(records)
         tests = reading.tests(records)
         compared = _compared(folder, by_file)
         for name, test in tests.items():

@@ -62,6 +62,18 @@ def kinds() -> dict[str, list[str]]:
     }
 
 
+def side_of(model: str) -> str:
+    """Return the kind for which a model is compared; empty for later ones.
+
+    A variant counts only if it is of another kind than the model that it varies.
+    """
+    known = entries()
+    if model not in known or known[model].kind not in kinds():
+        return ""
+    kind, own = known[model].kind, known[model].variant_of
+    return "" if own and known[own].kind == kind else kind
+
+
 def is_later(model: str) -> bool:
     """Return whether a model of the catalog came after the five papers."""
     known = entries()
@@ -184,7 +196,7 @@ def _contrast(measured: Mapping[str, Measured]) -> list[Side]:
         for m, x in measured.items()
         if math.isfinite(x.value) and math.isfinite(x.half) and not is_later(m)
     }
-    sides = [Side(name, [m for m in models if m in known]) for name, models in kinds().items()]
+    sides = [Side(name, [m for m in known if side_of(m) == name]) for name in kinds()]
     if not all(side.models for side in sides):
         return []
     means = {

@@ -39,7 +39,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
     if is_gain:
         caption += f" Key: parameters and, without context, {metric.name}."
-    if all(set(groups) & set(models) for models in findings.kinds().values()):
+    if {*map(findings.side_of, groups)} >= {*findings.kinds()}:
         caption += " Dashed: source in one vector; solid: attends to every word."
     if any(map(findings.is_later, groups)):
         caption += " Dash-dotted: attends to every word through a memory of fixed size."

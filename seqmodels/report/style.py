@@ -64,17 +64,16 @@ def catalogued() -> dict[str, Look]:
     """Return the looks of all models and variants in the catalog, in order of history.
 
     Lines are dashed for models with the source in one vector, solid for models with attention, and
-    dash-dotted for models with a fixed memory. A variant has the dashes of its model.
+    dash-dotted for models with a fixed memory. A variant of the same kind has its model's dashes.
     """
     fixed = [name for name, entry in CATALOG.items() if entry.kind == "one vector"]
     dashes = {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
-    dashes |= {name: LATER for name, entry in CATALOG.items() if entry.kind == "fixed memory"}
-    return {
-        name: Look(
-            entry.label, entry.colour, dashes.get(entry.variant_of or name, "-"), entry.marker
-        )
-        for name, entry in entries().items()
-    }
+    found = {}
+    for name, entry in entries().items():
+        own = dashes.get(entry.variant_of or name, DASHES[0])
+        lines = {"attention": "-", "fixed memory": LATER, "one vector": own}
+        found[name] = Look(entry.label, entry.colour, lines[entry.kind], entry.marker)
+    return found
 
 
 def looks(models: Collection[str]) -> dict[str, Look]:

@@ -1,0 +1,40 @@
+"""Score the words of targets by their places in them, teacher-forced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.interface import PAD, SequenceModel
+
+N_PLACES = 4
+"""Parts of equal length, to the word, into which a target is cut."""
+
+
+@torch.inference_mode()
+def accuracy_by_place(
+    examples: Sequence[Example], model: SequenceModel, _: SequenceModel
+) -> list[dict[str, float | str]]:
+    """Return, for each quarter of the targets, the per cent of its n next tokens that are right.
+
+    Token t of T belongs to quarter ⌊4 t / T⌋.
+    """
+    device = str(next(model.parameters()).device)
+    n, n_right = torch.zeros(N_PLACES), torch.zeros(N_PLACES)
+    for run in batches_by_length(examples, BATCH_TOKENS):
+        batch = collate([examples[i] for i in run], device)
+        real = batch.tgt_out != PAD
+        right = model(batch.src, batch.src_mask, batch.tgt_in).argmax(-1) == batch.tgt_out
+        t = torch.arange(real.shape[1], device=device)
+        place = N_PLACES * t // real.sum(1, keepdim=True)  # pads come after the last quarter
+        for k in range(N_PLACES):
+            here = place == k
+            n[k] += here.sum().item()
+            n_right[k] += (right & here).sum().item()
+    return [
+        {"place": float(k), "n": float(n[k]), "accuracy": 100 * float(n_right[k] / n[k])}
+        for k in range(N_PLACES)
+    ]

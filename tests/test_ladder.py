@@ -1,0 +1,213 @@
+"""The ladder from one vector to attention: each rung is its equations, and the task runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+import torch
+from checks import check_folder
+from conftest import Pairs, Run, Tiny, V
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from seqmodels import BOS, EOS, SequenceModel, build
+from seqmodels.analysis import places
+from seqmodels.catalog import entries
+from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison.task import Task
+from seqmodels.data.batches import Example
+from seqmodels.report import rungs
+from tasks import flags, ladder
+
+KINDS = ["last", "dot", "general", "additive"]
+FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
+NAMES = ["lstm_seq2seq", "lstm_seq2seq_forward", *FED]
+
+# -------------------------------------------------------------------------------------- The model
+
+
+@torch.no_grad()
+def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits (T, V) and weights (T, S) of one source, word by word, for one layer."""
+    cfg, D = model.config, model.config.d_model
+    (read,), (write,) = model.encoder.layers, model.decoder.layers
+    n = len(src) - int(src[-1] == EOS)
+    places_read = [*range(n - 1, -1, -1), *range(n, len(src))]
+    h, c, memory = torch.zeros(1, D).double(), torch.zeros(1, D).double(), {}
+    for s in places_read:
+        h, c = read.unit(read.W(model.embed(src[s : s + 1])), h, c)
+        memory[s] = h[0]
+    last, fed = memory[places_read[-1]], torch.zeros(1, D).double()
+    logits, weights = [], []
+    for y in tgt_in:
+        e = model.embed(y.view(1))
+        h, c = write.unit(write.W(torch.cat([e, fed], 1) if cfg.is_input_feeding else e), h, c)
+        if cfg.attention == "last":
+            context = last
+        else:
+            scores = [score(model, h[0], memory[s]) for s in range(len(src))]
+            alpha = torch.tensor(scores).double().exp()
+            alpha = alpha / alpha.sum()  #                                                 eq. (7)
+            context = sum(a * memory[s] for s, a in enumerate(alpha))
+            weights.append(alpha)
+        fed = torch.tanh(model.W_c.weight @ torch.cat([context, h[0]])).unsqueeze(0)  #    eq. (5)
+        logits.append(model.output(fed)[0])
+    return torch.stack(logits), torch.stack(weights) if weights else torch.empty(0)
+
+
+def score(model: SequenceModel, h: Tensor, h_s: Tensor) -> float:
+    """Return the score of an output and a vector of the memory (section 3.1)."""
+    a = model.attention
+    if model.config.attention == "dot":
+        return float(sum(x * y for x, y in zip(h, h_s, strict=True)))
+    if model.config.attention == "general":
+        return float(h @ (a.W_a.weight @ h_s))
+    W = torch.cat([a.W_a.weight, a.U_a.weight], 1)  # the paper's one matrix
+    return float(a.v_a.weight[0] @ torch.tanh(W @ torch.cat([h, h_s])))
+
+
+@pytest.mark.parametrize("name", FED)
+@pytest.mark.parametrize("end", [EOS, 7])
+def test_a_rung_is_its_equations(name: str, end: int, tiny: Tiny) -> None:
+    """Keeps out another score, the state before the update, and weights in reading order."""
+    model = tiny(name, n_layers=1)
+    src, tgt_in = torch.tensor([4, 9, 5, 6, end]), torch.tensor([BOS, 5, 8, 4])
+    logits, weights = naive(model, src, tgt_in)
+    given = src[None], torch.ones(1, 5, dtype=torch.bool), tgt_in[None]
+    assert_close(model(*given)[0], logits, rtol=0, atol=1e-5)
+    if "last" in name:
+        assert model.src_attentions == []
+    else:
+        assert_close(model.align(*given)[0], weights, rtol=0, atol=1e-5)
+
+
+def test_without_a_context_vector_it_is_the_chapter(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a copied encoder or decoder that drifts from the published model."""
+    published = tiny("lstm_seq2seq")
+    ground = tiny("lstm_seq2seq_last", attention="none")
+    ground.load_state_dict(published.state_dict())
+    assert_close(ground(*pairs), published(*pairs))
+
+
+def test_the_last_vector_is_given_at_every_step(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a context vector that is read after a pad, or that changes from step to step."""
+    src, src_mask, tgt_in = pairs
+    model, seen = tiny("lstm_seq2seq_last_fed"), []
+    state = model.encode(src, src_mask)
+    model.attention.register_forward_hook(lambda _, given, c: seen.append(c[:, 0]))
+    model(src, src_mask, tgt_in)
+    assert len(seen) == tgt_in.shape[1]
+    assert all(torch.equal(c, state.memory[:, 0]) for c in seen)
+    assert_close(seen[0], state.h[:, -1])  # without dropout, the start state's top layer
+
+
+def test_only_a_context_vector_can_be_fed(fresh: Tiny) -> None:
+    """Keeps out a switch without effect."""
+    with pytest.raises(ValueError, match="nothing to feed: give an attention of last, dot"):
+        fresh("lstm_seq2seq_last", attention="none", is_input_feeding=True)
+
+
+@pytest.mark.parametrize("name", FED)
+def test_the_start_is_the_published_range(name: str, fresh: Tiny) -> None:
+    """Keeps out torch's own start for the new weights, and a forget bias lost on the way."""
+    model = fresh(name, d_model=64, init_range=0.3, forget_bias=2.0)
+    for path, p in model.named_parameters():
+        forget = slice(64, 128) if path.endswith("W.bias") else slice(0, 0)
+        assert (p[forget] > 1.6).all(), path
+        rest = p.detach().clone()
+        rest[forget] -= 2.0
+        assert 0.25 < rest.abs().max() <= 0.3 + 1e-6, path
+
+
+def test_a_name_is_a_rung() -> None:
+    """Keeps out two names of one model, and an attention whose State counts as fixed."""
+    for name in FED:
+        model, entry = build(name, V, d_model=8, d_embed=6, n_layers=1), entries()[name]
+        kind = model.config.attention
+        assert name == f"lstm_seq2seq_{kind}{'_fed' * model.config.is_input_feeding}"
+        assert bool(model.src_attentions) == entry.attends == (kind != "last")
+        assert entry.source_bytes({"d_model": 8, "n_layers": 1}, 10) == (
+            4 * 2 * 8 if kind == "last" else 4 * 8 * 10
+        )
+        assert isinstance(model.decoder, nn.Module)
+    assert not build("lstm_seq2seq_forward", V, d_model=8).config.is_reversed
+
+
+# ---------------------------------------------------------------------------------------- Places
+
+
+class Fixed(SequenceModel):
+    """Writes the same tokens whatever the source is."""
+
+    def __init__(self, tokens: list[int]):
+        super().__init__(None)
+        self.logits = nn.Parameter(nn.functional.one_hot(torch.tensor(tokens), V).float())
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the logits of as many tokens as there are inputs."""
+        return self.logits[: tgt_in.shape[1]].expand(len(src), -1, -1)
+
+
+def test_places_are_counted_by_hand() -> None:
+    """Keeps out pads that are counted, quarters of the batch's width, and one quarter for all."""
+    examples = [Example([5], [4, 5, 6, 7, 8, 9, 10, 4]), Example([5], [4, 8]), Example([6], [7])]
+    model = Fixed([4, 5, 6, 6, 8, 4, 4, 4])
+    rows = places.accuracy_by_place(examples, model, model)
+    # quarters of 8: right right | right wrong | right wrong | wrong right; of 2: right | wrong
+    assert [row["n"] for row in rows] == [2 + 1 + 1, 2, 2 + 1, 2]
+    assert [row["accuracy"] for row in rows] == pytest.approx([75, 50, 100 / 3, 50])
+
+
+# ------------------------------------------------------------------------------------------ Task
+
+
+def made(size: str) -> Task:
+    """Return the task with few sentences in training."""
+    few = ladder.SIZES[size] | {"n_train": 200, "n_valid": 10}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ladder.SIZES, size, few)
+        return ladder.builtin_task(argparse.Namespace(size=size, tokens=None))
+
+
+def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a rung that the harness cannot train, search, score, measure or draw."""
+    names = [*NAMES[:2], "lstm_seq2seq_dot", "lstm_seq2seq_last_fed"]
+    assert run(ladder, "--models", *names, "--out", tmp_path) == 0
+    records = check_folder(tmp_path, names)
+    found = [("none", False), ("forward", False), ("last", True), ("dot", False)]
+    assert [rungs.rung(r) for r in records] == found
+    for r in records:
+        (test,) = r["tests"]
+        n_trained = sum(b["n"] for b in test["buckets"] if b["high"] <= test["max_train_length"])
+        assert sum(row["n"] for row in r["analyses"]["places"]) > 3 * n_trained
+    assert (tmp_path / "rungs.svg").exists()
+    assert (tmp_path / "places.svg").exists()
+
+
+@pytest.mark.parametrize("size", ["smoke", "laptop", "full"])
+def test_rungs_alone_differ(size: str) -> None:
+    """Keeps out a difference in parameters, rate or start that would pass for one of rungs."""
+    task = made(size)
+    sizes = {name: model_sizes(name, task) for name in NAMES}
+    counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
+    assert max(counts) / min(counts) < 1.1
+    for own in sizes.values():
+        for switch in ("attention", "is_input_feeding", "is_reversed", "d_model"):
+            own.pop(switch, None)
+    assert len({str(own) for own in sizes.values()}) == 1
+    assert len({task.recipe(name).lr for name in NAMES}) == 1
+    assert set(flags.parse_task("ladder", None, ["--size", size]).models) == {*NAMES}
+
+
+@pytest.mark.parametrize("size", ["laptop", "full"])
+def test_places_are_those_of_trained_lengths(size: str) -> None:
+    """Keeps out sentences longer than in training from what is said about places."""
+    task = made(size)
+    (test,) = task.tests
+    (measured,) = task.analyses["places"].args
+    assert test.max_train_length == 20
+    assert len(measured) == sum(x <= 20 for x in test.x) == len(test.x) / 2
+    counts = [sum(low <= x <= high for x in test.x) for low, high in test.buckets[:8]]
+    assert min(counts) >= 50
