@@ -197,6 +197,7 @@ def test_rungs_alone_differ(size: str) -> None:
         for switch in ("attention", "is_input_feeding", "is_reversed", "d_model"):
             own.pop(switch, None)
     assert len({str(own) for own in sizes.values()}) == 1
+    assert [task.recipe(name) for name in NAMES] == [ladder.RECIPES[name] for name in NAMES]
     assert len({task.recipe(name).lr for name in NAMES}) == 1
     assert set(flags.parse_task("ladder", None, ["--size", size]).models) == {*NAMES}
 
