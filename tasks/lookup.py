@@ -130,7 +130,8 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
 #                 10,000: one of three seeds within 800; with base 30: all, after about 400.
 #   gpt           3e-3, learned positions; 8 pairs: after 600 to 1,000 steps; 16 pairs: not within
 #                 3,000; "key : value" instead of "key key value" in the target: not at all.
-# The two models with one vector had one learning rate.
+#   lstm_seq2seq  2e-3, 4e-3, 8e-3, 1.6e-2, 3e-2 and 6e-2: 12, 12, 40, 62, 24 and 15 % with 8 pairs.
+#   rnn_encdec    the same learning rates: 9 to 16 %, the baseline, with all.
 
 RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 2, "dropout": 0.0}
@@ -139,7 +140,7 @@ RECIPES = {
     "rnn_encdec": Recipe(RECURRENT, lr=4e-3),
     "bahdanau": Recipe(RECURRENT | {"d_align": 64, "std_align": 0.3, "v_align": 0.125}, lr=4e-3),
     "lstm_seq2seq": Recipe(
-        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=4e-3
+        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=1.6e-2
     ),
     "transformer": Recipe(PRENORM, lr=3e-3),
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
