@@ -370,8 +370,8 @@ def copied_and_reversed() -> str:
     assert most < least
     return (
         "At 32 symbols, the longest trained, none of the five papers' models with one vector has "
-        f"more than {most:.0f} % of a copied or reversed sequence in place, and none with attention "
-        f"less than {least:.0f} %."
+        f"more than {most:.0f} % of a copied or reversed sequence in place, and none with "
+        f"attention less than {least:.0f} %."
     )
 
 
