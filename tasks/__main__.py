@@ -31,6 +31,7 @@ BUILTIN: list[Comparison] = [
     ("positions-laptop", "positions", ""),
     ("heads-laptop", "heads", ""),
     ("ladder-laptop", "ladder", ""),
+    ("distance-laptop", "distance", ""),
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
@@ -38,6 +39,7 @@ FULL: list[Comparison] = [
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
+    ("distance", "distance", "--size full --seeds 1 2 3"),
 ]
 CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),

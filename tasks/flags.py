@@ -37,7 +37,7 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation", "positions", "heads", "ladder")
+FULL = ("translation", "positions", "heads", "ladder", "distance")
 """Tasks that have all sizes; the others lack `full`."""
 MODELS = {
     "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],

@@ -31,7 +31,15 @@ from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
-from tasks import heads, ladder, next_token, positions, recall, translation  # noqa: E402
+from tasks import (  # noqa: E402
+    distance,
+    heads,
+    ladder,
+    next_token,
+    positions,
+    recall,
+    translation,
+)
 from tools.sizes import sizes_of  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded
@@ -180,6 +188,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     })  # fmt: skip
     monkeypatch.setitem(heads.SIZES, "smoke", toy | {
         "max_train": 10, "max_test": 10, "per_bucket": 6,
+    })  # fmt: skip
+    monkeypatch.setitem(distance.SIZES, "smoke", toy | {
+        "per_length": 2, "n_gradient": 2, "n_probe": 30,
     })  # fmt: skip
 
     def main(task: ModuleType, *flags: object) -> int:

@@ -63,6 +63,7 @@ def test_all_results_are_made_again(
     assert run(*given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
+        *["symbols said twice"] * 2,
         *["English–German grammar"] * 4, "keys and values", "stories", "shakespeare",
         "war-and-peace",
         *["English–German grammar"] * 2, "random symbols", "bible de→en",

@@ -65,9 +65,8 @@ def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[N
     for W_o, head in heads:
 
         def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
-            merged = args[0].unflatten(-1, (n_heads, -1)).clone()
-            merged[..., head, :] = 0
-            return merged.flatten(-2)
+            kept = torch.arange(n_heads, device=args[0].device) != head
+            return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
 
         hooks.append(W_o.register_forward_pre_hook(silence))
     try:
@@ -75,3 +74,30 @@ def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[N
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def source_embeddings(
+    model: nn.Module,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    tgt_in: Int[Tensor, "B T"],
+) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N E"]]:
+    """Return the logits of one forward pass and the embeddings that begin with the source's.
+
+    They are in the graph of the logits: gradients reach them. GPT's go on with the target's.
+    """
+    found: list[Tensor] = []
+
+    def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
+        if args[0].dim() == 2 and torch.equal(args[0][:, : src.shape[1]], src):
+            found.append(out)
+
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    hooks = [table.register_forward_hook(watch) for table in tables]
+    try:
+        logits = model(src, src_mask, tgt_in)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    (embedded,) = found
+    return logits, embedded

@@ -15,6 +15,7 @@ from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
     alignment,
     curves,
+    distance,
     head_maps,
     heads,
     matching,
@@ -51,6 +52,8 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
         if transition.is_drawn(records):
             figures["transition"] = transition.draw_transition(records)
+        if distance.is_drawn(records):
+            figures["distance"] = distance.draw_distance(records)
         for model, group in reading.by_model(records).items():
             if heads.is_drawn(group):
                 figures[f"heads-{model}"] = heads.draw_heads(group)

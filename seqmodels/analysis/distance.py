@@ -1,0 +1,133 @@
+"""Measure how far back a model reaches: gradients by distance, and what a probe reads.
+
+`measure_gradients` and `probe_states` are analyses of a task. All sources have the same length S;
+source and target are one text, in which target token t comes t places after the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from seqmodels.data.batches import Example, collate
+from seqmodels.interface import Batch, SequenceModel
+from seqmodels.ops.kv_cache import KVCache
+from seqmodels.ops.watch import source_embeddings
+
+Rows = list[dict[str, float | str]]
+QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}
+N_FEATURES = 256
+"""Inputs of every probe: random combinations of what a model has."""
+RIDGE = 0.01
+"""Penalty of the probe's squared weights, per text."""
+
+
+def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
+    """Collate examples on the model's device."""
+    return collate(examples, str(next(model.parameters()).device))
+
+
+# ------------------------------------------------------------------------------------ gradients
+
+
+def gradient_norms(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T S"]:
+    """Return the norm of ∂ loss_t / ∂ e_j for target token t and source token j.
+
+    It is divided by the norm of ∂ loss_t / ∂ logits_t: otherwise, a token of which the model is
+    sure would hardly count.
+    """
+    logits, embedded = source_embeddings(model, batch.src, batch.src_mask, batch.tgt_in)
+    nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none").sum(0)
+    grads = [torch.autograd.grad(loss, embedded, retain_graph=True)[0] for loss in nats]
+    one_hot = F.one_hot(batch.tgt_out, logits.shape[-1])
+    error = (logits.detach().softmax(-1) - one_hot).norm(dim=-1, keepdim=True)
+    return torch.stack(grads, 1)[:, :, : batch.src.shape[1]].norm(dim=-1) / error
+
+
+def by_distance(norms: Float[Tensor, "B T S"]) -> Rows:
+    """Return a row per distance: quartiles of the norms, over the median of all of them.
+
+    A gradient that does not depend on the distance is 1 everywhere.
+    """
+    T, S = norms.shape[1:]
+    relative = norms / norms.median()
+    distance = S + torch.arange(T).view(T, 1) - torch.arange(S)
+    rows: Rows = []
+    for d in range(1, S + T):
+        found = relative[:, (distance == d).to(norms.device)].flatten().double()
+        quantiles = {name: found.quantile(q).item() for name, q in QUARTILES.items()}
+        rows.append({"distance": d, **quantiles})
+    return rows
+
+
+def measure_gradients(
+    model: SequenceModel, untrained: SequenceModel, examples: Sequence[Example]
+) -> Rows:
+    """Return the rows of `by_distance` before and after training."""
+    models = {"before": untrained, "after": model}
+    return [
+        {"when": when, **row}
+        for when, each in models.items()
+        for row in by_distance(gradient_norms(each, batch_of(each, examples)))
+    ]
+
+
+# ---------------------------------------------------------------------------------------- probe
+
+
+def last_place(state: Any, n_source: int) -> Float[Tensor, "B F"]:
+    """Return what a State has of the source's last token, or all of it if its size is fixed."""
+    pairs = [pair for field in state if isinstance(field, KVCache) for pair in field.layers]
+    places = [t[:, :, n_source - 1] for pair in pairs for t in pair]
+    tensors = [t for t in state if isinstance(t, Tensor) and t.is_floating_point()]
+    places += [t[:, -1] for t in tensors if t.dim() == 3 and t.shape[1] == n_source]
+    return torch.cat([t.flatten(1) for t in places or tensors], 1)
+
+
+@torch.inference_mode()
+def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tensor, "N F"]:
+    """Return N_FEATURES random combinations of what passes to the decoder at the last place."""
+    batch = batch_of(model, examples)
+    found = last_place(model.encode(batch.src, batch.src_mask), batch.src.shape[1]).double().cpu()
+    found = (found - found.mean(0)) / (found.std(0) + 1e-6)
+    mix = torch.Generator().manual_seed(0)
+    weights = torch.randn(found.shape[1], N_FEATURES, generator=mix, dtype=torch.float64)
+    return torch.cat([found @ weights / found.shape[1] ** 0.5, torch.ones(len(found), 1)], 1)
+
+
+def ridge(x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n: int) -> Float[Tensor, "F S V"]:
+    """Return the weights of a linear probe for each place's token, in closed form."""
+    one_hot = F.one_hot(labels, n).to(x).flatten(1)
+    penalty = RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
+    return torch.linalg.solve(x.T @ x + penalty, x.T @ one_hot).unflatten(1, (-1, n))
+
+
+def accuracies(
+    x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n_fit: int, is_control: bool
+) -> Float[Tensor, " S"]:
+    """Fit probes on the first texts and return their accuracy (%) on the others.
+
+    The control is fitted on the labels of other texts.
+    """
+    order = torch.randperm(n_fit, generator=torch.Generator().manual_seed(0))
+    shown = labels[:n_fit][order] if is_control else labels[:n_fit]
+    weights = ridge(x[:n_fit], shown, int(labels.max()) + 1)
+    found = torch.einsum("nf,fsv->nsv", x[n_fit:], weights).argmax(-1)
+    return 100 * (found == labels[n_fit:]).double().mean(0)
+
+
+def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
+    """Return a row per source token, counted back from the last: accuracy and control (%)."""
+    x = features_of(model, examples)
+    labels, n_fit = torch.tensor([e.src for e in examples]), 2 * len(examples) // 3
+    found, control = (accuracies(x, labels, n_fit, is_control) for is_control in (False, True))
+    S = labels.shape[1]
+    return [
+        {"back": S - j, "accuracy": found[j].item(), "control": control[j].item()}
+        for j in reversed(range(S))
+    ]

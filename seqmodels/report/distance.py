@@ -1,0 +1,152 @@
+"""Draw how far back models reach: gradients by distance, and what a probe reads. No torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import mean, median
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+
+from seqmodels.report import findings, layout, reading, style, wording
+from seqmodels.report.reading import Record
+from seqmodels.report.style import GREY, WIDTH
+
+Row = Mapping[str, Any]
+PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
+MOST = 1e6
+"""Largest factor from 1 that is drawn."""
+
+
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
+    """Return the rows of an analysis that have these values; none if the record lacks it."""
+    rows = r.get("analyses", {}).get(analysis, [])
+    return [row for row in rows if row.items() >= columns.items()]
+
+
+def is_drawn(records: Sequence[Record]) -> bool:
+    """Return whether all records hold gradients and probes."""
+    return all(rows_of(r, name) for r in records for name in ("gradients", "probe"))
+
+
+def n_source(r: Record) -> int:
+    """Return the number of source tokens in the texts that were analysed."""
+    return len(rows_of(r, "probe"))
+
+
+def fall(r: Record, when: str) -> float:
+    """Return how many times smaller the median gradient is one source length back than one token.
+
+    It is measured one token before that distance, since the token that is copied is there.
+    """
+    medians = {row["distance"]: row["median"] for row in rows_of(r, "gradients", when=when)}
+    near, far = medians[1], medians[n_source(r) - 1]
+    return near / far if far else math.inf
+
+
+def finding(groups: Mapping[str, Sequence[Record]]) -> str:
+    """Return a title: by what factor the gradient falls before training, by kind of model."""
+    clauses = []
+    for kind, models in findings.kinds().items():
+        falls = [median(fall(r, "before") for r in groups[m]) for m in models if m in groups]
+        if falls:
+            clauses.append(f"{wording.span(falls, _factor)} with {kind}")
+    n = n_source(next(iter(groups.values()))[0]) - 1
+    if not clauses:
+        return ""
+    return (
+        f"Before training, the gradient at {n} tokens is smaller than at 1 by a factor of "
+        f"{', '.join(clauses)}"
+    )
+
+
+def _factor(value: float) -> str:
+    """Write a factor in two digits."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def draw_distance(records: Sequence[Record]) -> Figure:
+    """Draw gradients before and after training, and what a probe reads from the last place."""
+    groups = reading.by_model(records)
+    n = n_source(records[0])
+    caption = (
+        "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
+        "divided by the median over all distances; median and quartiles over tokens, mean of the "
+        f"seeds. The token to be copied is {n} tokens away (dotted line). Probe: one linear layer "
+        "of equal size for all reads each source token from random combinations of what passes to "
+        "the decoder at the last source token (all of it if its size is fixed). Control: fitted "
+        "to the labels of other texts."
+    )
+    topic, subtitle = "How far back a model reaches", wording.subtitle(records)
+    title = finding(groups)
+    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    figure, bottom, top = layout.canvas(4.4, *texts)
+    height = figure.get_figheight()
+    handles = [
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
+        for k in layout.key_of(records)
+    ]
+    figure.legend(handles=handles, ncols=2, loc="upper left", bbox_to_anchor=(0.06 / WIDTH, top),
+                  frameon=False, handlelength=3, borderaxespad=0, fontsize=9.5)  # fmt: skip
+    above = 0.45 + 0.2 * math.ceil(len(handles) / 2)
+    edges = {"left": 0.5 / WIDTH, "right": 1 - 0.15 / WIDTH, "bottom": bottom + 0.45 / height}
+    axes = figure.subplots(1, 3, gridspec_kw=edges | {"top": top - above / height, "wspace": 0.22})
+    for ax, when in zip(axes, PANELS, strict=False):
+        _draw_gradients(ax, groups, when)
+    low, high = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))
+    for ax in axes[:2]:
+        ax.set_ylim(max(low, 1 / MOST), min(high, MOST))
+    _draw_probe(axes[2], groups)
+    return figure
+
+
+def means(
+    group: Iterable[Record], analysis: str, at: str, value: str, **columns: Any
+) -> dict[int, float]:
+    """Return the mean over seeds of one column, by another one."""
+    found: dict[int, list[float]] = {}
+    for r in group:
+        for row in rows_of(r, analysis, **columns):
+            found.setdefault(row[at], []).append(row[value])
+    return {x: mean(values) for x, values in sorted(found.items())}
+
+
+def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str) -> None:
+    """Draw medians as lines and quartiles as bands."""
+    for model, look in style.looks(groups).items():
+        low, middle, high = (
+            means(groups[model], "gradients", "distance", name, when=when)
+            for name in ("low", "median", "high")
+        )
+        x, n = [*middle], n_source(groups[model][0])
+        ax.fill_between(x, [*low.values()], [*high.values()], color=look.colour, alpha=0.12, lw=0)
+        ax.plot(x, [*middle.values()], color=look.colour, ls=look.dashes, lw=1.8)
+    ax.axvline(n, color=GREY, lw=0.8, ls=":")
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(numticks=8))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.minorticks_off()
+    ax.set_xlim(1, max(x))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.set_xlabel("distance (tokens)")
+    ax.set_title(PANELS[when], loc="left", size=10.5)
+
+
+def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+    """Draw the accuracy of the probe, and its control in grey."""
+    for model, look in style.looks(groups).items():
+        found, control = (
+            means(groups[model], "probe", "back", name) for name in ("accuracy", "control")
+        )
+        ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
+        ax.plot([*found], [*found.values()], color=look.colour, ls=look.dashes, lw=1.8)
+    ax.text(max(control), 0.5, "control", color=GREY, ha="right", size=8.5)
+    ax.set_ylim(0, 100)
+    ax.set_xlim(1, max(control))
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.set_xlabel("tokens back, from the last (1)")
+    ax.set_title("Read by a linear probe (%)", loc="left", size=10.5)

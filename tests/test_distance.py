@@ -1,0 +1,199 @@
+"""How far back models reach: gradients and probes whose results are known, and the task."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from checks import check_folder
+from conftest import TINY, Pairs, Run, Tiny
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from seqmodels import MODELS, SequenceModel
+from seqmodels.analysis import distance
+from seqmodels.data.batches import Example
+from seqmodels.interface import Batch
+from seqmodels.ops.watch import source_embeddings
+from tasks import distance as task_file
+
+UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One size."""
+
+    vocab_size: int = 9
+
+
+class Decay(SequenceModel):
+    """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
+
+    def __init__(self, a: float):
+        super().__init__(Config())
+        self.a, self.embed = a, nn.Embedding(9, 9)
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        """Read source and target in order."""
+        h, logits = torch.zeros(len(src), 9), []
+        for e in [*self.embed(src).unbind(1), *self.embed(tgt_in).unbind(1)]:
+            h = self.a * h + e
+            logits.append(h)
+        return torch.stack(logits[src.shape[1] :], 1)
+
+
+EXAMPLES = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4, 6])]
+
+
+# ------------------------------------------------------------------------------------ gradients
+
+
+def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
+    """Keeps out a distance that is off by one, and the gradient of another token's loss."""
+    model = Decay(0.5)
+    norms = distance.gradient_norms(model, distance.batch_of(model, EXAMPLES))
+    place = torch.arange(4)
+    assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
+    medians = {row["distance"]: row["median"] for row in distance.by_distance(norms)}
+    assert [*medians] == [1, 2, 3, 4, 5, 6, 7]
+    for d in range(2, 8):
+        assert medians[d] / medians[d - 1] == pytest.approx(0.5)
+    assert medians[4] == pytest.approx(1)
+
+
+def test_before_is_the_untrained_model() -> None:
+    """Keeps out figures before and after training with each other's name."""
+    rows = distance.measure_gradients(Decay(0.5), Decay(1.0), EXAMPLES)
+    ends = {
+        when: [row["median"] for row in rows if row["when"] == when and row["distance"] in (1, 7)]
+        for when in ("before", "after")
+    }
+    assert ends["before"] == pytest.approx([1, 1])
+    assert ends["after"][0] / ends["after"][1] == pytest.approx(2**6)
+
+
+def test_quartiles_are_in_order() -> None:
+    """Keeps out quartiles under each other's name, and a median that is a mean."""
+    values = [1.0, 1, 2, 5, 100]
+    row, *_ = distance.by_distance(torch.tensor(values).view(5, 1, 1))
+    assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
+
+
+def test_gradients_reach_the_source(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out the target's embeddings for the source's, and hooks that stay on the model."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    if "is_reversed" in TINY[name] or name == "lstm_seq2seq":
+        model = tiny(name, is_reversed=False)
+    logits, embedded = source_embeddings(model, src, src_mask, tgt_in)
+    assert_close(logits, model(src, src_mask, tgt_in))
+    assert not any(module._forward_hooks for module in model.modules())
+    (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)
+    is_used = grad[:, : src.shape[1]].norm(dim=-1) > 0
+    assert torch.equal(is_used, src_mask)
+
+
+@pytest.mark.parametrize("name", UNTIED)
+def test_gradients_are_those_of_the_table(name: str, tiny: Tiny) -> None:
+    """Keeps out gradients of another token: each source token here occurs nowhere else."""
+    more = {"is_reversed": False} if name == "lstm_seq2seq" else {}
+    model = tiny(name, **more)
+    src, tgt = torch.tensor([[4, 5, 6]]), torch.tensor([[7, 8]])
+    batch = Batch(src, src > 0, torch.tensor([[1, 7]]), tgt)
+    norms = distance.gradient_norms(model, batch)
+    for t in range(2):
+        logits = model(batch.src, batch.src_mask, batch.tgt_in)[0, t]
+        (table,) = torch.autograd.grad(F.cross_entropy(logits, tgt[0, t]), model.embed.weight)
+        error = logits.softmax(-1) - F.one_hot(tgt[0, t], len(logits))
+        assert_close(norms[0, t], table[[4, 5, 6]].norm(dim=1) / error.norm())
+
+
+# ---------------------------------------------------------------------------------------- probe
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
+    """Keeps out another place than the last, a mask, and what is not at any place."""
+    model = tiny(name)
+    src = torch.tensor([[4, 5, 6, 7, 8, 9, 10], [4, 4, 6, 7, 8, 9, 10]])
+    state = model.encode(src, src > 0)
+    found, D = distance.last_place(state, 7), 16
+    if name == "rnn_encdec":
+        assert_close(found, torch.cat([state.c, state.s], 1))
+    elif name == "bahdanau":
+        assert_close(found, torch.cat([state.h[:, 6], state.keys[:, 6]], 1))
+    elif name == "linear_attention":
+        assert_close(found, torch.cat([state.S.flatten(1), state.z.flatten(1)], 1))
+    elif name == "lstm_seq2seq":
+        assert_close(found, torch.cat([state.h.flatten(1), state.c.flatten(1)], 1))
+    else:
+        cache = state.src if name == "transformer" else state.cache
+        assert found.shape == (2, 2 * 2 * D)
+        assert_close(found[:, :D], cache[0][0][:, :, 6].flatten(1))
+
+
+def test_a_probe_finds_what_is_there() -> None:
+    """Keeps out a control that is no chance level, and accuracy on the texts of the fit."""
+    labels = torch.randint(4, 20, (900, 3))
+    x = torch.cat([F.one_hot(labels[:, 1], 20).double(), torch.ones(900, 1).double()], 1)
+    found, control = (distance.accuracies(x, labels, 600, c) for c in (False, True))
+    assert found[1] == 100
+    assert max(found[0], found[2], *control) < 15
+    random = torch.randn(900, 500).double()  # nearly as many inputs as texts: they fit anything
+    assert distance.accuracies(random, labels, 600, False).max() < 15
+
+
+def test_probe_rows_count_back_from_the_last_token(tiny: Tiny) -> None:
+    """Keeps out the first token as the last: the last place surely holds its own token."""
+    model = tiny("transformer")
+    drawn = torch.randint(4, 11, (1500, 6)).tolist()
+    rows = distance.probe_states(model, model, [Example(src, src) for src in drawn])
+    assert [row["back"] for row in rows] == [1, 2, 3, 4, 5, 6]
+    assert rows[0]["accuracy"] > 95
+    assert max(row["control"] for row in rows) < 40 > max(row["accuracy"] for row in rows[1:])
+
+
+def test_all_probes_have_one_size(tiny: Tiny) -> None:
+    """Keeps out a larger probe for a model that hands over more."""
+    for name in MODELS:
+        model = tiny(name)
+        x = distance.features_of(model, [Example([4, 5, 6], [4]), Example([7, 5, 4], [4])])
+        assert x.shape == (2, distance.N_FEATURES + 1)
+
+
+# ------------------------------------------------------------------------------------- the task
+
+
+def test_distance_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out analyses that fail for a model at the end of training, or that nothing shows."""
+    assert run(task_file, "--out", tmp_path) == 0
+    for made in check_folder(tmp_path, [*MODELS]):
+        rows = made["analyses"]
+        assert {*rows} == {"gradients", "probe"}
+        n = task_file.LONGEST
+        assert [row["distance"] for row in rows["gradients"]] == 2 * [*range(1, 2 * n)]
+        assert all(row["low"] <= row["median"] <= row["high"] for row in rows["gradients"])
+        assert len(rows["probe"]) == n
+    assert (tmp_path / "distance.svg").exists()
+
+
+@pytest.mark.parametrize("size", ["smoke", "laptop", "full"])
+def test_texts_are_said_twice(size: str) -> None:
+    """Keeps out a source that ends with a mark, lengths that differ, and texts of training."""
+    few = task_file.SIZES[size] | {"n_train": 40}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(task_file.SIZES, size, few)
+        task = task_file.builtin_task(argparse.Namespace(size=size, tokens=None))
+    assert all(e.tgt == [*e.src, 2] for e in [*task.train, *task.valid, *task.tests[0].examples])
+    gradients, probe = (task.analyses[name].keywords["examples"] for name in ("gradients", "probe"))
+    assert len(gradients) == few["n_gradient"]
+    assert len(probe) == few["n_probe"]
+    assert all(e.tgt == e.src and len(e.src) == task_file.LONGEST for e in gradients)
+    assert {len(e.src) for e in probe} == {task_file.LONGEST}
+    assert not {str(e.src) for e in probe} & {str(e.src) for e in [*gradients, *task.train]}
+    assert task.recipes.keys() == MODELS.keys()
+    assert min(r.sizes.get("n_positions", 99) for r in task.recipes.values()) > 2 * 24 + 10
