@@ -249,7 +249,7 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
         assert task.tokenizer.tokens(example.tgt)[:-1] == [*sentence.de]
         assert links == sentence.links
     halves = task.analyses["pruning"].keywords
-    assert not {map(str, halves["choose"])} & {map(str, halves["report"])}
+    assert not {*map(str, halves["choose"])} & {*map(str, halves["report"])}
     assert len(halves["choose"]) + len(halves["report"]) == len(task.valid)
     example, links = task.alignment_example
     assert task.analyses["maps"].keywords["example"] is example

@@ -29,7 +29,11 @@ def record(seed: int, pruned: list[float], aer: tuple[float, float]) -> dict[str
     for kind in heads.KINDS:
         for head in (0, 1, 2):
             row = named(kind, head) | {"entropy": 1.0 + head}
-            row |= {"aer_read": 80.0, "aer_written": 70.0} if kind == "source" else SELF
+            row |= (
+                {"aer_read": 80.0, "aer_written": 70.0 if head else 5.0}
+                if kind == "source"
+                else SELF
+            )
             described.append(row)
             removed.append(named(kind, head) | {"removed": 1, "nats": 1.5 + head})
             maps += [named(kind, head) | {"query": n, "weights": "10 20 70"}
@@ -74,7 +78,7 @@ def test_every_head_of_every_seed_is_drawn() -> None:
     first = [line for line in costs.lines if line.get_marker() == heads.KINDS["encoder"].marker]
     assert {line.get_ydata()[0] for line in first} == {1.5, 2.5}
     written = [line.get_ydata()[0] for line in rates.lines if line.get_xdata()[0] > 0.5]
-    assert {12.34, 20.0, 70.0} == set(written)
+    assert {5.0, 12.34, 20.0, 70.0} == set(written)
 
 
 def test_pruning_runs_from_all_heads_to_none() -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
@@ -50,18 +53,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     alignments = {r["model"]: r["alignment"] for r in first}
     with style.context():
         figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
-        if transition.is_drawn(records):
-            figures["transition"] = transition.draw_transition(records)
-        if distance.is_drawn(records):
-            figures["distance"] = distance.draw_distance(records)
-        for model, group in reading.by_model(records).items():
-            if heads.is_drawn(group):
-                figures[f"heads-{model}"] = heads.draw_heads(group)
-                figures[f"head-maps-{model}"] = head_maps.draw_maps(group[0])
-        if rungs.is_drawn(records):
-            figures["rungs"] = rungs.draw_rungs(records)
-        if places.is_drawn(records):
-            figures["places"] = places.draw_places(records)
+        figures |= _special(records)
         tests = reading.tests(records)
         compared = _compared(folder, by_file)
         for name, test in tests.items():
@@ -79,6 +71,24 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         parts.append(tables.differences(records, compared))
         paths.append(files.write(out / significance.FILE, compared.text()))
     return [*paths, files.write(out / "tables.md", "\n".join(filter(None, parts)).encode())]
+
+
+def _special(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of what only some tasks measure."""
+    figures = {}
+    if transition.is_drawn(records):
+        figures["transition"] = transition.draw_transition(records)
+    if distance.is_drawn(records):
+        figures["distance"] = distance.draw_distance(records)
+    for model, group in reading.by_model(records).items():
+        if heads.is_drawn(group):
+            figures[f"heads-{model}"] = heads.draw_heads(group)
+            figures[f"head-maps-{model}"] = head_maps.draw_maps(group[0])
+    if rungs.is_drawn(records):
+        figures["rungs"] = rungs.draw_rungs(records)
+    if places.is_drawn(records):
+        figures["places"] = places.draw_places(records)
+    return figures
 
 
 def _compared(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
