@@ -169,7 +169,27 @@ def _ladder(kind: str, label: str, marker: str, colour: str, fed: str) -> dict[s
     }  # fmt: skip
 
 
+def _dial() -> dict[str, Entry]:
+    """Return RNN encoder–decoders of fixed widths, and Bahdanau's with k pooled annotations."""
+    found = {}
+    looks = ("#F2C66D", "o"), ("#E08E1B", "^"), ("#B8651B", "v"), ("#8A3B12", "D"), ("#4A1F08", "P")
+    for d, (colour, marker) in zip((32, 64, 128, 256, 512), looks, strict=True):
+        found[f"rnn_encdec_{d}"] = _varied(
+            "rnn_encdec", f"{d} numbers", colour, marker, sizes={"d_model": d}
+        )
+    looks = ("#9FD3E6", "s"), ("#6FB3D9", "^"), ("#4B8FD1", "v"), ("#3A62B0", "D"), ("#28357F", "P")
+    for k, (colour, marker) in zip((1, 2, 4, 8, 16), looks, strict=True):
+        found[f"bahdanau_{k}"] = _varied(
+            "bahdanau", f"{k} vector{'s' * (k > 1)}", colour, marker, year=2017,
+            paper="after Britz et al., arXiv:1707.00110", state="fixed",
+            home="seqmodels.variants.pooled:PooledBahdanau",
+            handed_over="2 × n_queries × d_model", sizes={"n_queries": k},
+        )  # fmt: skip
+    return found
+
+
 VARIANTS = {
+    **_dial(),
     "rnn_encdec_x2": _varied("rnn_encdec", "2 × width", "#E0A94A", "p", width=2),
     "rnn_encdec_x4": _varied("rnn_encdec", "4 × width", "#7A4E00", "h", width=4),
     "lstm_seq2seq_x2": _varied("lstm_seq2seq", "2 × width", "#DB6A5B", "d", width=2),

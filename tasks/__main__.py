@@ -32,6 +32,7 @@ BUILTIN: list[Comparison] = [
     ("heads-laptop", "heads", ""),
     ("ladder-laptop", "ladder", ""),
     ("distance-laptop", "distance", ""),
+    ("bottleneck-laptop", "bottleneck", ""),
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
@@ -40,6 +41,7 @@ FULL: list[Comparison] = [
     ("heads", "heads", "--size full --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
     ("distance", "distance", "--size full --seeds 1 2 3"),
+    ("bottleneck", "bottleneck", "--size full --seeds 1 2 3"),
 ]
 CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),

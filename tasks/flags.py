@@ -37,11 +37,15 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation", "positions", "heads", "ladder", "distance")
+FULL = ("translation", "positions", "heads", "ladder", "distance", "bottleneck")
 """Tasks that have all sizes; the others lack `full`."""
 MODELS = {
     "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
     "heads": ["transformer"],
+    "bottleneck": [
+        *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256)),
+        *(f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)), "bahdanau",
+    ],
     "ladder": [
         "lstm_seq2seq_forward", "lstm_seq2seq",
         *(f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")

@@ -32,6 +32,7 @@ from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
 from tasks import (  # noqa: E402
+    bottleneck,
     distance,
     heads,
     ladder,
@@ -57,7 +58,9 @@ SMALL = {
 }  # fmt: skip
 TINY = {name: sizes_of(name, **SMALL) for name in entries()}
 """The sizes of each model and variant, of those that it has."""
-MODELS_AND_VARIANTS = [name for name, entry in entries().items() if entry.width == 1]
+MODELS_AND_VARIANTS = [
+    name for name, e in entries().items() if e.width == 1 and "d_model" not in e.sizes
+]
 """All that compute something of their own."""
 ATTENDING = attending()
 GROWING = [name for name in MODELS if entries()[name].state == "grows"]
@@ -180,6 +183,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     })  # fmt: skip
     monkeypatch.setitem(translation.SIZES, "smoke", toy | {"max_test": 20, "per_bucket": 3})
     monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"max_test": 32, "per_distance": 4})
+    monkeypatch.setitem(bottleneck.SIZES, "smoke", toy | {"max_length": 4, "per_length": 3})
     monkeypatch.setitem(ladder.SIZES, "smoke", toy | {
         "max_train": 10, "max_test": 20, "per_bucket": 6,
     })  # fmt: skip

@@ -9,13 +9,14 @@ import pytest
 from conftest import Call
 
 from seqmodels.commands import main
-from tasks import distance, heads, ladder, next_token, positions, recall, translation
+from tasks import bottleneck, distance, heads, ladder, next_token, positions, recall, translation
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("tasks/*.py"))]
 PROGRAMS = {"seqmodels": main, "recall": recall, "translation": translation}
 PROGRAMS |= {"next_token": next_token, "positions": positions, "heads": heads, "ladder": ladder}
 PROGRAMS |= {"distance": distance}
+PROGRAMS |= {"bottleneck": bottleneck}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

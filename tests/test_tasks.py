@@ -63,6 +63,7 @@ def test_all_results_are_made_again(
     assert run(*given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
+        *["random symbols"] * 2,
         *["symbols said twice"] * 2,
         *["English–German grammar"] * 4, "keys and values", "stories", "shakespeare",
         "war-and-peace",

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
     alignment,
+    bottleneck,
     curves,
     distance,
     head_maps,
@@ -76,6 +77,9 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
 def _special(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of what only some tasks measure."""
     figures = {}
+    if bottleneck.is_drawn(records):
+        figures["bits"] = bottleneck.draw_bits(records)
+        figures["reach"] = bottleneck.draw_reach(records)
     if transition.is_drawn(records):
         figures["transition"] = transition.draw_transition(records)
     if distance.is_drawn(records):

@@ -1,0 +1,165 @@
+"""Draw the bits that pass from source to target, against length and against width. No torch.
+
+Of n random symbols of b bits, n b − H bits have passed, where H is the cross-entropy of the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from seqmodels.catalog import entries
+from seqmodels.report import layout, reading, style, wording
+from seqmodels.report.reading import Record
+
+LEVELS = {90: "-", 50: (0, (4, 1.6))}
+"""Next-symbol accuracies (%) whose lengths are drawn, and their line styles."""
+Bits = Mapping[str, np.ndarray]
+"""Model -> (seeds, lengths, 3): bits, low and high."""
+
+
+def is_drawn(records: Sequence[Record]) -> bool:
+    """Return whether the data says of how many random symbols it is made."""
+    return all("n_symbols" in r["data"] for r in records)
+
+
+def lengths(records: Sequence[Record]) -> np.ndarray:
+    """Return the length of each bucket, in symbols."""
+    return np.array([b["low"] for b in records[0]["tests"][0]["buckets"]], float)
+
+
+def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
+    """Return the bits that each model has carried at each length, with their intervals."""
+    found = {}
+    for model, group in groups.items():
+        nats = reading.scores(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
+        carried = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
+        found[model] = carried * lengths(group)[:, None]
+    return found
+
+
+def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
+    """Return, per width of a model with one vector, the most bits that each seed has carried."""
+    carried = bits(groups)
+    return {
+        group[0]["model_config"]["d_model"]: carried[model][..., 0].max(1)
+        for model, group in groups.items()
+        if model in entries() and entries()[model].kind == "one vector"
+    }
+
+
+def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float | None:
+    """Return the length at which an accuracy falls to a level, interpolated; None if it does not.
+
+    Shorter than the shortest length: None as well.
+    """
+    below = np.flatnonzero(accuracy < level)
+    if not below.size or below[0] == 0:
+        return None
+    i = below[0]
+    share = (accuracy[i - 1] - level) / (accuracy[i - 1] - accuracy[i])
+    return float(n[i - 1] + share * (n[i] - n[i - 1]))
+
+
+def draw_bits(records: Sequence[Record]) -> Figure:
+    """Draw bits against length for every model, and their most against the width of one vector."""
+    groups = reading.by_model(records)
+    most = plateaus(groups)
+    caption = (
+        "Bits carried: those of the symbols less the cross-entropy of the target, teacher-forced. "
+        "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
+        "length, with bits per number of the vector; dots: seeds."
+    )
+    topic, subtitle = "Bits carried from source to target", wording.subtitle(records)
+    title = finding(most)
+    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6.5,), 0.5)
+    _draw_lengths(axes[0, 0], groups)
+    _draw_widths(axes[0, 1], most)
+    return figure
+
+
+def finding(most: Mapping[int, np.ndarray]) -> str:
+    """Return a title: the most bits with the narrowest and with the widest vector."""
+    if len(most) < 2:
+        return ""
+    clauses = [f"{most[d].mean():.0f} bits with {d} numbers" for d in (min(most), max(most))]
+    ratios = [most[d].mean() / d for d in sorted(most)]
+    return (
+        f"One vector carries {clauses[0]}, {clauses[1]}: "
+        f"{wording.span(ratios, '{:.2f}'.format)} bits a number"
+    )
+
+
+def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+    """Draw a line per model."""
+    looks, found, ends = style.looks(groups), bits(groups), []
+    names = layout.brief([look.label for look in looks.values()])
+    for name, (model, look) in zip(names, looks.items(), strict=True):
+        n, (mean, low, high) = lengths(groups[model]), found[model].mean(0).T
+        draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
+        ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
+        ax.fill_between(n, low, high, color=look.colour, alpha=0.16, lw=0)
+        ends.append((n[-1], mean[-1], name, look.colour))
+    each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
+    ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
+    ax.set_title("Bits carried", loc="left", size=10.5)
+    ax.set_xlabel("source length (symbols)")
+    ax.set_xlim(0)
+    ax.set_ylim(0)
+    layout.label_ends(ax, ends)
+
+
+def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
+    """Draw the most bits against the width, and what that is per number."""
+    colour = style.catalogued()["rnn_encdec"].colour
+    widths = sorted(most)
+    ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
+    for d in widths:
+        ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
+        ax.annotate(f"{most[d].mean() / d:.2f} a number", (d, most[d].max()), (0, 6), size=8.5,
+                    textcoords="offset points", ha="center")  # fmt: skip
+    ax.set_title("Most bits that one vector carries", loc="left", size=10.5)
+    ax.set_xscale("log", base=2)
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.margins(x=0.15)
+    ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
+    ax.set_xlabel("numbers in the vector (d_model)")
+
+
+def draw_reach(records: Sequence[Record]) -> Figure:
+    """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
+    groups, n = reading.by_model(records), lengths(records)
+    kinds = {"d_model": "numbers in the vector (d_model)", "n_queries": "pooled vectors (k)"}
+    caption = (
+        "Of the mean over the seeds, interpolated between the lengths tested; not drawn if it is "
+        "beyond them. Solid: 90 %; dashed: 50 % of the next symbols right, teacher-forced."
+    )
+    texts = "Lengths that are copied with 90 and 50 % accuracy", wording.subtitle(records), caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.5)
+    for ax, (size, label) in zip(axes[0], kinds.items(), strict=True):
+        own = "n_queries" if size == "n_queries" else "one vector"
+        for level, dashes in LEVELS.items():
+            points = []
+            for model, group in groups.items():
+                sizes, kind = group[0]["model_config"], entries()[model].kind
+                if own in (kind, *sizes):
+                    test = group[0]["tests"][0]["name"]
+                    mean = reading.scores(group, test, "token_accuracy")[:, 1:, 0].mean(0)
+                    points.append((sizes[size], reach(mean, n, level)))
+            at = sorted((x, y) for x, y in points if y is not None)
+            ax.plot(*np.array(at).reshape(-1, 2).T, "o", ls=dashes, color=style.INK, label=level)
+        ax.set_title("Length (symbols) at 90 and 50 %", loc="left", size=10.5)
+        ax.set_xscale("log", base=2)
+        ax.minorticks_off()
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        ax.set_ylim(0, n[-1])
+        ax.set_xlabel(label)
+    return figure
