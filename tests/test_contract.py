@@ -28,7 +28,9 @@ def model_of(name: str) -> str:
 
 
 def wide_start(name: str) -> dict[str, float]:
-    """Return the initial range that narrow LSTMs need."""
+    """Return the initial values that narrow LSTMs and scores of pooled vectors need."""
+    if name.startswith("bahdanau_"):
+        return {"std_align": 0.3, "v_align": 0.1}
     return {"init_range": 0.3} if model_of(name) == "lstm_seq2seq" else {}
 
 
@@ -220,6 +222,8 @@ def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
         if path.endswith("W_qkv.bias"):
             d_model = len(p) // 3
             rows[d_model : 2 * d_model] = True
+        if name == "bahdanau_1" and path.startswith("attention."):
+            rows[:] = True  # a single vector has the weight 1 whatever its score
         assert rows.all(), f"{path}: no gradient in rows {(~rows).nonzero().flatten().tolist()}"
 
 

@@ -123,13 +123,13 @@ def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
-        ax.annotate(f"{most[d].mean() / d:.2f} a number", (d, most[d].max()), (0, 6), size=8.5,
-                    textcoords="offset points", ha="center")  # fmt: skip
+        ax.annotate(f"{most[d].mean() / d:.2f} a number", (d, most[d].max()), (-5, 6), size=8.5,
+                    textcoords="offset points", ha="right")  # fmt: skip
     ax.set_title("Most bits that one vector carries", loc="left", size=10.5)
     ax.set_xscale("log", base=2)
     ax.minorticks_off()
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.margins(x=0.15)
+    ax.margins(x=0.3)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
     ax.set_xlabel("numbers in the vector (d_model)")
 
