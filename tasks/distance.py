@@ -14,7 +14,7 @@ Question
     at 1 for models with attention. After training, expect a peak at the token to be copied. Before
     training, one vector shows a probe little but the last tokens; after it, rather the first, which
     is needed first. The last place of a Transformer shows hardly more than its own token, the fixed
-    memory of linear attention all 24.
+    memory of linear attention most of all 24.
 """
 
 from __future__ import annotations
