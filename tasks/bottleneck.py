@@ -35,6 +35,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
+from tasks import recall
 from tasks.recall import SYMBOLS, draw_symbols
 
 # ---------------------------------------------------------------------------------------- Data
@@ -69,7 +70,7 @@ WIDTH = 64
 """Of Bahdanau's model, whatever the number of its vectors."""
 RNN = Recipe({"d_embed": 64, "d_maxout": 64}, lr=8e-3)
 POOLED = Recipe({"d_model": WIDTH, "d_embed": 64, "d_maxout": 64, "d_align": 64}, lr=8e-3)
-RECIPES = {"rnn_encdec": RNN, "bahdanau": POOLED}
+RECIPES = recall.RECIPES | {"rnn_encdec": RNN, "bahdanau": POOLED}
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -112,7 +113,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
         )],
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
-        n_parameters=100_000,
+        n_parameters=500_000,
     )  # fmt: skip
 
 
