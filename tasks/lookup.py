@@ -8,10 +8,11 @@ Question
     python -m tasks.lookup                 equal parameters
     python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory
 
-    8 minutes on two cores. A model that knows the values of a source, but not which key each
-    belongs to, is right once in n times with n pairs. Expect that from one vector and from the
-    Transformer with sinusoids, and 100 % with 8 pairs, the most that are trained, from Bahdanau,
-    GPT and the Transformer with rotary positions, after 400 to 850 steps.
+    9 minutes on two cores. A model that knows the values of a source, but not which key each
+    belongs to, is right once in n times with n pairs. Expect 100 % with 8 pairs, the most that are
+    trained, from Bahdanau, GPT and the Transformer with rotary positions, after 400 to 850 steps;
+    about 60 % from the LSTM; once in n times from Cho's model, linear attention and the Transformer
+    with sinusoids.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
 #                 3,000; "key : value" instead of "key key value" in the target: not at all.
 #   lstm_seq2seq  2e-3, 4e-3, 8e-3, 1.6e-2, 3e-2 and 6e-2: 12, 12, 40, 62, 24 and 15 % with 8 pairs.
 #   rnn_encdec    the same learning rates: 9 to 16 %, the baseline, with all.
+#   linear_attention   1e-3, 3e-3 and 8e-3, and 8e-3 with FAVOR+: 10 to 12 %, the baseline.
 
 RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 2, "dropout": 0.0}

@@ -332,13 +332,18 @@ def answered(model: str, n_pairs: int) -> list[float]:
 def keys_are_found() -> str:
     """Say who answers at the longest trained number of pairs, on every seed."""
     assert all(answered(m, 8) == [100.0] * 3 for m in FOUND)
-    most = {m: max(answered(m, 8)) for m in [*ONE_VECTOR, "transformer"]}
+    never = ["rnn_encdec", "transformer", LINEAR]
+    most = {m: max(answered(m, 8)) for m in never}
     (floor,) = {score(LOOKUP, m, "query", "baseline", 8) for m in FOUND}
+    assert max(most.values()) < floor + 5
+    some = answered("lstm_seq2seq", 8)
+    assert min(some) > 4 * floor
     return (
         f"At 8 pairs, the most that were trained, {join([*FOUND.values()])} answer every query "
-        f"with every seed; {labels(ONE_VECTOR)} answer at most {numbers(ONE_VECTOR, most)} %, the "
-        f"Transformer with sinusoids {most['transformer']:.0f} %; without the binding, "
-        f"{floor:.1f} % are right."
+        f"with every seed. The LSTM seq2seq answers {min(some):.0f} to {max(some):.0f} %: one "
+        "vector holds some of the pairs. The RNN encoder–decoder, the Transformer with sinusoids "
+        f"and linear attention answer at most {numbers(never, most)} %, where {floor:.1f} % are "
+        "right without the binding."
     )
 
 
@@ -347,7 +352,7 @@ def when_it_is_learned() -> str:
     """Say when the validation accuracy first reached 95 %."""
     steps = {m: [steps_to(r) for r in records(LOOKUP, m)] for m in FOUND}
     spans = join([f"{min(n):,} to {max(n):,}" for n in steps.values()])
-    return f"They have learned it, suddenly, after {spans} steps, in this order."
+    return f"Those with 100 % learned it suddenly, after {spans} steps, in the order above."
 
 
 @about(LOOKUP)
@@ -421,6 +426,15 @@ def the_word_is_found() -> str:
         f"{numbers(ONE_VECTOR, at)} %; at 256 words {labels(ATTENDING)} still find it in "
         f"{numbers(ATTENDING, far)} %."
     )
+
+
+@about(STORIES)
+def found_through_a_fixed_memory() -> str:
+    """Say how often linear attention finds it."""
+    at, far = (score(STORIES, LINEAR, "distance", "exact_match", d) for d in (64, 256))
+    most = max(score(STORIES, m, "distance", "exact_match", 64) for m in ONE_VECTOR)
+    assert at > 5 * most
+    return f"Linear attention finds it in {at:.0f} and {far:.0f} %, with a memory of fixed size."
 
 
 @about(STORIES)
