@@ -43,7 +43,7 @@ MODELS = {
     "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
     "heads": ["transformer"],
     "bottleneck": [
-        *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256)),
+        *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)),
         *(f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)), "bahdanau",
     ],
     "ladder": [
