@@ -37,6 +37,7 @@ BUILTIN: list[Comparison] = [
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     ("lookup", "lookup", "--seeds 1 2 3"),
+    *((f"lookup-width-{width}", "lookup", f"--width {width}") for width in (32, 64, 128, 256)),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),

@@ -83,14 +83,15 @@ def test_version_1_is_upgraded(path: Path) -> None:
 
 def test_version_2_is_upgraded() -> None:
     """Keeps out a field that the newer names lose: every one is found again, with its value."""
-    path = ROOT / "results" / "recall" / "lstm_seq2seq-seed1.json"
-    old = json.loads(path.read_text(encoding="utf-8")) | {"schema": "seqmodels.record/2"}
-    old["tests"][0] |= {"headline": "exact", "trained_to": 20}
+    path = ROOT / "results" / "next_token" / "lstm_seq2seq-seed1.json"
+    old = json.loads(path.read_text(encoding="utf-8"))
+    assert old["schema"] == "seqmodels.record/2"
+    assert (old["tests"][1]["headline"], old["tests"][1]["trained_to"]) == ("exact", 64)
     old |= {"weights_sha256": None, "intervals": {"exact": "Wilson"}, "continued": None}
     new = schema.upgrade(json.loads(json.dumps(old)))
-    was, now = old["tests"][0], new["tests"][0]
+    was, now = old["tests"][1], new["tests"][1]
     assert (now["primary_metric"], now["max_train_length"], now["noun"]) == (
-        "exact_match", 20, "examples",
+        "exact_match", 64, "examples",
     )  # fmt: skip
     assert now["buckets"][0]["exact_match"] == was["bins"][0]["exact"]
     assert new["train_config"]["lr"] == old["train_config"]["rate"]

@@ -34,7 +34,9 @@ FOLDERS = {
 def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
     """Keeps out bytes of another length, widths for bytes, and one seed for the mean."""
     (records,) = widths.together(FOLDERS.values())
-    by_bytes, by_width = widths.draw_widths(records).axes
+    figure = widths.draw_widths(records)
+    by_bytes, by_width = figure.axes
+    assert any("1–2 seeds" in text.get_text() for text in figure.texts)  # at each width
     for model, sizes, means in (
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
     ):  # fmt: skip

@@ -88,9 +88,9 @@ def draw_widths(records: Sequence[Record]) -> Figure:
         ends = [_draw_model(ax, look, scores[m]) for m, look in looks.items()]
         ax.set_title(f"{metric.name} at {at}", loc="left", size=10.5)
         ax.set_xlabel(label)
-        ax.set_xscale("log", base=2)
+        unit, base = ("B", 10) if x is passed else ("", 2)
+        ax.set_xscale("log", base=base)
         ax.minorticks_off()
-        unit = "B" if x is passed else ""
         ax.xaxis.set_major_formatter(FuncFormatter(partial(wording.short, unit=unit)))
         if test.get("baseline"):
             floor = test["buckets"][place]["baseline"]["value"]

@@ -31,7 +31,8 @@ def parameters(records: Iterable[Record]) -> str:
 
 def subtitle(records: Sequence[Record]) -> str:
     """Return a one-line summary: task, data, parameters, target tokens and seeds."""
-    seeds = span(Counter(r["model"] for r in records).values(), str)
+    runs = Counter((r["model"], r["model_config"].get("d_model")) for r in records)
+    seeds = span(runs.values(), str)
     tokens = span((r["train_config"]["tokens"] for r in records), short)
     parts = [records[0]["task"].replace("_", " ").capitalize()]
     parts += dict.fromkeys(r["data"]["name"] for r in records)
