@@ -13,7 +13,9 @@ Question
     About 8 minutes on two cores. Luong et al. (table 1, WMT'14 English to German, BLEU) had 11.3
     from the start state alone, 12.6 with the source reversed, 14.0 with dropout, 16.8 with
     attention and 18.1 with input feeding; Sutskever et al. (arXiv:1409.3215v3, table 1, English to
-    French) 26.2 without and 30.6 with reversal. Expect the same order here: attention gains most.
+    French) 26.2 without and 30.6 with reversal. Expect, at 16 to 20 words, 14 BLEU without
+    reversal, 18 with it, 23 with the last vector at every step and 84 to 91 with attention; here,
+    input feeding does not help.
 """
 
 from __future__ import annotations
