@@ -423,7 +423,6 @@ IN_PLACE = [("copy", "accuracy", 32), ("reverse", "accuracy", 32)]
     ("page", "head", "folder", "columns"),
     [
         ("README.md", *GRAMMAR),
-        ("README.md", "copy", "recall", IN_PLACE),
         (
             "README.md",
             "8 words",
