@@ -9,7 +9,7 @@ Question
     python -m tasks.next_token --data war-and-peace   a novel, with contexts of 0 to 512 tokens
     python -m tasks.next_token --data shakespeare     plain language modelling by characters
 
-    9 minutes on two cores for the stories. Expect Bahdanau's model to find a word from 64 words
+    12 minutes on two cores for the stories. Expect Bahdanau's model to find a word from 64 words
     before always, the Transformer and GPT four times in five, models with one vector hardly ever.
 
     With --context 0, the source is BOS alone and the target a block of text: plain language

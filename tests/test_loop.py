@@ -121,3 +121,22 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     assert found["valid_nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
     right = sum(row["n_correct"] for row in rows)
     assert found["valid_accuracy"] == pytest.approx(100 * right / n)
+
+
+def test_subnormals_do_not_slow_training_down(tiny: Tiny) -> None:
+    """Keeps out steps eight times as slow once a model has learned, and a mode that is left on."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush subnormal numbers")
+    torch.set_flush_denormal(False)
+
+    def smallest() -> float:
+        return (torch.full((8,), 1e-38) * 0.1).max().item()
+
+    found: list[float] = []
+    examples = draw_examples(10, 8)
+    loop.train(
+        Trainer(tiny("rnn_encdec"), CFG), examples[2:], examples[:2],
+        save=lambda: found.append(smallest()),
+    )  # fmt: skip
+    assert found == [0.0]
+    assert smallest() > 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from statistics import fmean
 from typing import Any
 
@@ -72,6 +72,21 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+@contextmanager
+def subnormals_flushed() -> Iterator[None]:
+    """Let numbers below 1e-38 be zero, where the processor can.
+
+    A CPU is many times slower with them, and the gradients of a model that has learned its task are
+    full of them.
+    """
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@subnormals_flushed()
 def train(
     trainer: Trainer,
     examples: Sequence[Example],
