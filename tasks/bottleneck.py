@@ -48,7 +48,7 @@ SIZES = {
     "laptop": {"n_train": 150_000, "n_valid": 300, "max_length": 24, "per_length": 100},
     "full": {"n_train": 250_000, "n_valid": 500, "max_length": 48, "per_length": 200},
 }
-TOKENS = {"smoke": 2_000, "laptop": 1_000_000, "full": 2_000_000}
+TOKENS = {"smoke": 2_000, "laptop": 700_000, "full": 2_000_000}
 
 
 def draw_pair(rng: random.Random, n: int) -> Pair:
