@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def kind(self) -> str:
-        """What the target has of the source: the first two are those of the five papers."""
+        """How the target gets at the source; the five papers have attention or one vector."""
         if self.state == "grows":
             return "attention"
         return "fixed memory" if self.attends else "one vector"

@@ -73,7 +73,7 @@ def encode(pair: Pair, tokenizer: Tokenizer, line: int) -> Example:
 # A wide vector needs a low rate. All numbers of pooled vectors share Bahdanau's.
 
 WIDTH = 64
-"""Of Bahdanau's model, whatever the number of its vectors."""
+"""d_model of Bahdanau's model, with any number of vectors."""
 RNN = Recipe({"d_embed": 64, "d_maxout": 64}, lr=8e-3)
 WIDE = RNN._replace(lr=4e-3)
 POOLED = Recipe({"d_model": WIDTH, "d_embed": 64, "d_maxout": 64, "d_align": 64}, lr=1.6e-2)

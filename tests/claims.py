@@ -1,4 +1,4 @@
-"""What findings are made from: the records, and how numbers and models are written."""
+"""Read records, and write numbers and names of models, for the findings of test_claims.py."""
 
 from __future__ import annotations
 

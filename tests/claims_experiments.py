@@ -1,4 +1,4 @@
-"""What the papers' own experiments show: findings for test_claims.py."""
+"""Findings on the papers' own experiments, which test_claims.py checks with the others."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
 
 
 def test_a_probe_finds_what_is_there() -> None:
-    """Keeps out a control that is no chance level, and accuracy on the texts of the fit."""
+    """Keeps out a control above chance, and accuracy on the texts to which the probe was fitted."""
     labels = torch.randint(4, 20, (900, 3))
     x = torch.cat([F.one_hot(labels[:, 1], 20).double(), torch.ones(900, 1).double()], 1)
     found, control = (distance.accuracies(x, labels, 600, c) for c in (False, True))

@@ -179,7 +179,7 @@ def test_the_root_of_the_width_is_a_bandwidth() -> None:
 
 @BOTH
 def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
-    """Keeps out weights that are not φ(q)·φ(k), normalised: what `align` returns, too."""
+    """Keeps out weights, also those of `align`, that are not φ(q)·φ(k), normalised."""
     attention = tiny("linear_attention", **sizes).decoder[0].self_attention
     attention.W_o = nn.Identity()
     q, k, v = attention.qkv(torch.randn(1, 7, 16).double())

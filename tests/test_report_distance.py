@@ -1,4 +1,4 @@
-"""What the figure of distances says, read back from it."""
+"""The figure of gradients and probes by distance, read back."""
 
 from __future__ import annotations
 

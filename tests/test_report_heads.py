@@ -1,4 +1,4 @@
-"""What the figures of heads say, read back from them."""
+"""The figures of heads of attention, read back."""
 
 from __future__ import annotations
 

@@ -179,7 +179,9 @@ def untrained(run: Run) -> SequenceModel:
 
 def analyse(run: Run, model: SequenceModel) -> dict[str, list[dict[str, float | str]]]:
     """Return what the task's analyses measure in a trained model; without dropout."""
-    found, before = {}, untrained(run) if run.task.analyses else model
+    if not run.task.analyses:
+        return {}
+    found, before = {}, untrained(run)
     for name, analysis in run.task.analyses.items():
         Reporter.detail = f"analysis {name}"
         found[name] = analysis(model.eval(), before.eval())

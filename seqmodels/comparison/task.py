@@ -90,7 +90,7 @@ class Task:
     """sacreBLEU's tokenizer for BLEU."""
     alignment_example: AlignmentExample | None = None
     analyses: Mapping[str, Analysis] = field(default_factory=dict)
-    """What to measure in a trained model beside its scores."""
+    """Measurements of a trained model, besides its scores, by name."""
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.

@@ -30,7 +30,7 @@ class ContextWindows(LazyExamples):
         most = np.array(contexts(context), np.int32)
         least = np.append(0, most[:-1] + 1)
         kind = rng.integers(len(most), size=n)
-        self.contexts = rng.integers(least[kind], most[kind] + 1)  # a single 0 if there is none
+        self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)  # 0 if none
 
     @property
     def lengths(self) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -23,18 +23,14 @@ def weights_by_call(
     A module's `weights` is called with the same arguments as the module.
     """
     found: list[list[Tensor]] = [[] for _ in attentions]
-    hooks = []
-    for module, alphas in zip(attentions, found, strict=True):
+    with ExitStack() as hooks:
+        for module, alphas in zip(attentions, found, strict=True):
 
-        def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
-            alphas.append(module.weights(*args))
+            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+                alphas.append(module.weights(*args))
 
-        hooks.append(module.register_forward_hook(watch))
-    try:
+            hooks.enter_context(module.register_forward_hook(watch))
         model(src, src_mask, tgt_in)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return found
 
 
@@ -61,19 +57,15 @@ def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[N
 
     A head is the module that merges it, called with (B, N, H × K), and its number from 0.
     """
-    hooks = []
-    for W_o, head in heads:
+    with ExitStack() as hooks:
+        for W_o, head in heads:
 
-        def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
-            kept = torch.arange(n_heads, device=args[0].device) != head
-            return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
+            def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
+                kept = torch.arange(n_heads, device=args[0].device) != head
+                return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
 
-        hooks.append(W_o.register_forward_pre_hook(silence))
-    try:
+            hooks.enter_context(W_o.register_forward_pre_hook(silence))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def source_embeddings(
@@ -93,11 +85,9 @@ def source_embeddings(
             found.append(out)
 
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    hooks = [table.register_forward_hook(watch) for table in tables]
-    try:
+    with ExitStack() as hooks:
+        for table in tables:
+            hooks.enter_context(table.register_forward_hook(watch))
         logits = model(src, src_mask, tgt_in)
-    finally:
-        for hook in hooks:
-            hook.remove()
     (embedded,) = found
     return logits, embedded
