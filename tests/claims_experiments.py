@@ -125,9 +125,10 @@ def what_a_probe_reads() -> str:
     assert min(first[m] for m in ONE_VECTOR) > 95 > 25 > max(middle.values())
     assert ends[LATER] > 2 * max(ends[m] for m in MODELS)
     return (
-        f"Of what passes to the decoder at the last place, a linear probe reads the first of 24 "
-        f"symbols from {labels(ONE_VECTOR)} in {numbers(ONE_VECTOR, first)} %, a middle one in "
-        f"{numbers(ONE_VECTOR, middle)} % (other labels: at most {max(control):.0f} %): what is "
+        "Of what passes to the decoder at the last place, all of it if its size is fixed, a linear "
+        f"probe reads the first of 24 symbols from {labels(ONE_VECTOR)} in "
+        f"{numbers(ONE_VECTOR, first)} %, a middle one in {numbers(ONE_VECTOR, middle)} % (other "
+        f"labels: at most {max(control):.0f} %): what is "
         f"written first is kept best. From linear attention it reads {ends[LATER]:.0f} % of all "
         f"symbols, from the five at most {max(ends[m] for m in MODELS):.0f} %."
     )
