@@ -11,6 +11,7 @@ import numpy as np
 
 from seqmodels.catalog import CATALOG, attending
 from seqmodels.metrics import table
+from seqmodels.records import sums
 from seqmodels.report import findings, scores
 
 MODELS = tuple(name for name in CATALOG if not findings.is_later(name))
@@ -188,6 +189,7 @@ def with_rows(
             record["tests"] = [{**about, **test}]
             lines = [json.dumps(row) + "\n" for row in rows]
             (folder / record["hypotheses"]).write_text("".join(lines), encoding="utf-8")
+            sums.save(sums.path_of(folder, record), record, rows)
             write(folder, [record])
     return folder
 

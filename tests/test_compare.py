@@ -81,7 +81,7 @@ def test_only_what_is_missing_is_trained(copied: Path, monkeypatch: pytest.Monke
     compare.compare(toy(), flags(copied))
     after = named_files(copied)
     assert {name for name in after if after[name] != before[name]} == {
-        "gpt-seed1.json", "gpt-seed1.jsonl", "gpt-seed1.safetensors",
+        "gpt-seed1.json", "gpt-seed1.jsonl", "gpt-seed1.safetensors", "gpt-seed1.sums.json.gz",
     }  # fmt: skip
 
 

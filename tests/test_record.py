@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_records import fake_rows
 
 from seqmodels.comparison import runs
 from seqmodels.records import record, schema
+from seqmodels.utils import files
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_a_record_comes_back(tmp_path: Path) -> None:
+def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a record before its hypotheses are there, and letters written as escapes."""
+    written, write = [], files.write
+    monkeypatch.setattr(files, "write", lambda at, what: written.append(at) or write(at, what))
+    rows = [row | {"hyp": "a\u2028b"} for row in fake_rows(1, 0.5)]
+    rows[0] |= {"hyp": "Bär"}
+    kept = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
+    kept["tests"][0] |= {"primary_metric": "nats"}
     path = tmp_path / "gpt-seed1.json"
-    kept = record.load(ROOT / "results" / "translation-grammar" / path.name)
-
-    def rows() -> Iterator[dict[str, str]]:
-        assert not path.exists()
-        yield {"hyp": "Bär"}
-        yield {"hyp": "a\u2028b"}
-
-    record.save(path, kept, rows())
+    record.save(path, kept, rows)
     assert record.load(path) == kept
     lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")
-    assert [json.loads(line)["hyp"] for line in lines[:-1]] == ["Bär", "a\u2028b"]
+    assert [json.loads(line)["hyp"] for line in lines[:2]] == ["Bär", "a\u2028b"]
     assert "Bär" in lines[0]
-    assert sorted(file.suffix for file in tmp_path.iterdir()) == [".json", ".jsonl"]
+    assert [at.name[9:] for at in written] == [".jsonl", ".sums.json.gz", ".json"]
 
 
 @pytest.mark.parametrize(

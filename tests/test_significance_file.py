@@ -1,7 +1,8 @@
-"""Differences between the models of a folder: from its rows, kept beside its records."""
+"""Differences between the models of a folder: from the sums of its rows, beside its records."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
@@ -18,7 +19,8 @@ from toy_task import flags, toy
 from seqmodels.comparison import compare
 from seqmodels.metrics import intervals
 from seqmodels.metrics.significance import holm
-from seqmodels.records import significance
+from seqmodels.metrics.table import metric_of
+from seqmodels.records import significance, sums
 from seqmodels.records.significance import Significance
 from seqmodels.report import figures, reading
 
@@ -51,12 +53,12 @@ def find(folder: Path) -> Significance | None:
 
 
 def keep(folder: Path) -> Path:
-    """Write the file and delete the rows; return the file."""
+    """Write the file and delete the sums; return the file."""
     found = find(folder)
     assert found is not None
     (folder / significance.FILE).write_text(found.text(), encoding="utf-8")
-    for rows in folder.glob("*.jsonl"):
-        rows.unlink()
+    for path in folder.glob(f"*{sums.SUFFIX}"):
+        path.unlink()
     return folder / significance.FILE
 
 
@@ -110,10 +112,10 @@ def test_one_seed_is_never_significant(tmp_path: Path) -> None:
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     """Keeps out groups that get lost between the rows and the test."""
     alone = find(folder)
-    for path in folder.glob("*.jsonl"):
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        rows = [row | {"group": i % 15} for i, row in enumerate(rows)]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for record in reading.load_records(folder):
+        lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) | {"group": f"text {i % 15}"} for i, line in enumerate(lines)]
+        sums.save(sums.path_of(folder, record), record, rows)
     together = find(folder)
     assert alone is not None
     assert together is not None
@@ -122,8 +124,8 @@ def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     assert one.p != other.p
 
 
-def test_the_file_outlives_the_rows(folder: Path, tmp_path: Path) -> None:
-    """Keeps out differences that are lost with the rows, which are not committed."""
+def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path) -> None:
+    """Keeps out differences that are lost with the sums, which older folders lack."""
     drawn = figures.plot_folder(folder, tmp_path / "out")
     names = {path.name for path in drawn}
     assert {"significance.json", "significance-length.svg", "significance-length.png"} <= names
@@ -135,11 +137,11 @@ def test_the_file_outlives_the_rows(folder: Path, tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "out" / path.name).read_bytes(), path.name
 
 
-def test_without_rows_and_file_nothing_is_compared(
+def test_without_sums_and_file_nothing_is_compared(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out an error, or a comparison of some of the seeds."""
-    (folder / "gpt-seed2.jsonl").unlink()
+    (folder / "gpt-seed2.sums.json.gz").unlink()
     drawn = figures.plot_folder(folder)
     assert not [path for path in drawn if path.name.startswith("significance")]
     assert "differences" not in (folder / "tables.md").read_text(encoding="utf-8")
@@ -164,7 +166,7 @@ def test_a_file_of_other_records_is_made_anew(folder: Path) -> None:
     assert after.comparisons[0].pairs[2].overall.value < -10
 
 
-def test_a_file_of_other_records_is_refused_without_rows(
+def test_a_file_of_other_records_is_refused_without_sums(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out stale differences in figures that are up to date."""
@@ -174,45 +176,124 @@ def test_a_file_of_other_records_is_refused_without_rows(
     assert not [p for p in drawn if p.name.startswith("significance")]
     assert capsys.readouterr().err == (
         f"not drawn: {path} was made from other records; it cannot be made anew without "
-        "rnn_encdec-seed1.jsonl, so restore the records, or delete it\n"
+        "rnn_encdec-seed1.sums.json.gz, so restore the records, or delete it\n"
     )
 
 
+def test_models_that_came_later_are_left_out_without_sums(folder: Path) -> None:
+    """Keeps out losing the differences of five models because a sixth was trained."""
+    kept = json.loads(keep(folder).read_text(encoding="utf-8"))
+    later = json.loads((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
+    later |= {"model": "transformer", "hypotheses": "transformer-seed1.jsonl", "n_parameters": 7}
+    (folder / "transformer-seed1.json").write_text(json.dumps(later), encoding="utf-8")
+    drawn = figures.plot_folder(folder)
+    assert json.loads((folder / significance.FILE).read_text(encoding="utf-8")) == kept
+    (matrix,) = [path for path in drawn if path.name == "significance-length.svg"]
+    assert "Transformer" not in matrix.read_text(encoding="utf-8")
+    assert "Transformer" in (folder / "score-length.svg").read_text(encoding="utf-8")
+
+
+def test_models_that_came_later_are_compared_with_sums(folder: Path, tmp_path: Path) -> None:
+    """Keeps out a matrix that never grows."""
+    later = {path: shutil.move(path, tmp_path) for path in folder.glob("gpt-*")}
+    before = find(folder)
+    assert before is not None
+    (folder / significance.FILE).write_text(before.text(), encoding="utf-8")
+    for path, moved in later.items():
+        shutil.move(moved, path)
+    after = find(folder)
+    assert after is not None
+    assert (len(before.comparisons[0].pairs), len(after.comparisons[0].pairs)) == (1, 3)
+
+
+def test_models_that_are_gone_are_not_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out differences from records that are not there."""
+    keep(folder)
+    for path in folder.glob("gpt-*"):
+        path.unlink()
+    figures.plot_folder(folder)
+    assert "was made from other records" in capsys.readouterr().err
+
+
+def test_seeds_that_came_later_are_not_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a matrix of some of the seeds that the other figures show."""
+    keep(folder)
+    later = json.loads((folder / "gpt-seed1.json").read_text(encoding="utf-8"))
+    later |= {"seed": 9, "hypotheses": "gpt-seed9.jsonl"}
+    (folder / "gpt-seed9.json").write_text(json.dumps(later), encoding="utf-8")
+    figures.plot_folder(folder)
+    assert "was made from other records" in capsys.readouterr().err
+
+
+SPOILT = "gpt-seed1.sums.json.gz"
+
+
+def rewrite(folder: Path, **fields: Any) -> None:
+    """Change the sums of one run."""
+    stored = json.loads(gzip.decompress((folder / SPOILT).read_bytes()))
+    stored["tests"]["length"] |= fields
+    (folder / SPOILT).write_bytes(gzip.compress(json.dumps(stored).encode()))
+
+
 def swap(folder: Path) -> None:
-    """Exchange the rows of two seeds."""
-    one, other = (folder / f"gpt-seed{seed}.jsonl" for seed in (1, 2))
-    texts = one.read_bytes(), other.read_bytes()
-    one.write_bytes(texts[1])
-    other.write_bytes(texts[0])
+    """Exchange the sums of two seeds."""
+    one, other = folder / SPOILT, folder / "gpt-seed2.sums.json.gz"
+    contents = one.read_bytes(), other.read_bytes()
+    one.write_bytes(contents[1])
+    other.write_bytes(contents[0])
 
 
-def shuffle(folder: Path) -> None:
-    """Put the rows of one run in another order."""
-    path = folder / "gpt-seed1.jsonl"
-    path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+def others(folder: Path) -> None:
+    """Let one run be tested on other examples."""
+    rewrite(folder, examples="0" * 64)
+
+
+def few(folder: Path) -> None:
+    """Let one run have fewer lengths than examples."""
+    rewrite(folder, x=[1])
+
+
+def none(folder: Path) -> None:
+    """Leave no columns."""
+    rewrite(folder, columns=[[1], []])
 
 
 def cut(folder: Path) -> None:
-    """Cut the rows of one run short."""
-    path = folder / "gpt-seed1.jsonl"
-    path.write_text(path.read_text()[:-20])
+    """Cut the file of one run short."""
+    path = folder / SPOILT
+    path.write_bytes(path.read_bytes()[:-20])
 
 
-def empty(folder: Path) -> None:
-    """Leave no rows."""
-    (folder / "gpt-seed1.jsonl").write_text("")
+def text(folder: Path) -> None:
+    """Put text in its place."""
+    (folder / SPOILT).write_text("{}")
+
+
+def large(folder: Path) -> None:
+    """Put a file in its place that grows without end when it is unzipped."""
+    (folder / SPOILT).write_bytes(gzip.compress(b" " * (sums.MAX_BYTES + 1), 1))
+
+
+START = r"gpt-seed1\.sums\.json\.gz"
 
 
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (swap, r"gpt-seed1\.jsonl does not hold the rows of its record \(bleu is .*, not .*\)$"),
-        (shuffle, r"gpt-seed1\.jsonl: its test examples are not those of the other runs$"),
-        (cut, r"gpt-seed1\.jsonl does not hold the rows of its record \("),
-        (empty, r"gpt-seed1\.jsonl does not hold the rows of its record \(no 'length'\)$"),
+        (swap, rf"{START} does not hold the sums of its record \(bleu is .*, not .*\)$"),
+        (others, rf"{START}: its test examples are not those of the other runs$"),
+        (few, rf"{START} does not hold .* \(columns, x and groups differ in length\)$"),
+        (none, rf"{START} does not hold .* \(.*\)$"),
+        (cut, rf"{START} does not hold .* \(cut short, or longer than .* bytes\)$"),
+        (text, rf"{START} does not hold .* \(Error .* incorrect header check\)$"),
+        (large, rf"{START} does not hold .* \(cut short, or longer than .* bytes\)$"),
     ],
 )
-def test_rows_must_be_those_of_the_records(
+def test_sums_must_be_those_of_the_records(
     spoil: Callable[[Path], None], why: str, folder: Path
 ) -> None:
     """Keeps out a test between rows that do not belong together."""
@@ -294,9 +375,31 @@ RESULTS = Path(__file__).parents[1] / "results"
 def test_committed_differences_are_those_of_the_committed_records(folder: Path) -> None:
     """Keeps out a record that is made again without the differences, and the reverse."""
     found = significance.find(folder, reading.load_by_file(folder))
-    assert (found is not None) == (folder / significance.FILE).exists() or has_rows(folder)
+    assert (found is not None) == (folder / significance.FILE).exists() or has_sums(folder)
 
 
-def has_rows(folder: Path) -> bool:
-    """Return whether the rows are there, from which the differences can be made."""
-    return any(folder.glob("*.jsonl"))
+def has_sums(folder: Path) -> bool:
+    """Return whether the sums are there, from which the differences can be made."""
+    return any(folder.glob(f"*{sums.SUFFIX}"))
+
+
+def test_sums_come_back(tmp_path: Path) -> None:
+    """Keeps out sums that differ from those of the rows, and other texts that look the same."""
+    digests = set()
+    for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
+        folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
+        (record,) = reading.load_records(folder)
+        lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
+        (found,) = sums.load(sums.path_of(folder, record), record).values()
+        direct = metric_of(metric).sums(rows, "13a")
+        assert direct is not None
+        assert np.array_equal(found.sums.columns, direct.columns)
+        assert found.sums.is_percent == direct.is_percent
+        assert list(found.x) == [row["x"] for row in rows]
+        digests.add(found.examples)
+        other = [row | {"ref": row["ref"] + "!"} for row in rows]
+        sums.save(tmp_path / "other", record, other)
+        stored = json.loads(gzip.decompress((tmp_path / "other").read_bytes()))
+        assert stored["tests"]["length"]["examples"] != found.examples
+    assert len(digests) == 1  # the same sentences, whatever is measured

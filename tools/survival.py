@@ -120,7 +120,7 @@ def survive(
     assert done.returncode == 0, done.stdout + done.stderr
     wanted, phases = results(folder / "whole"), itertools.cycle(PHASES)
     phase = next(phases)
-    assert len(wanted) == 3 * len(models), sorted(wanted)
+    assert len(wanted) == 4 * len(models), sorted(wanted)
     for n in itertools.count(1):
         out, n_here = folder / f"killed-{n}", 0
         argv = command(out, models, tokens)

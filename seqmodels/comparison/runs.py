@@ -21,7 +21,7 @@ from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.metrics.intervals import Row
 from seqmodels.metrics.table import by_bucket, methods, partners, scores, signatures
 from seqmodels.models import build
-from seqmodels.records import record, schema
+from seqmodels.records import record, schema, sums
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.flops import flops_per_token
@@ -90,7 +90,7 @@ class Run(NamedTuple):
     def remove(self) -> None:
         """Delete all its files."""
         self.checkpoints.remove()
-        for suffix in (".json", ".jsonl", ".safetensors"):
+        for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
 
     def settings(self) -> dict[str, Any]:

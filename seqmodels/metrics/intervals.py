@@ -120,8 +120,13 @@ def ratio_sums(
     **kind: bool,
 ) -> Sums:
     """Return the columns of scale × Σ above / Σ below (`kind`: see Sums)."""
-    pairs = np.array([(above(row), below(row)) for row in rows], dtype=np.float64)
-    return Sums(pairs, lambda sums: scale * sums[..., 0] / sums[..., 1], **kind)
+    pairs = np.array([(scale * above(row), below(row)) for row in rows], dtype=np.float64)
+    return Sums(pairs, quotient, **kind)
+
+
+def quotient(sums: np.ndarray) -> np.ndarray:
+    """Return the first sum divided by the second."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
 
 
 def ratio(

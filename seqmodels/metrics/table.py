@@ -19,6 +19,7 @@ from seqmodels.metrics.intervals import (
     Row,
     Sums,
     groups_of,
+    quotient,
     ratio,
     ratio_sums,
     without_interval,
@@ -78,6 +79,11 @@ class Metric:
         hyps, refs = texts(rows)
         counts = count(self.sacre.make(tokenize), hyps, [refs])
         return Sums(counts, self.sacre.from_counts, self.sacre.is_percent)
+
+    def of_sums(self, columns: np.ndarray) -> Sums:
+        """Return what `sums` has returned, from its columns."""
+        score = self.sacre.from_counts if self.sacre else quotient
+        return Sums(columns, score, is_percent=self.top == 100)
 
     def score(self, rows: Sequence[Row], tokenize: str) -> Interval | None:
         """Return the score of the rows; None if they lack the fields for it."""

@@ -6,7 +6,7 @@ import datetime
 import json
 import platform
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -16,13 +16,14 @@ from typing import Any
 import psutil
 import torch
 
+from seqmodels.records import sums
 from seqmodels.records.schema import Record, check
 from seqmodels.records.schema import load as load
 from seqmodels.utils import files
 
 
-def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> None:
-    """Write the rows as JSONL, then the record: a record that exists is complete.
+def save(path: Path, record: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Write the rows as JSONL, their sums, then the record: a record that exists is complete.
 
     Raises ValueError if the record is invalid (see schema.Record), WriteError if it cannot be
     written.
@@ -31,6 +32,7 @@ def save(path: Path, record: dict[str, Any], rows: Iterable[dict[str, Any]]) -> 
     check(Record, json.loads(text))
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     files.write(path.with_suffix(".jsonl"), "".join(lines))
+    sums.save(path.with_suffix(sums.SUFFIX), record, rows)
     files.write(path, text)
 
 

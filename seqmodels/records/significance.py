@@ -1,7 +1,7 @@
 """Differences between the models of a folder, beside its records; validated when read. No torch.
 
-They are computed from the rows of the runs (JSONL), which may be gone later. The file therefore
-holds a checksum of each record that it was made from.
+They are computed from the sums of the runs (see sums.py), which older folders lack. The file holds
+a checksum of each record that it was made from.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations, compress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from pydantic import Field
 
 from seqmodels.metrics import significance
-from seqmodels.metrics.intervals import Sums, groups_of
-from seqmodels.metrics.table import metric_of
+from seqmodels.records import sums
 from seqmodels.records.schema import Checksum, Count, Name, Strict, TwoNumbers, check
+from seqmodels.records.sums import Rows
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/1"
 FILE = "significance.json"
 """Name of the file in a folder of records."""
-MAX_ROWS_BYTES = 2**30
-"""Size limit of the rows of one run."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -90,21 +88,24 @@ class Significance(Strict):
 
 
 def find(folder: Path, records: Records) -> Significance | None:
-    """Return what the folder holds, made anew from the rows if it is missing or out of date.
+    """Return what the folder holds, made anew from the sums if it is missing or out of date.
 
-    None if there are no rows and no file, or nothing to compare. Raises ValueError for an invalid
-    file, one that cannot be made anew, and rows that are not those of their records.
+    Without sums, models that came later are left out. None if there are no sums and no file, or
+    nothing to compare. Raises ValueError for an invalid file, one that cannot be made anew, and
+    sums that are not those of their records.
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None
     checksums = {name: hashlib.sha256(files.read(folder / name)).hexdigest() for name in records}
-    if stored and stored.records == checksums:
-        if not all(fits(comparison, records) for comparison in stored.comparisons):
+    paths = (sums.path_of(folder, record) for record in records.values())
+    missing = [path.name for path in paths if not path.exists()]
+    if stored and is_up_to_date(stored, checksums, records, bool(missing)):
+        compared = {name: records[name] for name in stored.records}
+        if not all(fits(comparison, compared) for comparison in stored.comparisons):
             raise ValueError(
                 f"{path} does not hold the pairs and buckets of its records; delete it"
             )
         return stored
-    missing = [r["hypotheses"] for r in records.values() if not (folder / r["hypotheses"]).exists()]
     if missing and stored:
         raise ValueError(
             f"{path} was made from other records; it cannot be made anew without {missing[0]}, "
@@ -114,6 +115,18 @@ def find(folder: Path, records: Records) -> Significance | None:
         return None
     made = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
     return Significance.model_validate(made)
+
+
+def is_up_to_date(
+    stored: Significance, checksums: Mapping[str, str], records: Records, has_lost_sums: bool
+) -> bool:
+    """Return whether a comparison is of these records, or of some models if sums are missing."""
+    if stored.records == checksums:
+        return True
+    same = {name for name, checksum in stored.records.items() if checksums.get(name) == checksum}
+    compared = {records[name]["model"] for name in same}
+    later = {record["model"] for name, record in records.items() if name not in same}
+    return has_lost_sums and same == {*stored.records} and not compared & later
 
 
 def load(path: Path) -> Significance:
@@ -145,57 +158,17 @@ def fits(comparison: Comparison, records: Records) -> bool:
     return (first["primary_metric"], ends, pairs) == (comparison.metric, comparison.buckets, found)
 
 
-# ----------------------------------------------------------------------------------- What is tested
-
-
-class Rows(NamedTuple):
-    """What one run has measured on one test set."""
-
-    sums: Sums
-    x: np.ndarray
-    groups: Sequence[Any] | None
-    examples: Sequence[Any]
-    """What the runs must have in common, row by row."""
-    test: dict[str, Any]
-    """The entry of the record."""
-
-
 def compare(folder: Path, records: Records) -> list[Comparison]:
     """Compare all pairs of models on each test set whose primary metric is one of sums."""
     found: dict[str, dict[str, list[Rows]]] = {}
     for record in records.values():
-        path = folder / record["hypotheses"]
-        for test, rows in read(path, record).items():
+        path = sums.path_of(folder, record)
+        for test, rows in sums.load(path, record).items():
             models = found.setdefault(test, {})
             models.setdefault(record["model"], []).append(rows)
             if rows.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
     return [pairs_of(test, models) for test, models in found.items() if len(models) > 1]
-
-
-def read(path: Path, record: Mapping[str, Any]) -> dict[str, Rows]:
-    """Return the rows of a run by test set; raise ValueError if they do not give its scores."""
-    sets: dict[str, list[dict[str, Any]]] = {}
-    found = {}
-    try:
-        for line in files.read(path, MAX_ROWS_BYTES).splitlines():
-            row = json.loads(line)
-            sets.setdefault(row["set"], []).append(row)
-        for test in record["tests"]:
-            rows, primary = sets[test["name"]], test["primary_metric"]
-            tokenize = record["data"].get("bleu_tokenize", "13a")
-            if (sums := metric_of(primary).sums(rows, tokenize)) is None:
-                continue
-            examples = [(row["x"], row["ref"], row.get("group")) for row in rows]
-            x = np.array([row["x"] for row in rows])
-            found[test["name"]] = Rows(sums, x, groups_of(rows), examples, test)
-            score, known = sums.score(sums.columns.sum(axis=0)), test["overall"][primary]["value"]
-            if not np.isclose(score, known, rtol=1e-6, atol=1e-9):
-                raise ValueError(f"{primary} is {score:.6g}, not {known:.6g}")
-    except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        why = f"no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{path} does not hold the rows of its record ({why})") from None
-    return found
 
 
 def pairs_of(name: str, models: Mapping[str, Sequence[Rows]]) -> Comparison:

@@ -24,7 +24,8 @@ LEFT, WIDE, TALL, SQUARE = 1.55, (1.12, 1.56), 0.74, 0.1
 
 def draw(records: Sequence[Record], test: dict[str, Any], comparison: Comparison) -> Figure:
     """Draw a matrix: row minus column over all examples, and a square for each bucket."""
-    models = [model for model in reading.by_model(records) if model in models_of(comparison)]
+    records = [record for record in records if record["model"] in models_of(comparison)]
+    models = [*reading.by_model(records)]
     n = len(models)
     wide = min(max((WIDTH - LEFT - 0.15) / n, WIDE[0]), WIDE[1])
     width = max(WIDTH, LEFT + n * wide + 0.15)

@@ -1,0 +1,120 @@
+"""What the scores of a run are sums of, one row per test example, beside its record. No torch.
+
+Differences between models are computed from them (see significance.py), also when a model or a seed
+is added later. Unlike the hypotheses, they hold no text of the corpus. Gzipped JSON.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from seqmodels.metrics.intervals import Row, Sums, groups_of
+from seqmodels.metrics.table import metric_of
+from seqmodels.records.schema import Checksum, Name, Strict, check
+from seqmodels.utils import files
+
+SCHEMA: Final = "seqmodels.sums/1"
+SUFFIX = ".sums.json.gz"
+MAX_BYTES = 2**26
+"""Size limit of a file, unzipped."""
+
+Numbers = list[Annotated[int | float, Field(allow_inf_nan=False)]]
+
+
+class Measured(Strict):
+    """What one run has measured on one test set, by its primary metric."""
+
+    columns: Annotated[list[Numbers], Field(min_length=1, max_length=32)]
+    """Their sums give the score: each has a number per example."""
+    x: Numbers
+    groups: list[int] | None
+    """Examples with the same number share a text."""
+    examples: Checksum
+    """Of the test examples: runs with the same can be compared example by example."""
+
+
+class File(Strict):
+    """The test sets of a run whose primary metric is a score of sums."""
+
+    version: Annotated[Literal["seqmodels.sums/1"], Field(alias="schema")]
+    tests: dict[Name, Measured]
+
+
+class Rows(NamedTuple):
+    """The same, as arrays."""
+
+    sums: Sums
+    x: np.ndarray
+    groups: list[int] | None
+    examples: str
+    test: Mapping[str, Any]
+    """The entry of the record."""
+
+
+def path_of(folder: Path, record: Mapping[str, Any]) -> Path:
+    """Return the path of a run's sums, named like its hypotheses."""
+    return (folder / record["hypotheses"]).with_suffix(SUFFIX)
+
+
+def save(path: Path, record: Mapping[str, Any], rows: Iterable[Row]) -> None:
+    """Write the sums of a run's rows."""
+    sets: dict[str, list[Row]] = {}
+    for row in rows:
+        sets.setdefault(row["set"], []).append(row)
+    tests = {}
+    for test in record["tests"]:
+        tested, tokenize = sets[test["name"]], record["data"].get("bleu_tokenize", "13a")
+        if (sums := metric_of(test["primary_metric"]).sums(tested, tokenize)) is None:
+            continue
+        examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in tested])
+        numbers: dict[Any, int] = {}
+        groups = groups_of(tested)
+        tests[test["name"]] = {
+            "columns": [[short(number) for number in column] for column in sums.columns.T],
+            "x": [row["x"] for row in tested],
+            "groups": groups and [numbers.setdefault(group, len(numbers)) for group in groups],
+            "examples": hashlib.sha256(examples.encode()).hexdigest(),
+        }
+    text = json.dumps({"schema": SCHEMA, "tests": tests}, separators=(",", ":"))
+    files.write(path, gzip.compress(text.encode(), mtime=0))
+
+
+def short(number: float) -> int | float:
+    """Return a whole number as an int, which is shorter when it is written."""
+    return int(number) if number == int(number) else float(number)
+
+
+def load(path: Path, record: Mapping[str, Any]) -> dict[str, Rows]:
+    """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
+    found = {}
+    try:
+        unzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        text = unzip.decompress(files.read(path), MAX_BYTES)
+        if not unzip.eof:
+            raise ValueError(f"cut short, or longer than {MAX_BYTES:,} bytes")
+        measured = check(File, json.loads(text)).tests
+        for test in record["tests"]:
+            if (own := measured.get(test["name"])) is None:
+                continue
+            sums = metric_of(test["primary_metric"]).of_sums(np.array(own.columns, float).T)
+            lengths = {len(sums.columns), len(own.x), len(own.groups or own.x)}
+            if len(lengths) > 1:
+                raise ValueError("columns, x and groups differ in length")
+            key, score = test["primary_metric"], sums.score(sums.columns.sum(axis=0))
+            known = test["overall"][key]["value"]
+            if not np.isclose(score, known, rtol=1e-6, atol=1e-9):
+                raise ValueError(f"{key} is {score:.6g}, not {known:.6g}")
+            found[test["name"]] = Rows(sums, np.array(own.x), own.groups, own.examples, test)
+    except (KeyError, TypeError, ValueError, IndexError, RecursionError, zlib.error) as error:
+        why = f"no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{path} does not hold the sums of its record ({why})") from None
+    return found
