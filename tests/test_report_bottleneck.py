@@ -49,15 +49,14 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]
     assert list(right.lines[0].get_ydata()) == pytest.approx([(20 + 22) / 2, 40])
-    assert [text.get_text() for text in right.texts] == ["0.66 a number", "0.31 a number"]
+    assert [text.get_text() for text in right.texts] == ["0.66", "0.31"]
 
 
 def test_the_title_is_read_off() -> None:
     """Keeps out a title with numbers of its own, or of pooled vectors."""
     title = bottleneck.draw_bits(RECORDS).texts[0].get_text().replace("\n", " ")
     assert title == (
-        "One vector carries 21 bits with 32 numbers, 40 bits with 128 numbers: 0.31–0.66 bits a "
-        "number"
+        "One vector carries 21 bits with 32 numbers and 40 with 128: 0.66 and 0.31 bits a number"
     )
     alone = bottleneck.draw_bits(RECORDS[3:]).texts[0].get_text()
     assert alone == "Bits carried from source to target"
@@ -67,13 +66,32 @@ def test_a_length_is_reached_between_two_lengths() -> None:
     """Keeps out the next length tested for the one at which the accuracy falls."""
     n = np.array([1.0, 4.0, 8.0])
     assert bottleneck.reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
-    assert bottleneck.reach(np.array([100.0, 90, 50]), n, 40) is None
-    assert bottleneck.reach(np.array([60.0, 50, 40]), n, 70) is None
-    by_width, by_number = bottleneck.draw_reach(RECORDS).axes
+    assert bottleneck.reach(np.array([100.0, 90, 50]), n, 40) == math.inf
+    assert math.isnan(bottleneck.reach(np.array([60.0, 50, 40]), n, 70))
+    figure = bottleneck.draw_reach(RECORDS)
+    by_width, by_number = figure.axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]
     # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8
-    assert list(at_90.get_ydata()) == pytest.approx(
-        [1 + 3 * 10 / 12.5, 4 + 4 * 10 / (100 - 100 * 40 / 48)], rel=0.02
+    expected = [1 + 3 * 10 / 12.5, 4 + 4 * 10 / (100 - 100 * 40 / 48)]
+    assert list(at_90.get_ydata()) == pytest.approx(expected, rel=0.02)
+    assert list(by_number.lines[0].get_xdata()) == [2]
+    title = figure.texts[0].get_text().replace("\n", " ")
+    times = expected[1] / expected[0]
+    assert title == (
+        f"With 4 times the numbers, one vector copies {times:.1f} times the length at 90 % accuracy"
     )
-    assert [list(line.get_xdata()) for line in by_number.lines] == [[2], []]
+
+
+def test_lengths_beyond_the_longest_are_marked() -> None:
+    """Keeps out a line that ends without a reason, or that looks measured there."""
+    all_right = copied("bahdanau_4", [6, 24, 48])
+    (_, ax) = bottleneck.draw_reach([*RECORDS, all_right]).axes
+    at_90, at_50 = (line for line in ax.lines if len(line.get_xdata()) > 1)
+    assert list(at_90.get_xdata()) == [2, 4]
+    assert at_90.get_ydata()[0] < at_90.get_ydata()[1] == 8
+    assert list(at_50.get_ydata()) == [8, 8]
+    marks = [line.get_marker() for line in ax.lines if len(line.get_xdata()) == 1]
+    assert marks == ["o", "^", "^", "^"]
+    whole = bottleneck.draw_reach([*RECORDS, copied("rnn_encdec_512", [6, 24, 48])])
+    assert whole.texts[0].get_text().startswith("With 4 times")

@@ -47,6 +47,27 @@ def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
             assert np.allclose(line.get_ydata(), means)
 
 
+def test_the_title_is_read_off() -> None:
+    """Keeps out a width at which attention is no better, and the last width for the best."""
+    (records,) = widths.together(FOLDERS.values())
+    title = widths.draw_widths(records).texts[0].get_text().replace("\n", " ")
+    assert title == (
+        "BLEU at 31–40: at most 32.0 with one vector, up to width 32; at least 78.0 with "
+        "attention, from width 16"
+    )
+    vector = [wide("lstm_seq2seq", 1, 16, 40), wide("lstm_seq2seq", 1, 32, 30)]
+    late = [wide("gpt", 1, 16, 20), wide("gpt", 1, 32, 90), *vector]
+    late += [wide("transformer", 1, 64, 10)]  # one width: nothing about widths
+    title = widths.draw_widths(late).texts[0].get_text().replace("\n", " ")
+    assert title == (
+        "BLEU at 31–40: at most 40.0 with one vector, up to width 32; at least 90.0 with "
+        "attention, from width 32"
+    )
+    never = [wide("gpt", 1, d, 20) for d in (16, 32)] + vector
+    title = widths.draw_widths(never).texts[0].get_text()
+    assert title.startswith("BLEU at 31–40 source length")
+
+
 def test_only_several_widths_on_the_same_data_are_drawn() -> None:
     """Keeps out a line between two tasks, and the figure where it would be a point."""
     one = FOLDERS["width-16"]

@@ -20,6 +20,8 @@ from seqmodels.report.reading import Record
 
 LEVELS = {90: "-", 50: (0, (4, 1.6))}
 """Next-symbol accuracies (%) whose lengths are drawn, and their line styles."""
+MARK: dict[str, Any] = {"color": style.INK, "ms": 5.5, "clip_on": False}
+"""How a length is marked."""
 Bits = Mapping[str, np.ndarray]
 """Model -> (seeds, lengths, 3): bits, low and high."""
 
@@ -54,14 +56,14 @@ def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
     }
 
 
-def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float | None:
-    """Return the length at which an accuracy falls to a level, interpolated; None if it does not.
+def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float:
+    """Return the length at which an accuracy falls to a level, interpolated.
 
-    Shorter than the shortest length: None as well.
+    inf: it does not fall so far; nan: it is lower at the shortest length.
     """
     below = np.flatnonzero(accuracy < level)
     if not below.size or below[0] == 0:
-        return None
+        return math.nan if below.size else math.inf
     i = below[0]
     share = (accuracy[i - 1] - level) / (accuracy[i - 1] - accuracy[i])
     return float(n[i - 1] + share * (n[i] - n[i - 1]))
@@ -89,11 +91,10 @@ def finding(most: Mapping[int, np.ndarray]) -> str:
     """Return a title: the most bits with the narrowest and with the widest vector."""
     if len(most) < 2:
         return ""
-    clauses = [f"{most[d].mean():.0f} bits with {d} numbers" for d in (min(most), max(most))]
-    ratios = [most[d].mean() / d for d in sorted(most)]
+    (low, few), (high, many) = ((d, most[d].mean()) for d in (min(most), max(most)))
     return (
-        f"One vector carries {clauses[0]}, {clauses[1]}: "
-        f"{wording.span(ratios, '{:.2f}'.format)} bits a number"
+        f"One vector carries {few:.0f} bits with {low} numbers and {many:.0f} with {high}: "
+        f"{few / low:.2f} and {many / high:.2f} bits a number"
     )
 
 
@@ -123,43 +124,75 @@ def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
         ax.plot([d] * len(most[d]), most[d], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
-        ax.annotate(f"{most[d].mean() / d:.2f} a number", (d, most[d].max()), (-5, 6), size=8.5,
-                    textcoords="offset points", ha="right")  # fmt: skip
-    ax.set_title("Most bits that one vector carries", loc="left", size=10.5)
+        ax.annotate(f"{most[d].mean() / d:.2f}", (d, most[d].max()), (0, 8), size=9,
+                    textcoords="offset points", ha="center")  # fmt: skip
+    ax.set_title("Most bits that one vector carries, and bits per number", loc="left", size=10.5)
     ax.set_xscale("log", base=2)
     ax.minorticks_off()
     ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.margins(x=0.3)
+    ax.margins(x=0.12)
     ax.set_ylim(0, 1.15 * max((s.max() for s in most.values()), default=1.0))
     ax.set_xlabel("numbers in the vector (d_model)")
 
 
+def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.ndarray]:
+    """Return the lengths at which the accuracy falls to each level, by width or number of vectors.
+
+    inf: beyond the lengths tested; nan: shorter than the shortest.
+    """
+    found = {}
+    for model, group in groups.items():
+        sizes, kind = group[0]["model_config"], entries()[model].kind
+        if ("n_queries" if size == "n_queries" else "one vector") in (kind, *sizes):
+            scores = reading.scores(group, group[0]["tests"][0]["name"], "token_accuracy")
+            mean = scores[:, 1:, 0].mean(0)
+            found[sizes[size]] = np.array([reach(mean, lengths(group), level) for level in LEVELS])
+    return {at: found[at] for at in sorted(found)}
+
+
 def draw_reach(records: Sequence[Record]) -> Figure:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, n = reading.by_model(records), lengths(records)
-    kinds = {"d_model": "numbers in the vector (d_model)", "n_queries": "pooled vectors (k)"}
+    groups, longest = reading.by_model(records), lengths(records)[-1]
+    by_width, by_vectors = (reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
-        "Of the mean over the seeds, interpolated between the lengths tested; not drawn if it is "
-        "beyond them. Solid: 90 %; dashed: 50 % of the next symbols right, teacher-forced."
+        "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
+        "tested. Triangles: beyond the longest of them."
     )
-    texts = "Lengths that are copied with 90 and 50 % accuracy", wording.subtitle(records), caption
-    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.5)
-    for ax, (size, label) in zip(axes[0], kinds.items(), strict=True):
-        own = "n_queries" if size == "n_queries" else "one vector"
-        for level, dashes in LEVELS.items():
-            points = []
-            for model, group in groups.items():
-                sizes, kind = group[0]["model_config"], entries()[model].kind
-                if own in (kind, *sizes):
-                    test = group[0]["tests"][0]["name"]
-                    mean = reading.scores(group, test, "token_accuracy")[:, 1:, 0].mean(0)
-                    points.append((sizes[size], reach(mean, n, level)))
-            at = sorted((x, y) for x, y in points if y is not None)
-            ax.plot(*np.array(at).reshape(-1, 2).T, "o", ls=dashes, color=style.INK, label=level)
-        ax.set_title("Length (symbols) at 90 and 50 %", loc="left", size=10.5)
+    title, topic = reach_finding(by_width), "Length that is copied with an accuracy of 90 and 50 %"
+    subtitle = wording.subtitle(records)
+    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    figure, axes = layout.panels(texts, (), (6,), 0.5)
+    panels = (
+        (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
+        (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
+    )
+    for ax, (found, name, label) in zip(axes[0], panels, strict=True):
+        ends = []
+        for column, (level, dashes) in enumerate(LEVELS.items()):
+            at = [*found]
+            y = np.array([found[x][column] for x in at])
+            shown = np.minimum(y, longest)
+            ax.plot(at, shown, ls=dashes, color=style.INK, lw=1.8)
+            for x, known in zip(at, y, strict=True):
+                ax.plot(x, min(known, longest), "^" if np.isinf(known) else "o", **MARK)
+            ends += [(at[-1], shown[-1], f"{level} %", style.INK)] if at else []
+        ax.set_title(name, loc="left", size=10.5)
         ax.set_xscale("log", base=2)
         ax.minorticks_off()
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.set_ylim(0, n[-1])
+        ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
+        layout.label_ends(ax, [end for end in ends if np.isfinite(end[1])])
     return figure
+
+
+def reach_finding(by_width: Mapping[int, np.ndarray]) -> str:
+    """Return a title: how far 90 % of the symbols are right, with the fewest and most numbers."""
+    known = [d for d, found in by_width.items() if np.isfinite(found[0])]
+    if len(known) < 2:
+        return ""
+    (low, short), (high, long) = ((d, by_width[d][0]) for d in (known[0], known[-1]))
+    return (
+        f"With {high // low} times the numbers, one vector copies {long / short:.1f} times the "
+        "length at 90 % accuracy"
+    )

@@ -42,7 +42,7 @@ from seqmodels.utils import files
 def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
-    If the rows of all records are there, significance.json is written as well.
+    If the sums of all records are there, significance.json is written as well.
     """
     by_file, out = reading.load_by_file(folder), Path(out or folder)
     records = list(by_file.values())
@@ -122,8 +122,9 @@ def plot_results(root: Path) -> list[Path]:
     parts = [
         "# Results",
         "Made from the records in these folders by `seqmodels plot`. A record holds everything "
-        "needed to repeat its run (task, seed, settings, commit), and `significance.json` the "
-        "differences between the models; hypotheses and weights are not stored here. `python -m "
+        "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` what its scores "
+        "sum up, and `significance.json` the differences between the models; hypotheses and "
+        "weights are not stored here. `python -m "
         "tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text.",
     ]
     for folder in folders:

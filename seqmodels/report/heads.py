@@ -162,7 +162,7 @@ def _draw_rates(ax: Axes, group: Sequence[Record]) -> None:
     points = [(x[row["layer"], n], row[n], row["attention"], row["head"])
               for row in rows for n in READINGS]  # fmt: skip
     _dots(ax, points, len(group))
-    ax.set_title("Alignment error rate (%), where a word is read or written", loc="left", size=10.5)
+    ax.set_title("Alignment error rate (%), by reading or writing", loc="left", size=10.5)
     ax.set_ylim(0, 100)
     _on_x(ax, {at: f"{READINGS[n]}\nlayer {layer}" for (layer, n), at in x.items()})
 

@@ -67,7 +67,7 @@ def panels(
 
     The axes begin `foot` inches above the caption. The legend has fewer columns for long labels.
     """
-    longest = max(len(k.label) for k in key)
+    longest = max((len(k.label) for k in key), default=0)
     n_columns = 3 if longest <= 40 else 2 if longest <= 60 else 1
     n_lines = math.ceil(len(key) / n_columns)
     body = 0.85 + 0.2 * max(0, n_lines - 2) + foot + 0.42 * sum(ratios)
@@ -79,7 +79,9 @@ def panels(
     ]
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.06 / WIDTH, top)}
     look: dict[str, Any] = {"frameon": False, "handlelength": 3, "columnspacing": 1.6}
-    figure.legend(handles=handles, ncols=n_columns, borderaxespad=0, fontsize=9.5, **place, **look)
+    if handles:
+        look |= {"ncols": n_columns, "borderaxespad": 0, "fontsize": 9.5}
+        figure.legend(handles=handles, **place, **look)
     top -= (0.5 + 0.2 * n_lines) / height
     edges = {"left": 0.5 / WIDTH, "right": 1 - 1.2 / WIDTH, "bottom": bottom + foot / height}
     space = {"height_ratios": ratios, "hspace": 0.07, "wspace": 0.48, "top": top}

@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from seqmodels.metrics.table import metric_of
+from seqmodels.catalog import entries
+from seqmodels.metrics.table import Metric, metric_of
 from seqmodels.report import layout, reading, style, wording
-from seqmodels.report.findings import bucket_name, compared_bucket
+from seqmodels.report.findings import bucket_name, compared_bucket, kinds
 from seqmodels.report.reading import Record
 from seqmodels.report.style import Look
 
@@ -74,16 +75,20 @@ def draw_widths(records: Sequence[Record]) -> Figure:
         "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
         f"the paper's decoder reads of a source of {n_tokens} tokens."
     )
+    if test.get("baseline"):
+        caption += f" Dotted: {test['baseline']}."
     topic = f"{metric.name} at {at} {test['axis']}, against memory and width"
+    topic, subtitle = topic[0].upper() + topic[1:], wording.subtitle(records)
     groups = reading.by_model(records)
     looks = style.looks(groups)
-    texts = topic, wording.subtitle(records), caption
+    title = finding(scores_by(records, place, width), metric, at)
+    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
     figure, axes = layout.panels(texts, list(looks.values()), (6.5,), 0.5)
     names = layout.brief([look.label for look in looks.values()])
-    kinds: dict[str, Callable[[Record], float]] = {
+    axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": passed, "width (d_model)": width,
     }  # fmt: skip
-    for ax, (label, x) in zip(axes[0], kinds.items(), strict=True):
+    for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
         scores = scores_by(records, place, x)
         ends = [_draw_model(ax, look, scores[m]) for m, look in looks.items()]
         ax.set_title(f"{metric.name} at {at}", loc="left", size=10.5)
@@ -95,13 +100,42 @@ def draw_widths(records: Sequence[Record]) -> Figure:
         if test.get("baseline"):
             floor = test["buckets"][place]["baseline"]["value"]
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
-            place_of: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "bottom"}
-            ax.text(0.02, floor + 1, f"dotted: {test['baseline']}", size=8.5, **place_of)
         if metric.top:
             ax.set_ylim(0, metric.top)
         colours = (look.colour for look in looks.values())
         layout.label_ends(ax, [(*e, n, c) for e, n, c in zip(ends, names, colours, strict=True)])
     return figure
+
+
+def finding(by_width: Scores, metric: Metric, at: str) -> str:
+    """Return a title: the best with one vector, and from which width all that attend are better.
+
+    Only models of several widths count. Empty if there is no such width.
+    """
+    known = entries()
+    means = {
+        kind: [
+            (d, float(seeds.mean()))
+            for model, scores in by_width.items()
+            if model in known and known[model].kind == kind and len(scores) > 1
+            for d, seeds in scores.items()
+        ]
+        for kind in kinds()
+    }
+    one, attending = means["one vector"], means["attention"]
+    if metric.is_loss or not one or not attending:
+        return ""
+    best = max(score for _, score in one)
+    too_narrow = max((d for d, score in attending if score <= best), default=0.0)
+    better = [(d, score) for d, score in attending if d > too_narrow]
+    if not better:
+        return ""
+    scores = best, min(score for _, score in better)
+    most, least = (f"{score:.{metric.digits}f} {metric.unit}".rstrip() for score in scores)
+    return (
+        f"{metric.label} at {at}: at most {most} with one vector, up to width {max(one)[0]:g}; "
+        f"at least {least} with attention, from width {min(better)[0]:g}"
+    )
 
 
 def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> tuple[float, float]:
