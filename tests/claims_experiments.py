@@ -2,35 +2,62 @@
 
 from __future__ import annotations
 
-from statistics import mean
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import mean, median
 from typing import Any
 
-from claims import ATTENDING, MODELS, ONE_VECTOR, about, cells, join, labels, numbers, records
+from claims import (
+    ATTENDING,
+    MODELS,
+    ONE_VECTOR,
+    about,
+    cells,
+    join,
+    labels,
+    numbers,
+    records,
+    still_falls,
+)
 
-from seqmodels.report import distance, places
+from seqmodels.report import bottleneck, distance, places
 
 HEADS = "heads-laptop"
 
 
+def average(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of the seeds' scores and of the ends of their intervals."""
+    return {end: mean(cell[end] for cell in found) for end in ("value", "low", "high")}
+
+
+def with_interval(cell: dict[str, float]) -> str:
+    """Write a score with its interval."""
+    return f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]"
+
+
+def spread(values: Sequence[float], digits: int = 1) -> str:
+    """Write the lowest and the highest of the seeds' values."""
+    low, high = (f"{end(values):.{digits}f}" for end in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
 def heads(analysis: str, **named: Any) -> list[dict[str, Any]]:
-    """Return the rows of an analysis of heads with these values."""
-    (record,) = records(HEADS, "transformer")
-    rows = record["analyses"][analysis]
+    """Return the rows of an analysis of heads with these values, of every seed."""
+    rows = [row for run in records(HEADS, "transformer") for row in run["analyses"][analysis]]
     return [row for row in rows if all(row.get(key) == named[key] for key in named)]
 
 
 @about(HEADS)
 def heads_align() -> str:
     """Say how well the heads over the source align words, and in which row."""
-    written = {
-        row["head"]: row["aer_written"] for row in heads("heads", attention="source", layer=2)
-    }
+    last = heads("heads", attention="source", layer=2)
+    together = [row["aer_written"] for row in last if not row["head"]]
+    alone = [row["aer_written"] for row in last if row["head"]]
     read = [row["aer_read"] for row in heads("heads", attention="source")]
-    alone = [error for head, error in written.items() if head]
-    assert written[0] < min(alone)
+    assert max(together) < min(alone)
     return (
         f"In the last layer, the mean of the heads aligns words with an error rate of "
-        f"{written[0]:.1f} %, each head alone with {min(alone):.1f} to {max(alone):.1f} %, where "
+        f"{spread(together)} %, each head alone with {min(alone):.1f} to {max(alone):.1f} %, where "
         f"a word is written; where it is read, the error rate is at least {min(read):.0f} %."
     )
 
@@ -38,10 +65,17 @@ def heads_align() -> str:
 @about(HEADS)
 def heads_removed() -> str:
     """Say what the model loses without one head, and without all that attend to the source."""
-    (whole,) = (row["nats"] for row in heads("ablation", removed=0))
-    one = [row["nats"] - whole for row in heads("ablation", removed=1)]
-    source = [row["nats"] - whole for row in heads("ablation", removed=4, attention="source")]
-    assert len(one) == 24
+    one, source = [], []
+    for run in records(HEADS, "transformer"):
+        rows = run["analyses"]["ablation"]
+        (whole,) = (row["nats"] for row in rows if not row["removed"])
+        one += [row["nats"] - whole for row in rows if row["removed"] == 1]
+        source += [
+            row["nats"] - whole
+            for row in rows
+            if row["removed"] == 4 and row["attention"] == "source"
+        ]
+    assert len(one) == 24 * len(records(HEADS, "transformer"))
     return (
         f"Without one head the loss grows by {min(one):.3f} to {max(one):.3f} nats per token, "
         f"without all attention of a layer to the source by {min(source):.1f} to "
@@ -52,12 +86,15 @@ def heads_removed() -> str:
 @about(HEADS)
 def few_heads_can_go() -> str:
     """Say how many heads can go for a small loss: a negative result."""
-    steps = sorted(heads("pruning"), key=lambda row: row["removed"])
-    free = max(row["removed"] for row in steps if row["nats"] <= steps[0]["nats"] + 0.05)
-    assert free < 6
+    free = []
+    for run in records(HEADS, "transformer"):
+        steps = sorted(run["analyses"]["pruning"], key=lambda row: row["removed"])
+        small = [row["removed"] for row in steps if row["nats"] <= steps[0]["nats"] + 0.05]
+        free.append(max(small))
+    assert max(free) < 6
     return (
-        f"Hardly any head is dispensable: the cheapest first, {free} of the 24 can go for 0.05 "
-        "nats."
+        "Hardly any head is dispensable: the cheapest first, "
+        f"{spread(free, 0)} of the 24 can go for 0.05 nats."
     )
 
 
@@ -76,21 +113,22 @@ DISTANCE, LONGEST = "distance-laptop", 24
 LATER = "linear_attention"
 
 
-def run(model: str) -> dict[str, Any]:
-    """Return the one record of a model on symbols said twice."""
-    (record,) = records(DISTANCE, model)
-    return record
-
-
 def probed(model: str) -> dict[int, float]:
-    """Return how often a probe reads the symbol so many places back (%)."""
-    return {row["back"]: row["accuracy"] for row in distance.rows_of(run(model), "probe")}
+    """Return how often a probe reads the symbol so many places back (%), the mean of the seeds."""
+    found: dict[int, list[float]] = {}
+    for run in records(DISTANCE, model):
+        for row in distance.rows_of(run, "probe"):
+            found.setdefault(row["back"], []).append(row["accuracy"])
+    return {back: mean(values) for back, values in found.items()}
 
 
 @about(DISTANCE)
 def gradients_at_the_start() -> str:
     """Say how much smaller the gradient is far back before training."""
-    fall = {m: distance.fall(run(m), "before") for m in (*MODELS, LATER)}
+    fall = {
+        m: median(distance.fall(run, "before") for run in records(DISTANCE, m))
+        for m in (*MODELS, LATER)
+    }
     flat = [fall[m] for m in (*ATTENDING, LATER)]
     assert max(flat) < 2 < 40 < min(fall[m] for m in ONE_VECTOR)
     return (
@@ -103,12 +141,14 @@ def gradients_at_the_start() -> str:
 @about(DISTANCE)
 def gradients_after_training() -> str:
     """Say where it is largest after training."""
-    place = {}
+    place: dict[str, set[int]] = {}
     for model in (*MODELS, LATER):
-        rows = distance.rows_of(run(model), "gradients", when="after")
-        place[model] = max(rows, key=lambda row: row["median"])["distance"]
-    assert all(place[m] == LONGEST for m in (*ATTENDING, LATER))
-    assert all(place[m] == 2 * LONGEST - 1 for m in ONE_VECTOR)
+        for run in records(DISTANCE, model):
+            rows = distance.rows_of(run, "gradients", when="after")
+            most = max(rows, key=lambda row: row["median"])["distance"]
+            place.setdefault(model, set()).add(most)
+    assert all(place[m] == {LONGEST} for m in (*ATTENDING, LATER))
+    assert all(place[m] == {2 * LONGEST - 1} for m in ONE_VECTOR)
     return (
         "After it, all that attend have the largest gradient at the symbol to be copied, 24 "
         "back; the two with one vector at the first symbol of the text."
@@ -121,7 +161,12 @@ def what_a_probe_reads() -> str:
     first = {m: probed(m)[LONGEST] for m in MODELS}
     middle = {m: probed(m)[LONGEST // 2] for m in MODELS}
     ends = {m: mean(probed(m).values()) for m in (*MODELS, LATER)}
-    control = [row["control"] for m in ends for row in distance.rows_of(run(m), "probe")]
+    control = [
+        row["control"]
+        for m in ends
+        for run in records(DISTANCE, m)
+        for row in distance.rows_of(run, "probe")
+    ]
     assert min(first[m] for m in ONE_VECTOR) > 95 > 25 > max(middle.values())
     assert ends[LATER] > 2 * max(ends[m] for m in MODELS)
     return (
@@ -140,13 +185,7 @@ SCORES = ("dot", "general", "additive")
 
 def at_longest(model: str) -> dict[str, float]:
     """Return a model's BLEU, with its interval, at 16 to 20 words."""
-    (cell,) = cells(LADDER, model, "length", 16)
-    return cell["bleu"]
-
-
-def with_interval(cell: dict[str, float]) -> str:
-    """Write a score with its interval."""
-    return f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]"
+    return average([cell["bleu"] for cell in cells(LADDER, model, "length", 16)])
 
 
 @about(LADDER)
@@ -191,4 +230,87 @@ def where_reversal_helps() -> str:
     return (
         f"Reading backwards gains {first} points of next-word accuracy in the first quarter of "
         f"the target and {final} in the last: not the beginning alone."
+    )
+
+
+BOTTLENECK, SYMBOLS = "bottleneck-laptop", 24
+
+
+def bits(model: str) -> dict[str, float]:
+    """Return the bits that a model carries of the longest texts, with their interval."""
+    found = records(BOTTLENECK, model)
+    assert bottleneck.lengths(found)[-1] == SYMBOLS
+    value, low, high = bottleneck.bits({model: found})[model][:, -1].mean(0)
+    return {"value": value, "low": low, "high": high}
+
+
+@about(BOTTLENECK)
+def bits_by_width() -> str:
+    """Say what one vector carries, and what twice as many numbers add."""
+    widths = (32, 64, 128, 256, 512)
+    most = bottleneck.plateaus(
+        {name: records(BOTTLENECK, name) for name in (f"rnn_encdec_{d}" for d in widths)}
+    )
+    carried = [most[d].mean() for d in widths]
+    more = [b - a for a, b in pairwise(carried)]
+    assert more == sorted(more, reverse=True)
+    fell = [still_falls(BOTTLENECK, f"rnn_encdec_{d}") for d in widths]
+    return (
+        f"One vector of 32 numbers carries {carried[0]:.0f} bits, {carried[0] / 32:.1f} a number; "
+        f"twice as many numbers add {join([f'{gain:.0f}' for gain in more])} bits, up to 512. "
+        f"In the last tenth of the budget the loss still fell by {min(fell):.1f} to "
+        f"{max(fell):.1f} %: wide vectors may hold more than they learned to."
+    )
+
+
+@about(BOTTLENECK)
+def bits_by_vectors() -> str:
+    """Say what several vectors carry: one, pooled, carries more than the widest last state."""
+    pooled = {k: bits(f"bahdanau_{k}") for k in (1, 2, 4, 8, 16)}
+    whole, wide = bits("bahdanau"), bits("rnn_encdec_512")
+    several = join([f"{cell['value']:.0f}" for cell in pooled.values()])
+    assert pooled[1]["low"] > wide["high"]
+    return (
+        f"Of the {6 * SYMBOLS} bits of {SYMBOLS} symbols, Bahdanau's annotations carry "
+        f"{whole['value']:.0f}; pooled into 1, 2, 4, 8 and 16 vectors, they carry "
+        f"{several}. Even one of these, of 128 numbers, carries more than the last state with 512: "
+        f"{with_interval(pooled[1])} against {with_interval(wide)} bits."
+    )
+
+
+POSITIONS, KINDS = "positions-laptop", ("sinusoids", "learned", "rotary")
+
+
+def by_length(kind: str, low: int) -> dict[str, float]:
+    """Return the BLEU of a kind of positions, with its interval, for sentences from `low` words."""
+    return average(
+        [cell["bleu"] for cell in cells(POSITIONS, f"transformer_{kind}", "length", low)]
+    )
+
+
+@about(POSITIONS)
+def positions_within() -> str:
+    """Say what positions give within the trained lengths."""
+    trained = [by_length(kind, 16)["value"] for kind in KINDS]
+    none = by_length("none", 16)
+    assert min(trained) > 3 * none["high"]
+    return (
+        f"At 16–20 words, the longest trained, sinusoids, learned and rotary positions have "
+        f"{join([f'{value:.1f}' for value in trained])} BLEU, and a Transformer without positions "
+        f"{none['value']:.1f}."
+    )
+
+
+@about(POSITIONS)
+def positions_beyond() -> str:
+    """Say how positions carry over: those that fall last fall deepest."""
+    near, far = ({kind: by_length(kind, low) for kind in KINDS} for low in (21, 56))
+    order = sorted(KINDS, key=lambda kind: near[kind]["value"])
+    assert order == sorted(KINDS, key=lambda kind: -far[kind]["value"])
+    assert near["rotary"]["low"] > near["learned"]["high"]
+    assert far["learned"]["low"] > far["rotary"]["high"]
+    one, other = (join([with_interval(at[kind]) for kind in KINDS]) for at in (near, far))
+    return (
+        f"At 21–25 words they have {one}, at 56–60 words {other}: rotary positions fall last and "
+        "deepest. Learned positions, those beyond 20 words untrained, lose least."
     )
