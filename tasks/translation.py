@@ -259,7 +259,7 @@ BIBLE = DEFAULT._replace(
         "lstm_seq2seq": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=1.6e-2),
         "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, lr=3e-3),
     }, 0.1),
-    tokens={**DEFAULT.tokens, "laptop": 4_000_000, "full": 8_000_000}, batch_tokens=400,
+    tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400,
 )  # fmt: skip
 
 CORPUS_RECIPES = {

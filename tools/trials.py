@@ -1,0 +1,99 @@
+"""Train models at several learning rates and print their losses on valid. Test is not scored.
+
+    python -m tools.trials --out DIR translation gpt=1e-3,2e-3 bahdanau=5e-3 --tokens 300_000
+
+What follows the rates are flags of the task. Each trial is appended to trials.jsonl in the folder,
+with its settings and its curve. A trial that is there is not trained again; one that was stopped
+resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from seqmodels.catalog import CATALOG, VARIANTS, entry_of
+from seqmodels.comparison.compare import resolve_device
+from seqmodels.comparison.runs import Run, train_run, untrained
+from seqmodels.comparison.task import Task
+from seqmodels.training.loop import fastest_precision
+from seqmodels.training.trainer import TrainConfig
+from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
+from tasks import flags
+
+FILE = "trials.jsonl"
+
+
+def rates(text: str) -> tuple[str, list[float]]:
+    """Parse MODEL=RATE,RATE."""
+    model, _, values = text.partition("=")
+    if model not in {*CATALOG, *VARIANTS} or not values:
+        raise argparse.ArgumentTypeError(f"expected MODEL=RATE,RATE, not {text}")
+    return model, [positive_float(value) for value in values.split(",")]
+
+
+def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
+    """Return what a task would compare with these flags."""
+    module: Any = import_module(f"tasks.{name}")
+    made, compare = [], module.compare
+    try:
+        module.compare = lambda task, args: made.append((task, args))
+        module.main(argv)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        module.compare = compare
+    return made[0]
+
+
+def try_rates(
+    task: Task, args: argparse.Namespace, chosen: Iterable[tuple[str, list[float]]], out: Path
+) -> None:
+    """Train each model at each of its rates that the folder lacks."""
+    device, path = resolve_device(args.device), out / FILE
+    precision = args.precision
+    if precision == "auto":
+        precision = task.training.get("precision") or fastest_precision(device)
+    task = replace(task, training={**task.training, "precision": precision})
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    for model, values in chosen:
+        for lr in values:
+            for seed in args.seeds:
+                cfg = TrainConfig(lr=lr, seed=seed, **task.training)
+                at = out / f"{model}-{lr:g}-seed{seed}.json"
+                run = Run(model, task, cfg, at, device, args.checkpoint_every, entry_of(model))
+                settings = json.loads(json.dumps(run.settings()))
+                found = [one["curve"] for one in known if one["settings"] == settings]
+                curve = found[0] if found else train_run(run, untrained(run)).curve
+                if not found:
+                    with path.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
+                    run.checkpoints.remove()
+                losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
+                print(f"{model} {lr:g} seed {seed}: {losses}", flush=True)
+
+
+def main() -> None:
+    """Run the trials."""
+    p = Parser(
+        prog="python -m tools.trials",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("--out", type=Path, required=True, metavar="DIR")
+    p.add_argument("task", choices=sorted({"translation", "next_token", "lookup", *flags.FULL}))
+    p.add_argument("rates", nargs="+", type=rates, metavar="MODEL=RATE,RATE")
+    own, others = p.parse_known_args()
+    task, args = task_of(own.task, others)
+    guard("tools.trials", lambda: try_rates(task, args, own.rates, ensure_out_folder(own.out)))
+
+
+if __name__ == "__main__":
+    main()
