@@ -50,7 +50,11 @@ CORPORA: list[Comparison] = [
         "translation-multi30k-en-de", "translation",
         "--data multi30k --source en --lowercase --models transformer",
     ),
-    ("translation-bible", "translation", "--data bible --source de --seeds 1 2"),
+    ("translation-bible", "translation", "--data bible --source de"),
+    (
+        "translation-bible-8m", "translation",
+        "--data bible --source de --tokens 8000000 --models bahdanau transformer",
+    ),
     ("next_token-shakespeare", "next_token", "--data shakespeare"),
     ("next_token-war-and-peace", "next_token", "--data war-and-peace"),
 ]  # fmt: skip

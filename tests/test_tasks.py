@@ -68,7 +68,7 @@ def test_all_results_are_made_again(
         *["English–German grammar"] * 4,
         *["keys and values"] * 5,
         "stories", "shakespeare", "war-and-peace",
-        *["English–German grammar"] * 2, "random symbols", "bible de→en",
+        *["English–German grammar"] * 2, "random symbols", *["bible de→en"] * 2,
         *["English–German grammar"] * 2, "multi30k de→en, lower-cased",
         "multi30k en→de, lower-cased",
     ]  # fmt: skip
