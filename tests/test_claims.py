@@ -137,7 +137,10 @@ def attention_alone_is_behind() -> str:
     """Set attention alone against recurrence with attention: not what the paper leads to expect."""
     bleu = {m: score(BIBLE, m, "length", "bleu") for m in ATTENDING}
     assert bleu["bahdanau"] > bleu["transformer"] > bleu["gpt"]
-    return f"Over all verses {labels(ATTENDING)} have {numbers(ATTENDING, bleu, 1)} BLEU."
+    return (
+        "The recurrent model with attention leads those with attention alone: over all verses "
+        f"{labels(ATTENDING)} have {numbers(ATTENDING, bleu, 1)} BLEU."
+    )
 
 
 @about(BIBLE)
