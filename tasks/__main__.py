@@ -36,6 +36,10 @@ BUILTIN: list[Comparison] = [
 ]
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
+    (
+        "translation-grammar", "translation",
+        "--size full --models rnn_encdec_x2 rnn_encdec_x4 lstm_seq2seq_x2 lstm_seq2seq_x4",
+    ),
     ("lookup", "lookup", "--seeds 1 2 3"),
     *((f"lookup-width-{width}", "lookup", f"--width {width}") for width in (32, 64, 128, 256)),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
@@ -43,7 +47,7 @@ FULL: list[Comparison] = [
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
     ("distance", "distance", "--size full --seeds 1 2 3"),
     ("bottleneck", "bottleneck", "--size full --seeds 1 2 3"),
-]
+]  # fmt: skip
 CORPORA: list[Comparison] = [
     ("translation-multi30k", "translation", "--data multi30k --source de --lowercase"),
     (
