@@ -148,7 +148,7 @@ RECIPES = {
 #             lstm_seq2seq_x4           3.569   3.271   3.100
 # With the full budget, rnn_encdec has .48, lstm_seq2seq .54:
 #               rnn_encdec_x2            .415
-#               rnn_encdec_x4                    .641
+#               rnn_encdec_x4    .425            .641
 #             lstm_seq2seq_x2                    .527
 #             lstm_seq2seq_x4                           1.618
 
