@@ -22,7 +22,7 @@ from claims import (
 
 from seqmodels.report import bottleneck, distance, places
 
-HEADS = "heads-laptop"
+HEADS = "heads"
 
 
 def average(found: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -53,12 +53,14 @@ def heads_align() -> str:
     last = heads("heads", attention="source", layer=2)
     together = [row["aer_written"] for row in last if not row["head"]]
     alone = [row["aer_written"] for row in last if row["head"]]
+    best = [min(alone[i : i + 4]) for i in range(0, len(alone), 4)]
     read = [row["aer_read"] for row in heads("heads", attention="source")]
-    assert max(together) < min(alone)
+    assert len(best) == len(together) == len(records(HEADS, "transformer"))
+    assert max(best) < min(together)
     return (
-        f"In the last layer, the mean of the heads aligns words with an error rate of "
-        f"{spread(together)} %, each head alone with {min(alone):.1f} to {max(alone):.1f} %, where "
-        f"a word is written; where it is read, the error rate is at least {min(read):.0f} %."
+        f"In the last layer, the best head aligns words with an error rate of {spread(best)} %, "
+        f"the mean of the heads with {spread(together)} %, where a word is written; where it is "
+        f"read, the error rate is at least {min(read):.0f} %."
     )
 
 
