@@ -7,16 +7,15 @@ Question
     python -m tasks.heads                                  one seed
     python -m tasks.heads --size full --seeds 1 2 3        a larger budget, a quarter of an hour
 
-    5 minutes on two cores. Expect an alignment error rate of 11 % for the mean of the heads of the
-    last layer, 13 to 20 % for each, in the row of weights that writes a target word. In larger
-    models of real text, the row that reads it aligns better (Chen et al. 2020, arXiv:2004.14837);
-    here, with two layers, it is wrong nine times in ten. With the larger budget, expect 11 to 12 %
-    for the best head, better than the 14 % of the mean. Without all attention of a layer to the
-    source, expect to lose over a nat per token, without one head at most 0.2. Expect few heads to
-    be dispensable: 3 to 5 of 24 for 0.05 nats. In a larger model, 38 of 48 encoder heads were, for
-    0.15 BLEU, when it was trained to do without them (Voita et al. 2019, arXiv:1905.09418), and
-    self-attention needed fewer heads than attention to the source (Michel et al. 2019,
-    arXiv:1905.10650).
+    5 minutes on two cores. Expect an alignment error rate of 11 to 14 % for the best head of the
+    last layer and for the mean of its heads, in the row of weights that writes a target word. In
+    larger models of real text, the row that reads it aligns better (Chen et al. 2020,
+    arXiv:2004.14837); here, with two layers, it is wrong nine times in ten. With the larger budget,
+    the best head is better than the mean. Without all attention of a layer to the source, expect to
+    lose over a nat per token, without one head at most 0.2. Expect few heads to be dispensable: 3
+    to 5 of 24 for 0.05 nats. In a larger model, 38 of 48 encoder heads were, for 0.15 BLEU, when it
+    was trained to do without them (Voita et al. 2019, arXiv:1905.09418), and self-attention needed
+    fewer heads than attention to the source (Michel et al. 2019, arXiv:1905.10650).
 """
 
 from __future__ import annotations

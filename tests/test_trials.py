@@ -54,10 +54,13 @@ def test_each_rate_is_trained_once(
     assert [file.name for file in tmp_path.iterdir()] == [trials.FILE]
 
 
-@pytest.mark.parametrize("rate", ["gpt", "gpt=", "gpt=x", "gpt=-1", "nobody=1e-3"])
+@pytest.mark.parametrize(
+    "rate", ["gpt", "gpt=", "gpt=x", "gpt=-1", "nobody=1e-3", "gpt=1e-3 --lr 2e-3"]
+)
 def test_wrong_rates(rate: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keeps out a traceback for a typo."""
-    monkeypatch.setattr(sys, "argv", ["trials", "--out", str(tmp_path), "translation", rate])
+    """Keeps out a traceback for a typo, and a rate that is given twice."""
+    argv = ["trials", "--out", str(tmp_path), "translation", *rate.split()]
+    monkeypatch.setattr(sys, "argv", argv)
     with pytest.raises(SystemExit) as ended:
         trials.main()
     assert ended.value.code == 2

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -63,21 +64,20 @@ def try_rates(
     task = replace(task, training={**task.training, "precision": precision})
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     known: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    for model, values in chosen:
-        for lr in values:
-            for seed in args.seeds:
-                cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-                at = out / f"{model}-{lr:g}-seed{seed}.json"
-                run = Run(model, task, cfg, at, device, args.checkpoint_every, entry_of(model))
-                settings = json.loads(json.dumps(run.settings()))
-                found = [one["curve"] for one in known if one["settings"] == settings]
-                curve = found[0] if found else train_run(run, untrained(run)).curve
-                if not found:
-                    with path.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
-                    run.checkpoints.remove()
-                losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
-                print(f"{model} {lr:g} seed {seed}: {losses}", flush=True)
+    pairs = [(model, lr) for model, values in chosen for lr in values]
+    for (model, lr), seed in product(pairs, args.seeds):
+        cfg = TrainConfig(lr=lr, seed=seed, **task.training)
+        at = out / f"{model}-{lr:g}-seed{seed}.json"
+        run = Run(model, task, cfg, at, device, args.checkpoint_every, entry_of(model))
+        settings = json.loads(json.dumps(run.settings()))
+        found = [one["curve"] for one in known if one["settings"] == settings]
+        curve = found[0] if found else train_run(run, untrained(run)).curve
+        if not found:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
+            run.checkpoints.remove()
+        losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
+        print(f"{model} {lr:g} seed {seed}: {losses}", flush=True)
 
 
 def main() -> None:
@@ -91,6 +91,9 @@ def main() -> None:
     p.add_argument("task", choices=sorted({"translation", "next_token", "lookup", *flags.FULL}))
     p.add_argument("rates", nargs="+", type=rates, metavar="MODEL=RATE,RATE")
     own, others = p.parse_known_args()
+    for flag in ("--lr", "--models", "--fresh"):
+        if flag in others:
+            p.error(f"{flag} does not apply to trials; give MODEL=RATE,RATE")
     task, args = task_of(own.task, others)
     guard("tools.trials", lambda: try_rates(task, args, own.rates, ensure_out_folder(own.out)))
 

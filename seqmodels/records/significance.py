@@ -90,9 +90,9 @@ class Significance(Strict):
 def find(folder: Path, records: Records) -> Significance | None:
     """Return what the folder holds, made anew from the sums if it is missing or out of date.
 
-    Without sums, models that came later are left out. None if there are no sums and no file, or
-    nothing to compare. Raises ValueError for an invalid file, one that cannot be made anew, and
-    sums that are not those of their records.
+    If runs in the file have lost their sums, models added later are left out. None if there is
+    nothing to compare, or neither a file nor all the sums. Raises ValueError for an invalid file,
+    one that cannot be made anew, and sums that are not those of their records.
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None

@@ -1,7 +1,7 @@
-"""What the scores of a run are sums of, one row per test example, beside its record. No torch.
+"""The terms of a run's scores: for each test example, the numbers that are summed. No torch.
 
-Differences between models are computed from them (see significance.py), also when a model or a seed
-is added later. Unlike the hypotheses, they hold no text of the corpus. Gzipped JSON.
+They are kept beside the record as gzipped JSON, which holds no text of the corpus. Differences
+between models are computed from them (see significance.py), also for models and seeds added later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Numbers = list[Annotated[int | float, Field(allow_inf_nan=False)]]
 
 
 class Measured(Strict):
-    """What one run has measured on one test set, by its primary metric."""
+    """The terms of the primary metric on one test set."""
 
     columns: Annotated[list[Numbers], Field(min_length=1, max_length=32)]
     """Their sums give the score: each has a number per example."""
@@ -39,7 +39,7 @@ class Measured(Strict):
     groups: list[int] | None
     """Examples with the same number share a text."""
     examples: Checksum
-    """Of the test examples: runs with the same can be compared example by example."""
+    """Checksum of the test examples: runs that share it are compared example by example."""
 
 
 class File(Strict):

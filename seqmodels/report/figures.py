@@ -122,10 +122,9 @@ def plot_results(root: Path) -> list[Path]:
     parts = [
         "# Results",
         "Made from the records in these folders by `seqmodels plot`. A record holds everything "
-        "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` what its scores "
-        "sum up, and `significance.json` the differences between the models; hypotheses and "
-        "weights are not stored here. `python -m "
-        "tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text.",
+        "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers "
+        "behind its scores, and `significance.json` the differences between the models; "
+        "hypotheses and weights are not stored here. `python -m tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text.",
     ]
     for folder in folders:
         drawn = plot_folder(folder)

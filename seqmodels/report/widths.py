@@ -110,7 +110,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
 def finding(by_width: Scores, metric: Metric, at: str) -> str:
     """Return a title: the best with one vector, and from which width all that attend are better.
 
-    Only models of several widths count. Empty if there is no such width.
+    Models with only one width do not count. Empty if there is no such width, or for a loss.
     """
     known = entries()
     means = {
