@@ -124,7 +124,8 @@ def plot_results(root: Path) -> list[Path]:
         "Made from the records in these folders by `seqmodels plot`. A record holds everything "
         "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers "
         "behind its scores, and `significance.json` the differences between the models; "
-        "hypotheses and weights are not stored here. `python -m tasks --out FOLDER` repeats the runs; `--corpora` includes those on real text.",
+        "hypotheses and weights are not stored here. `python -m tasks --out FOLDER` repeats the "
+        "runs; `--corpora` includes those on real text.",
     ]
     for folder in folders:
         drawn = plot_folder(folder)
