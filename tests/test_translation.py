@@ -6,6 +6,7 @@ import argparse
 import random
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from checks import check_folder
@@ -15,6 +16,7 @@ from own_data import from_folder, from_text
 from seqmodels import EOS
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.corpus import SPLITS
+from seqmodels.records import schema
 from tasks import next_token, recall, translation
 
 
@@ -234,3 +236,19 @@ def test_long_targets_have_positions(folder: Path) -> None:
     examples = [*made.train, *made.valid, *made.tests[0].examples]
     longest = max(len(e.src) + len(e.tgt) for e in examples)
     assert longest <= made.recipes["gpt"].sizes["n_positions"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "chosen"),
+    [
+        ("translation-grammar", translation.GRAMMAR),
+        ("translation-bible", translation.BIBLE.recipes),
+    ],
+)
+def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any]) -> None:
+    """Keeps out a learning rate that no committed record was trained with."""
+    paths = sorted((Path(__file__).parents[1] / "results" / folder).glob("*-seed*.json"))
+    assert len(paths) >= 5
+    for path in paths:
+        kept = schema.load(path)
+        assert kept["train_config"]["lr"] == chosen[kept["model"]].lr, path.name
