@@ -12,17 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from seqmodels.catalog import CATALOG, VARIANTS, entry_of
-from seqmodels.comparison.compare import resolve_device
+from seqmodels.comparison.compare import resolve_device, with_precision
 from seqmodels.comparison.runs import Run, train_run, untrained
 from seqmodels.comparison.task import Task
-from seqmodels.training.loop import fastest_precision
 from seqmodels.training.trainer import TrainConfig
 from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
 from tasks import flags
@@ -58,10 +56,7 @@ def try_rates(
 ) -> None:
     """Train each model at each of its rates that the folder lacks."""
     device, path = resolve_device(args.device), out / FILE
-    precision = args.precision
-    if precision == "auto":
-        precision = task.training.get("precision") or fastest_precision(device)
-    task = replace(task, training={**task.training, "precision": precision})
+    task = with_precision(task, args.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     known: list[dict[str, Any]] = [json.loads(line) for line in lines]
     pairs = [(model, lr) for model, values in chosen for lr in values]

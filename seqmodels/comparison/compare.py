@@ -10,7 +10,7 @@ import signal
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -235,6 +235,16 @@ def default_folder(task: Task, args: argparse.Namespace) -> str:
     return re.sub(r"[^\w.-]+", "-", "-".join([task.name, *named, args.size]))
 
 
+def with_precision(
+    task: Task, precision: str, device: str, earlier: Iterable[Mapping[str, Any]] = ()
+) -> Task:
+    """Return the task with a precision; auto: that of earlier runs, the task's or the faster."""
+    if precision == "auto":  # measured once, so that all runs are the same
+        known = [was["precision"] for was in (*earlier, task.training) if "precision" in was]
+        precision = known[0] if known else fastest_precision(device)
+    return replace(task, training={**task.training, "precision": precision})
+
+
 def compare(task: Task, args: argparse.Namespace) -> None:
     """Train every (seed, model) without a record; then draw and print all records.
 
@@ -261,12 +271,7 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     recorded, stopped = recorded_settings(out), checkpointed_settings([] if args.fresh else paths)
     if args.fresh:
         recorded = {path: was for path, was in recorded.items() if path not in paths}
-    earlier = [*recorded.values(), *stopped.values()]
-    precision = args.precision
-    if precision == "auto":  # measured once, so that all runs are the same
-        known = [was["precision"] for was in (*earlier, task.training) if "precision" in was]
-        precision = known[0] if known else fastest_precision(device)
-    task = replace(task, training={**task.training, "precision": precision})
+    task = with_precision(task, args.precision, device, [*recorded.values(), *stopped.values()])
     runs = []
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
