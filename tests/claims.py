@@ -9,7 +9,8 @@ from statistics import mean
 from typing import Any
 
 from seqmodels.catalog import CATALOG
-from seqmodels.records import schema
+from seqmodels.records import schema, significance
+from seqmodels.records.significance import Difference
 from seqmodels.report import findings
 
 ROOT = Path(__file__).parents[1]
@@ -73,6 +74,21 @@ def kept(folder: str, model: str, first: int, low: int) -> float:
     """Return the percentage of its BLEU in the first bin that a model keeps in another."""
     a, b = (score(folder, model, "length", "bleu", at) for at in (first, low))
     return 100 * b / a
+
+
+def gain(folder: str, row: str, column: str, test: str, low: int | None = None) -> Difference:
+    """Return how much higher a model scores than another, with an interval of both levels."""
+    compared = significance.load(ROOT / "results" / folder / significance.FILE).on(test)
+    assert compared is not None
+    (pair,) = [p for p in compared.pairs if {p.row, p.column} == {row, column}]
+    lows = [bucket[0] for bucket in compared.buckets]
+    found = pair.overall if low is None else pair.buckets[lows.index(low)]
+    if pair.row == row:
+        return found
+    assert found.low is not None
+    assert found.high is not None
+    turned = {"value": -found.value, "low": -found.high, "high": -found.low}
+    return found.model_copy(update=turned)
 
 
 def still_falls(folder: str, model: str) -> float:

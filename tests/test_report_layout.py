@@ -6,22 +6,30 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fake_records import several, write
+from fake_records import fake_record, several, write
+from matplotlib.text import Text
 
 from seqmodels.report import layout, reading, scores, state
 
+BOTTLENECK = [
+    *(f"rnn_encdec_{width}" for width in (32, 64, 128, 256, 512)),
+    *(f"bahdanau_{n}" for n in (1, 2, 4, 8, 16)),
+]
 
-def test_labels_at_line_ends_do_not_overlap(tmp_path: Path) -> None:
-    """Five names on top of each other where the lines meet, on log axes too."""
-    records = reading.load_records(write(tmp_path, several(1)))
+
+@pytest.mark.parametrize("others", [[], BOTTLENECK])
+def test_labels_at_line_ends_do_not_overlap(tmp_path: Path, others: list[str]) -> None:
+    """Five names where the lines meet, on log axes as well, and ten more, most in two rows."""
+    made = [*several(1), *(fake_record("bahdanau", 1) | {"model": name} for name in others)]
+    records = reading.load_records(write(tmp_path, made))
     scored = scores.draw_scores(records, records[0]["tests"][0])
     sizes = state.draw_state(records)
     for figure, ax in ((scored, scored.axes[0]), (scored, scored.axes[1]), (sizes, sizes.axes[0])):
         figure.draw_without_rendering()
         labels = [t for t in ax.texts if hasattr(t, "xyann")]
-        boxes = sorted((t.get_window_extent() for t in labels), key=lambda b: b.y0)
-        assert len(boxes) == 5
-        assert all(low.y1 <= high.y0 + 4 for low, high in pairwise(boxes))
+        boxes = sorted((Text.get_window_extent(t) for t in labels), key=lambda b: b.y0)
+        assert len(boxes) == 5 + len(others)
+        assert all(low.y1 <= high.y0 + 2 for low, high in pairwise(boxes))
         assert all(b.x1 <= figure.bbox.x1 for b in boxes)
 
 

@@ -65,8 +65,10 @@ def panels(
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with title, subtitle, caption, legend and two columns of axes.
 
-    The axes begin `foot` inches above the caption. The legend has fewer columns for long labels.
+    The axes begin `foot` inches above the caption, and grow with the number of models until each
+    has room for a label of two rows. The legend has fewer columns for long labels.
     """
+    ratios = [max(ratios[0], 0.78 * len(key)), *ratios[1:]]
     longest = max((len(k.label) for k in key), default=0)
     n_columns = 3 if longest <= 40 else 2 if longest <= 60 else 1
     n_lines = math.ceil(len(key) / n_columns)
