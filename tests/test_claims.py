@@ -8,10 +8,10 @@ repeats one of these sentences, below its figure.
 
 from __future__ import annotations
 
-import json
 import re
 from statistics import mean
 
+import claims_corpora
 import claims_experiments
 import pytest
 from claims import (
@@ -36,7 +36,8 @@ from claims import (
 
 from seqmodels.report.transition import steps_to
 
-assert claims_experiments  # findings of the papers' own experiments, listed with those below
+assert claims_corpora  # findings on real text, listed with those below
+assert claims_experiments  # and of the papers' own experiments
 
 # ------------------------------------------------------------------------------- The findings
 
@@ -123,170 +124,6 @@ def wider_vectors() -> str:
             "parameters, one seed)"
         )
     return f"A wider vector hardly helps: at 31–40 words, {'; '.join(clauses)}."
-
-
-BIBLE = "translation-bible"
-
-
-@about(BIBLE)
-def the_share_falls() -> str:
-    """Say what one vector has of the score of attention, by length."""
-
-    def share(low: int) -> float:
-        a, b = (score(BIBLE, m, "length", "bleu", low) for m in ("rnn_encdec", "bahdanau"))
-        return 100 * a / b
-
-    shares = [share(low) for low in range(1, 60, 10)]
-    assert max(shares[1:]) < shares[0] - 5
-    assert shares[-1] == min(shares)
-    return (
-        f"The RNN encoder–decoder has {shares[0]:.0f} % of Bahdanau's BLEU at 1–10 words, less in "
-        f"every longer bucket, and {shares[-1]:.0f} % at 51–60."
-    )
-
-
-@about(BIBLE)
-def what_the_source_saves() -> str:
-    """Say how much of the loss a verse's own source saves over another's."""
-    gain = {m: score(BIBLE, m, "length", "source_gain") for m in MODELS}
-    order = sorted(MODELS, key=lambda m: -gain[m])
-    assert order[:2] == ["bahdanau", "transformer"]
-    return (
-        "With the source of another verse of similar length, the loss grows by "
-        f"{numbers(order, gain, 2)} nats per token for {labels(order)}."
-    )
-
-
-@about(BIBLE)
-def attention_alone_is_behind() -> str:
-    """Set attention alone against recurrence with attention: not what the paper leads to expect."""
-    bleu = {m: score(BIBLE, m, "length", "bleu") for m in ATTENDING}
-    assert bleu["bahdanau"] > bleu["transformer"] > bleu["gpt"]
-    return (
-        "The recurrent model with attention leads those with attention alone: over all verses "
-        f"{labels(ATTENDING)} have {numbers(ATTENDING, bleu, 1)} BLEU."
-    )
-
-
-@about(BIBLE)
-def nothing_has_converged() -> str:
-    """Say how fast the losses still fell."""
-    falls = [still_falls(BIBLE, m) for m in MODELS]
-    assert min(falls) > 0
-    return (
-        "None of the five has converged: in the last tenth of the budget the validation loss still "
-        f"fell by {min(falls):.1f} to {max(falls):.1f} %."
-    )
-
-
-CAPTIONS = "translation-multi30k"
-
-
-@about(CAPTIONS)
-def captions_by_length() -> str:
-    """Say who loses with length."""
-    lost = {
-        m: score(CAPTIONS, m, "length", "bleu", 1) - score(CAPTIONS, m, "length", "bleu", 11)
-        for m in MODELS
-    }
-    level = ["bahdanau", "transformer"]
-    assert all(abs(lost[m]) < 0.2 for m in level)
-    return (
-        f"Although captions are short, {labels(ONE_VECTOR)} lose {numbers(ONE_VECTOR, lost, 1)} "
-        f"BLEU between 1–10 and 11–20 words, while {labels(level)} stay level."
-    )
-
-
-@about(CAPTIONS)
-def above_the_notebooks() -> str:
-    """Set the scores against published ones."""
-    ledger = json.loads((ROOT / "results" / "ledger.json").read_text(encoding="utf-8"))
-    (entry,) = [e for e in ledger["entries"] if e["source"].startswith("bentrevett")]
-    theirs = {f["model"]: float(f["value"]) for f in entry["figures"] if f["metric"] == "bleu"}
-    ours = {m: score(CAPTIONS, m, "greedy", "bleu") for m in theirs}
-    assert set(theirs) == set(MODELS) - {"gpt"}
-    assert all(ours[m] > theirs[m] for m in theirs)
-    return (
-        "With greedy search, every model is above what the best-known notebooks print for it: "
-        f"{labels(MODELS[:4])} have {numbers(MODELS[:4], ours, 1)} BLEU, against "
-        f"{numbers(MODELS[:4], theirs, 1)}."
-    )
-
-
-@about(CAPTIONS)
-def who_still_learns() -> str:
-    """Say when the validation loss was lowest."""
-    best = {}
-    for m in ("bahdanau", "gpt"):
-        (record,) = records(CAPTIONS, m)
-        best[m] = min(record["curve"], key=lambda point: point["valid_nats"])["tokens"]
-        last = record["curve"][-1]["tokens"]
-    assert best["gpt"] == last
-    return (
-        f"Bahdanau's validation loss was lowest after {best['bahdanau'] / 1e6:.1f} of "
-        f"{last / 1e6:.1f} million tokens, GPT's at the end."
-    )
-
-
-TINY = "translation-multi30k-en-de"
-
-
-@about(TINY)
-def transformer_tiny() -> str:
-    """Set the score against the published one."""
-    (record,) = records(TINY, "transformer")
-    (test,) = [t for t in record["tests"] if t["name"] == "length"]
-    bleu = test["overall"]["bleu"]
-    reached = "{value:.1f} BLEU [{low:.1f}, {high:.1f}]".format(**bleu)
-    return f"The Transformer reaches {reached}; 41.0 is published."
-
-
-PLAYS = "next_token-shakespeare"
-
-
-@about(PLAYS)
-def plays() -> str:
-    """Say who has the lowest loss."""
-    nats = {m: score(PLAYS, m, "whole", "nats") for m in MODELS}
-    first, *_, one, other = sorted(nats, key=lambda m: nats[m])
-    assert first == "rnn_encdec"
-    assert {one, other} == {"transformer", "gpt"}
-    assert f"{nats[one]:.2f}" == f"{nats[other]:.2f}"
-    return (
-        f"The RNN encoder–decoder has the lowest loss, {nats[first]:.2f} nats per character, the "
-        f"Transformer and GPT have the highest, {nats[one]:.2f}; nanoGPT reports 1.88 in this "
-        "setting."
-    )
-
-
-NOVEL = "next_token-war-and-peace"
-
-
-@about(NOVEL)
-def what_context_saves() -> str:
-    """Say what the longest context saves."""
-    saved = {
-        m: score(NOVEL, m, "context", "bits_per_byte", 0)
-        - score(NOVEL, m, "context", "bits_per_byte", 512)
-        for m in MODELS
-    }
-    none = ["lstm_seq2seq", "transformer"]
-    some = sorted(set(MODELS) - set(none), key=lambda m: -saved[m])
-    assert all(abs(saved[m]) < 0.01 for m in none)
-    return (
-        f"A context of 512 tokens saves {labels(some)} {numbers(some, saved, 2)} bits per byte, "
-        f"{labels(none)} less than 0.01."
-    )
-
-
-@about(NOVEL)
-def the_novel_is_not_learned() -> str:
-    """Say how fast the losses still fell."""
-    falls = [still_falls(NOVEL, m) for m in MODELS]
-    return (
-        "The validation loss still fell in the last tenth of the budget, by "
-        f"{min(falls):.1f} to {max(falls):.1f} %."
-    )
 
 
 LOOKUP, ROTARY = "lookup", "transformer_rotary"
