@@ -151,10 +151,18 @@ RECIPES = {
 }
 
 
+WIDEST = 128
+"""Width up to which the learning rates suit; beyond it they fall in proportion."""
+
+
 def with_width(width: int | None) -> dict[str, Recipe]:
     """Return the recipes with this width for all models; None: as they are."""
     sizes = {} if width is None else {"d_model": width}
-    return {name: Recipe({**recipe.sizes, **sizes}, recipe.lr) for name, recipe in RECIPES.items()}
+    scale = WIDEST / max(WIDEST, width or 0)
+    return {
+        name: Recipe({**recipe.sizes, **sizes}, scale * recipe.lr)
+        for name, recipe in RECIPES.items()
+    }
 
 
 # ----------------------------------------------------------------------------------------- Run

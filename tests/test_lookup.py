@@ -95,6 +95,15 @@ def test_widths_and_sizes() -> None:
     assert len({model_sizes(name, made())["d_model"] for name in names}) > 2
 
 
+def test_rates_fall_beyond_the_widths_that_they_suit() -> None:
+    """Keeps out a rate that GPT does not learn with at width 256, and others at the rest."""
+    narrow, wide = (made(width=width).recipes for width in (128, 256))
+    assert {name: recipe.lr for name, recipe in narrow.items()} == {
+        name: recipe.lr for name, recipe in made().recipes.items()
+    }
+    assert all(wide[name].lr == narrow[name].lr / 2 for name in narrow)
+
+
 def test_attention_does_not_start_uniform() -> None:
     """Keeps out the paper's first weights here: with them, attention is never found."""
     sizes = model_sizes("bahdanau", made())
