@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from statistics import mean, median
 from typing import Any
 
@@ -13,6 +13,8 @@ from claims import (
     ONE_VECTOR,
     about,
     cells,
+    each,
+    gain,
     join,
     labels,
     numbers,
@@ -20,6 +22,7 @@ from claims import (
     still_falls,
 )
 
+from seqmodels.records.significance import Difference
 from seqmodels.report import bottleneck, distance, places
 
 HEADS = "heads"
@@ -280,39 +283,44 @@ def bits_by_vectors() -> str:
     )
 
 
-POSITIONS, KINDS = "positions-laptop", ("sinusoids", "learned", "rotary")
+POSITIONS, KINDS = "positions", ("sinusoids", "learned", "rotary")
 
 
-def by_length(kind: str, low: int) -> dict[str, float]:
-    """Return the BLEU of a kind of positions, with its interval, for sentences from `low` words."""
-    return average(
-        [cell["bleu"] for cell in cells(POSITIONS, f"transformer_{kind}", "length", low)]
-    )
+def by_length(kind: str, low: int) -> list[float]:
+    """Return every seed's BLEU with a kind of positions, for sentences from `low` words."""
+    return each(POSITIONS, f"transformer_{kind}", "length", "bleu", low)
+
+
+def over(one: str, other: str, low: int) -> Difference:
+    """Return how much more BLEU one kind of positions has than another, from `low` words."""
+    return gain(POSITIONS, f"transformer_{one}", f"transformer_{other}", "length", low)
 
 
 @about(POSITIONS)
 def positions_within() -> str:
     """Say what positions give within the trained lengths."""
-    trained = [by_length(kind, 16)["value"] for kind in KINDS]
-    none = by_length("none", 16)
-    assert min(trained) > 3 * none["high"]
+    trained = {kind: mean(by_length(kind, 16)) for kind in (*KINDS, "none")}
+    assert all(over(kind, "none", 16).is_significant for kind in KINDS)
+    *known, none = (f"{bleu:.1f}" for bleu in trained.values())
     return (
-        f"At 16–20 words, the longest trained, sinusoids, learned and rotary positions have "
-        f"{join([f'{value:.1f}' for value in trained])} BLEU, and a Transformer without positions "
-        f"{none['value']:.1f}."
+        "At 16–20 words, the longest trained, sinusoids, learned and rotary positions have "
+        f"{join(known)} BLEU, and a Transformer without positions {none}."
     )
 
 
 @about(POSITIONS)
 def positions_beyond() -> str:
-    """Say how positions carry over: those that fall last fall deepest."""
-    near, far = ({kind: by_length(kind, low) for kind in KINDS} for low in (21, 56))
-    order = sorted(KINDS, key=lambda kind: near[kind]["value"])
-    assert order == sorted(KINDS, key=lambda kind: -far[kind]["value"])
-    assert near["rotary"]["low"] > near["learned"]["high"]
-    assert far["learned"]["low"] > far["rotary"]["high"]
-    one, other = (join([with_interval(at[kind]) for kind in KINDS]) for at in (near, far))
+    """Say how positions carry over: rotary ones a little further, and none far."""
+    near = [over("rotary", kind, 21) for kind in ("sinusoids", "learned")]
+    assert [found.is_significant for found in near] == [True, False]
+    first, second = (with_interval(found.model_dump()) for found in near)
+    assert not any(over(*pair, 56).is_significant for pair in combinations(KINDS, 2))
+    far = [by_length(kind, 56) for kind in KINDS]
     return (
-        f"At 21–25 words they have {one}, at 56–60 words {other}: rotary positions fall last and "
-        "deepest. Learned positions, those beyond 20 words untrained, lose least."
+        f"At 21–25 words rotary positions have {mean(by_length('rotary', 21)):.1f}, {first} more "
+        f"than sinusoids, a significant difference, and {second} more than learned positions, "
+        "which is not significant once corrected. At 56–60 words these three have "
+        f"{join([f'{mean(bleu):.1f}' for bleu in far])}, from seed to seed "
+        f"{join([spread(bleu, 0) for bleu in far])}; no difference between them is significant, "
+        "although learned positions beyond 20 words are untrained."
     )
