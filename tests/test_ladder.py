@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +20,8 @@ from seqmodels.catalog import entries
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
+from seqmodels.metrics.intervals import wilson
+from seqmodels.report import places as by_place
 from seqmodels.report import rungs
 from tasks import flags, ladder
 
@@ -158,6 +162,24 @@ def test_places_are_counted_by_hand() -> None:
     # quarters of 8: right right | right wrong | right wrong | wrong right; of 2: right | wrong
     assert [row["n"] for row in rows] == [2 + 1 + 1, 2, 2 + 1, 2]
     assert [row["accuracy"] for row in rows] == pytest.approx([75, 50, 100 / 3, 50])
+
+
+def test_seeds_widen_the_gain() -> None:
+    """Keeps out an interval that forgets the seeds: with many words, Student's t of two each."""
+
+    def runs(*accuracies: float, n: int) -> list[dict[str, Any]]:
+        return [{"analyses": {"places": [{"accuracy": x, "n": n}]}} for x in accuracies]
+
+    names = by_place.REVERSED, by_place.FORWARD
+    words = {name: runs(mean, n=100) for name, mean in zip(names, (81, 71), strict=True)}
+    (value,), (low,), (high,) = by_place.gains(words)
+    ends = [wilson(mean / 100, 100) for mean in (81, 71)]
+    assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
+    seeds = {
+        name: runs(mean - 1, mean + 1, n=10**9) for name, mean in zip(names, (81, 71), strict=True)
+    }
+    (value,), (low,), (high,) = by_place.gains(seeds)
+    assert [value - low, high - value] == pytest.approx([4.3027 * 2**0.5] * 2, rel=1e-4)
 
 
 # ------------------------------------------------------------------------------------------ Task

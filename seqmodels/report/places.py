@@ -9,11 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from seqmodels.metrics import student
 from seqmodels.metrics.intervals import wilson
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.reading import Record
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
+MANY = 1e4
+"""Degrees of freedom that are as good as all."""
 
 
 def is_drawn(records: Sequence[Record]) -> bool:
@@ -31,13 +34,20 @@ def accuracies(group: Sequence[Record]) -> np.ndarray:
 def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     """Return (3, places): the points that reading backwards gains, low and high; None if unknown.
 
-    The interval takes words as independent; its ends are averaged over the seeds.
+    The interval takes words as independent. If both models have several seeds, these vary as well,
+    as in `metrics.significance`.
     """
     if not {REVERSED, FORWARD} <= groups.keys():
         return None
-    sides = [accuracies(groups[model]).mean(0) for model in (REVERSED, FORWARD)]
-    (after, halves), (before, halves_before) = ((a[:, 0], _halves(a)) for a in sides)
-    half = np.hypot(halves, halves_before)
+    sides = [accuracies(groups[model]) for model in (REVERSED, FORWARD)]
+    after, before = (side[..., 0].mean(0) for side in sides)
+    half = np.hypot(*(_halves(side.mean(0)) for side in sides))
+    if min(map(len, sides)) > 1:
+        by_seeds = np.array([side[..., 0].var(0, ddof=1) / len(side) for side in sides])
+        freedom = np.array([len(side) - 1 for side in sides])
+        variance = (half / student.quantile(MANY)) ** 2 + by_seeds.sum(0)
+        df = variance**2 / (by_seeds**2 / freedom[:, None]).sum(0).clip(variance**2 / MANY)
+        half = np.sqrt(variance) * [student.quantile(one) for one in df]
     return np.stack([after - before, after - before - half, after - before + half])
 
 
@@ -59,7 +69,9 @@ def draw_places(records: Sequence[Record]) -> Figure:
         "bar: mean of the seeds."
     )
     if gained is not None:
-        caption += " Whisker: 95 % interval (Wilson), if words were independent of each other."
+        n_seeds = min(len(groups[model]) for model in (REVERSED, FORWARD))
+        over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
+        caption += f" Whisker: 95 % interval {over}."
     topic, subtitle = "Next-word accuracy by place in the target", wording.subtitle(records)
     title = finding(gained)
     texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
