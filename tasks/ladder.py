@@ -8,14 +8,15 @@ Question
     from its first word or from its last. Which steps carry long sentences?
 
     python -m tasks.ladder                                 one seed
-    python -m tasks.ladder --size full --seeds 1 2 3       a larger budget
+    python -m tasks.ladder --size full --seeds 1 2 3       a larger budget, half an hour
 
     About 8 minutes on two cores. Luong et al. (table 1, WMT'14 English to German, BLEU) had 11.3
     from the start state alone, 12.6 with the source reversed, 14.0 with dropout, 16.8 with
     attention and 18.1 with input feeding; Sutskever et al. (arXiv:1409.3215v3, table 1, English to
     French) 26.2 without and 30.6 with reversal. Expect, at 16 to 20 words, 14 BLEU without
-    reversal, 18 with it, 23 with the last vector at every step and 84 to 91 with attention; here,
-    input feeding does not help.
+    reversal, 18 with it, 23 with the last vector at every step and 84 to 91 with attention; with
+    the larger budget 30, 30, 39 and 94 to 97: reversal no longer helps. Input feeding does not help
+    with either.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ from claims import (
     MODELS,
     ONE_VECTOR,
     about,
-    cells,
     each,
     gain,
     join,
     labels,
     numbers,
     records,
+    score,
     still_falls,
 )
 
@@ -33,9 +33,11 @@ def average(found: Sequence[dict[str, float]]) -> dict[str, float]:
     return {end: mean(cell[end] for cell in found) for end in ("value", "low", "high")}
 
 
-def with_interval(cell: dict[str, float]) -> str:
-    """Write a score with its interval."""
-    return f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]"
+def with_interval(found: dict[str, float] | Difference) -> str:
+    """Write a score, or a difference, with its interval."""
+    cell = found.model_dump() if isinstance(found, Difference) else found
+    written = f"{cell['value']:.1f} [{cell['low']:.1f}, {cell['high']:.1f}]"
+    return written.replace("-0.0", "0.0").replace("-", "−")
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
@@ -184,57 +186,67 @@ def what_a_probe_reads() -> str:
     )
 
 
-LADDER, LSTM = "ladder-laptop", "lstm_seq2seq"
+LADDER, LSTM = "ladder", "lstm_seq2seq"
 SCORES = ("dot", "general", "additive")
 
 
-def at_longest(model: str) -> dict[str, float]:
-    """Return a model's BLEU, with its interval, at 16 to 20 words."""
-    return average([cell["bleu"] for cell in cells(LADDER, model, "length", 16)])
+def at_longest(kind: str) -> float:
+    """Return the BLEU of a rung at 16 to 20 words."""
+    return score(LADDER, f"{LSTM}{kind}", "length", "bleu", 16)
+
+
+def climbed(kind: str, before: str) -> Difference:
+    """Return the BLEU that one rung gains over another at 16 to 20 words."""
+    return gain(LADDER, f"{LSTM}{kind}", f"{LSTM}{before}", "length", 16)
 
 
 @about(LADDER)
 def rung_by_rung() -> str:
     """Say what each step gains at the longest trained length."""
-    forward, backward, last = map(at_longest, (f"{LSTM}_forward", LSTM, f"{LSTM}_last"))
-    attending = [at_longest(f"{LSTM}_{kind}")["value"] for kind in SCORES]
-    assert forward["value"] < backward["value"] < last["value"] < min(attending) / 3
-    assert last["low"] > backward["high"]
+    forward, backward, last = map(at_longest, ("_forward", "", "_last"))
+    attending = [at_longest(f"_{kind}") for kind in SCORES]
+    vector = climbed("_last", "")
+    attention = [climbed(f"_{kind}", "_last") for kind in SCORES]
+    assert all(found.is_significant for found in (vector, *attention))
     return (
-        f"At 16–20 words, the longest trained, an LSTM has {with_interval(forward)} BLEU reading "
-        f"the source forwards, {with_interval(backward)} reading it backwards, and "
-        f"{with_interval(last)} if every step is given the last vector; with attention, it has "
-        f"{join([f'{value:.1f}' for value in attending])} (dot, general, additive)."
+        f"At 16–20 words, the longest trained, an LSTM has {forward:.1f} BLEU reading the source "
+        f"forwards, {backward:.1f} reading it backwards, {last:.1f} if every step is given the "
+        f"last vector, and {join([f'{bleu:.1f}' for bleu in attending])} with attention (dot, "
+        f"general, additive). The last vector gains {with_interval(vector)}, attention "
+        f"{join([with_interval(found) for found in attention])} more; all are significant."
+    )
+
+
+@about(LADDER)
+def reversal_does_not_help() -> str:
+    """Say what reading backwards gains, and in which part of the target: a negative result."""
+    gained = climbed("", "_forward")
+    assert gained.low is not None
+    assert gained.high is not None
+    assert gained.low < 0 < gained.high
+    by_place = places.gains({m: records(LADDER, m) for m in (LSTM, f"{LSTM}_forward")})
+    assert by_place is not None
+    first, final = (
+        with_interval(dict(zip(("value", "low", "high"), by_place[:, i], strict=True)))
+        for i in (0, -1)
+    )
+    return (
+        f"Reading backwards gains nothing here: {with_interval(gained)} BLEU, and {first} points "
+        f"of next-word accuracy in the first quarter of the target, {final} in the last."
     )
 
 
 @about(LADDER)
 def feeding_does_not_help() -> str:
     """Say what input feeding changes: a negative result."""
-    gains = [
-        at_longest(f"{LSTM}_{kind}_fed")["value"] - at_longest(f"{LSTM}_{kind}")["value"]
-        for kind in ("last", *SCORES)
-    ]
-    assert max(gains) < 0
-    written = join([f"{gain:.1f}".replace("-", "−") for gain in gains])
-    return f"Input feeding does not help here: {written} BLEU with the last vector and these three."
-
-
-@about(LADDER)
-def where_reversal_helps() -> str:
-    """Say in which part of the target reading backwards helps."""
-    sides = {m: records(LADDER, m) for m in (LSTM, f"{LSTM}_forward")}
-    gained = places.gains(sides)
-    assert gained is not None
-    value, low, high = gained[:, [0, -1]]
-    assert value[0] < value[1]
-    first, final = (
-        f"{v:+.1f} [{a:+.1f}, {b:+.1f}]".replace("-", "−")
-        for v, a, b in zip(value, low, high, strict=True)
-    )
+    vector, *attending = (climbed(f"_{kind}_fed", f"_{kind}") for kind in ("last", *SCORES))
+    assert vector.is_significant
+    assert vector.value < 0
+    assert not any(found.is_significant for found in attending)
     return (
-        f"Reading backwards gains {first} points of next-word accuracy in the first quarter of "
-        f"the target and {final} in the last: not the beginning alone."
+        f"Nor does input feeding help: {with_interval(vector)} BLEU with the last vector, a "
+        f"significant loss, and {join([with_interval(found) for found in attending])} with "
+        "attention, none of which is significant."
     )
 
 
@@ -313,7 +325,7 @@ def positions_beyond() -> str:
     """Say how positions carry over: rotary ones a little further, and none far."""
     near = [over("rotary", kind, 21) for kind in ("sinusoids", "learned")]
     assert [found.is_significant for found in near] == [True, False]
-    first, second = (with_interval(found.model_dump()) for found in near)
+    first, second = map(with_interval, near)
     assert not any(over(*pair, 56).is_significant for pair in combinations(KINDS, 2))
     far = [by_length(kind, 56) for kind in KINDS]
     return (
