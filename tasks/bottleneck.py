@@ -7,12 +7,12 @@ Question
     Bahdanau's annotations by learned queries, does it take to copy as well as all of them?
 
     python -m tasks.bottleneck                                 one seed
-    python -m tasks.bottleneck --size full --seeds 1 2 3       longer texts, a larger budget
+    python -m tasks.bottleneck --size full --seeds 1 2 3       longer texts, under an hour
 
-    About 8 minutes on two cores. Expect a rise and then a plateau, 30 bits with 32 numbers and 50
-    with 64 after short training; a recurrent network can store about one real number per unit
-    (Collins et al. 2017, arXiv:1611.09913). Britz et al. 2017 (arXiv:1707.00110) translate about as
-    well with a fixed number of vectors as with one per word.
+    About 8 minutes on two cores. Expect a rise and then a plateau: 47 bits with 32 numbers, 63 with
+    64 and 81 with 512; with the larger budget 64, 91 and 129. A recurrent network can store about
+    one real number per unit (Collins et al. 2017, arXiv:1611.09913). Britz et al. 2017
+    (arXiv:1707.00110) translate about as well with a fixed number of vectors as with one per word.
 """
 
 from __future__ import annotations

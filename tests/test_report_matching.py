@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from seqmodels.report import matching
+from seqmodels.report import matching, wording
 
 
 def run(model: str, seed: int, flops: float | None, curve: list[tuple[int, float, float]]) -> Any:
@@ -58,4 +58,10 @@ def test_an_unknown_budget_has_no_column() -> None:
 @pytest.mark.parametrize(("n", "text"), [(2.5e13, "25 TFLOP"), (3e15, "3 PFLOP")])
 def test_compute_is_readable(n: float, text: str) -> None:
     """Keeps out ten thousand giga."""
-    assert matching.wording.short(n, unit="FLOP") == text
+    assert wording.short(n, unit="FLOP") == text
+
+
+def test_small_losses_have_short_ticks() -> None:
+    """Keeps out the loss of a task that is learned, 0.00005, over the edge of the figure."""
+    ticks = {0: "0", 5e-5: "5e-5", 2e-4: "2e-4", 0.001: "0.001", 0.02: "0.02"}
+    assert [wording.short(x) for x in ticks] == [*ticks.values()]

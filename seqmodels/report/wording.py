@@ -12,7 +12,9 @@ from seqmodels.report.reading import Record
 
 
 def short(n: float, _: object = None, unit: str = "") -> str:
-    """Format 2000000 as 2 M; also a formatter for axis ticks."""
+    """Format 2000000 as 2 M and 0.0002 as 2e-4; also a formatter for axis ticks."""
+    if 0 < n < 1e-3:
+        return f"{n:.0e}".replace("e-0", "e-")
     sizes = {1e15: "P", 1e12: "T", 1e9: "G", 1e6: "M", 1e3: "k", 0: ""}
     size, prefix = next((s or 1, p) for s, p in sizes.items() if n >= s)
     return f"{n / size:.3g} {prefix}{unit}".strip()
