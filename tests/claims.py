@@ -97,6 +97,13 @@ def still_falls(folder: str, model: str) -> float:
     return mean(100 * (curve[-2] - curve[-1]) / curve[-2] for curve in curves)
 
 
+def falls(folder: str, models: list[str]) -> str:
+    """Write the least and the most by which a model's validation loss still fell."""
+    fell = [still_falls(folder, m) for m in models]
+    assert min(fell) > 0
+    return f"{min(fell):.1f} to {max(fell):.1f} %"
+
+
 def join(values: list[str]) -> str:
     """Write a list in words."""
     return f"{', '.join(values[:-1])} and {values[-1]}"

@@ -13,24 +13,19 @@ from claims import (
     ONE_VECTOR,
     about,
     each,
+    falls,
     gain,
     join,
     labels,
     numbers,
     records,
     score,
-    still_falls,
 )
 
 from seqmodels.records.significance import Difference
 from seqmodels.report import bottleneck, distance, places
 
 HEADS = "heads"
-
-
-def average(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of the seeds' scores and of the ends of their intervals."""
-    return {end: mean(cell[end] for cell in found) for end in ("value", "low", "high")}
 
 
 def with_interval(found: dict[str, float] | Difference) -> str:
@@ -132,14 +127,14 @@ def probed(model: str) -> dict[int, float]:
 @about(DISTANCE)
 def gradients_at_the_start() -> str:
     """Say how much smaller the gradient is far back before training."""
-    falls = {
+    factors = {
         m: [distance.fall(run, "before") for run in records(DISTANCE, m)] for m in (*MODELS, LATER)
     }
-    flat = [fall for m in (*ATTENDING, LATER) for fall in falls[m]]
-    assert max(flat) < 2 < 40 < min(fall for m in ONE_VECTOR for fall in falls[m])
+    flat = [fall for m in (*ATTENDING, LATER) for fall in factors[m]]
+    assert max(flat) < 2 < 40 < min(fall for m in ONE_VECTOR for fall in factors[m])
     return (
         "Before training, the gradient of the loss is smaller at 23 tokens than at 1 by a factor "
-        f"of {join([spread(falls[m], 0) for m in ONE_VECTOR])} for {labels(ONE_VECTOR)}, of "
+        f"of {join([spread(factors[m], 0) for m in ONE_VECTOR])} for {labels(ONE_VECTOR)}, of "
         f"{spread(flat)} for all that attend."
     )
 
@@ -262,12 +257,12 @@ def bits_by_width() -> str:
     carried = [most[d].mean() for d in widths]
     more = [b - a for a, b in pairwise(carried)]
     assert more == sorted(more, reverse=True)
-    fell = [still_falls(BOTTLENECK, f"rnn_encdec_{d}") for d in widths]
+    fell = falls(BOTTLENECK, [f"rnn_encdec_{d}" for d in widths])
     return (
         f"One vector of {join([str(d) for d in widths])} numbers carries "
         f"{join([f'{bits:.0f}' for bits in carried])} bits, {carried[0] / widths[0]:.1f} to "
         f"{carried[-1] / widths[-1]:.2f} a number. In the last tenth of the budget the loss still "
-        f"fell by {min(fell):.1f} to {max(fell):.1f} %: wide vectors may hold more than they "
+        f"fell by {fell}: wide vectors may hold more than they "
         "learned to."
     )
 

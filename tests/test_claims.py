@@ -25,13 +25,13 @@ from claims import (
     ROOT,
     about,
     each,
+    falls,
     join,
     kept,
     labels,
     numbers,
     records,
     score,
-    still_falls,
 )
 
 from seqmodels.report.transition import steps_to
@@ -238,11 +238,8 @@ def copied_through_a_fixed_memory() -> str:
 @about(RECALL)
 def recall_is_not_converged() -> str:
     """Say how fast the losses still fell."""
-    falls = [still_falls(RECALL, m) for m in MODELS]
-    return (
-        "The validation loss still fell in the last tenth of the budget, by "
-        f"{min(falls):.1f} to {max(falls):.1f} %."
-    )
+    fell = falls(RECALL, MODELS)
+    return f"The validation loss still fell in the last tenth of the budget, by {fell}."
 
 
 STORIES = "next_token"

@@ -48,7 +48,7 @@ def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
 
 
 def test_the_title_is_read_off() -> None:
-    """Keeps out a title with a width at which attention is no better, or with the last width."""
+    """Keeps out a title that names a width too narrow for attention, or just the last width."""
     (records,) = widths.together(FOLDERS.values())
     title = widths.draw_widths(records).texts[0].get_text().replace("\n", " ")
     assert title == (

@@ -110,7 +110,8 @@ def draw_widths(records: Sequence[Record]) -> Figure:
 def finding(by_width: Scores, metric: Metric, at: str) -> str:
     """Return a title: the best with one vector, and from which width all that attend are better.
 
-    Models with only one width do not count. Empty if there is no such width, or for a loss.
+    Models trained at a single width are left out. Empty for a loss, or if attention is better at no
+    width.
     """
     known = entries()
     means = {
