@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,21 @@ def test_lookup_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert records[1]["model_config"]["rotary_base"] == 30.0
     (test,) = records[0]["tests"]
     assert [b["baseline"]["value"] for b in test["buckets"]] == [100 / n for n in lookup.PAIRS]
+
+
+def test_earlier_runs_decide_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a folder of two precisions: flag, earlier runs and task decide in this order."""
+    monkeypatch.setattr(compare, "fastest_precision", lambda device: "measured")
+    own, free = made(), replace(made(), training={})
+    earlier = [{"precision": "bfloat16"}]
+    chosen = [
+        compare.with_precision(*given).training["precision"]
+        for given in (
+            (own, "flag", "cpu", earlier), (own, "auto", "cpu", earlier), (own, "auto", "cpu"),
+            (free, "auto", "cpu"),
+        )
+    ]  # fmt: skip
+    assert chosen == ["flag", "bfloat16", "float32", "measured"]
 
 
 @pytest.mark.parametrize("n", [2, 5, 16])

@@ -21,7 +21,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def call(*args: object) -> list[str]:
         argv = ["tools.trials", "--out", str(tmp_path), "translation", *map(str, args)]
-        monkeypatch.setattr(sys, "argv", [*argv, "--size", "smoke", "--precision", "float32"])
+        precision = [] if "--precision" in argv else ["--precision", "float32"]
+        monkeypatch.setattr(sys, "argv", [*argv, "--size", "smoke", *precision])
         with pytest.raises(SystemExit) as ended:
             trials.main()
         said = capsys.readouterr()
@@ -52,6 +53,14 @@ def test_each_rate_is_trained_once(
         assert run("gpt=4e-3", "--tokens", 2_000) == first[1:2]
     assert run("gpt=4e-3", "--tokens", 3_000) != first[1:2]
     assert [file.name for file in tmp_path.iterdir()] == [trials.FILE]
+
+
+def test_the_precision_is_passed_on(run: Run, tmp_path: Path) -> None:
+    """Keeps out trials in another precision than the one that was asked for."""
+    run("gpt=2e-3", "--tokens", 500, "--precision", "bfloat16")
+    run("gpt=2e-3", "--tokens", 500)
+    kept = (tmp_path / trials.FILE).read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["settings"]["precision"] for line in kept] == ["bfloat16", "float32"]
 
 
 @pytest.mark.parametrize(
