@@ -72,6 +72,23 @@ def test_the_source_is_read_as_it_was_in_training(run: trained.TrainedRun) -> No
     assert without.encode_source("") == [BOS]
 
 
+def test_the_case_is_that_of_training(run: trained.TrainedRun) -> None:
+    """Keeps out capitals that a run trained on lower-cased text never saw, in any of its uses."""
+    lower = trained.TrainedRun(
+        run.model, run.tokenizer, run.record | {"data": run.record["data"] | {"case": "lower"}}
+    )
+    source, reference = SOURCES[0], REFERENCES[0]
+    assert run.encode_source(source) != run.encode_source(source.lower())
+    assert lower.encode_source(source) == run.encode_source(source.lower())
+    assert lower.align(source, reference).tgt == run.align(source, reference.lower()).tgt
+    written = run.translate([source.lower()])[0].lower()
+    for tested, expected in ((run, True), (lower, False)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tested, "translate", lambda *_: [written])
+            score = tested.score([source], [written.upper()])["bleu"]["value"]
+        assert (score < 50) is expected
+
+
 def test_an_alignment_is_that_of_the_model(run: trained.TrainedRun) -> None:
     """Keeps out weights of another pass, transposed ones, and words beside the wrong edge."""
     model, draw = copy.deepcopy(run.model), torch.Generator().manual_seed(1)

@@ -105,6 +105,7 @@ def test_lower_case() -> None:
     """Keep out references in another case than the targets, and duplicates by case alone."""
     ready = prepared(corpus_of(), PrepareConfig(tokenizer="bytes", is_lowercase=True))
     assert ready.data["name"] == "tiny de→en, lower-cased"
+    assert ready.data["case"] == "lower" != prepared(corpus_of(), BYTES).data.get("case")
     assert ready.data["n_duplicate_train"] == 2
     assert ready.test_texts == [("alt.", "aged."), ("jung.", "young.")]
     assert ready.tokenizer.decode(ready.test[0].tgt) == "aged."

@@ -81,6 +81,16 @@ def test_version_1_is_upgraded(path: Path) -> None:
             assert now["overall"][names.get(score, score)] == interval | gone
 
 
+def test_the_case_of_version_1_is_known() -> None:
+    """Keeps out capitals in the sources of an old run that was trained on lower-cased text."""
+    cases = {}
+    for folder in ("translation-multi30k-en-de", "next_token-shakespeare"):
+        (path,) = (ROOT / "results" / folder).glob("transformer-seed1.json")
+        assert json.loads(path.read_text(encoding="utf-8"))["schema"] == "seqmodels.record/1"
+        cases[folder] = record.load(path)["data"].get("case")
+    assert [*cases.values()] == ["lower", None]
+
+
 def test_version_2_is_upgraded() -> None:
     """Keeps out a field that the newer names lose: every one is found again, with its value."""
     path = ROOT / "results" / "next_token" / "lstm_seq2seq-seed1.json"

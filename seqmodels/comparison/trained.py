@@ -68,6 +68,8 @@ class TrainedRun:
     ) -> dict[str, Any]:
         """Return BLEU and chrF of the translations, with 95 % intervals and sacreBLEU's signatures.
 
+        A run that was trained on lower-cased text is scored against lower-cased references.
+
         Raises ValueError unless there is one reference for each source.
         """
         check_texts(references, "references")
@@ -77,11 +79,11 @@ class TrainedRun:
                 "each source, and at least one"
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
-        hyps = self.translate(sources, beam)
+        hyps, refs = self.translate(sources, beam), [*map(self.in_its_case, references)]
         found: dict[str, Any] = {"n": len(hyps)}
         for key, kind in sacre_metrics().items():
             metric = kind.make(tokenize)
-            found[key] = kind.score(metric, count(metric, hyps, [list(references)]))
+            found[key] = kind.score(metric, count(metric, hyps, [refs]))
         return found | {"signatures": signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
@@ -125,7 +127,11 @@ class TrainedRun:
             text.encode()
         except UnicodeEncodeError as error:  # from a shell with another encoding
             raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
-        return self.tokenizer.encode(text)
+        return self.tokenizer.encode(self.in_its_case(text))
+
+    def in_its_case(self, text: str) -> str:
+        """Return the text as training had it: in lower case, or as it is."""
+        return text.lower() if self.record["data"].get("case") == "lower" else text
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:

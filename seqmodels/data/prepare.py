@@ -157,6 +157,7 @@ def prepare(
     name += ", lower-cased" if config.is_lowercase else ""
     name += ", cleaned" if config.is_cleaned else ""
     data = {"name": name, **metadata["data"], "tokenizer": tokenizer.name}
+    data |= {"case": "lower"} if config.is_lowercase else {}
     texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
     return Prepared(tokenizer, train, valid, test, texts, data)
 

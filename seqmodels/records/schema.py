@@ -259,6 +259,8 @@ def upgrade(old: dict[str, Any]) -> dict[str, Any]:
         limits = {"max_tokens": 200, "max_tokens_test": 400}
         is_limited = "n_too_long_train" in record["data"]
         fixed = {"source_end": "none", "bleu_tokenize": "13a"}
+        is_lowercase = ", lower-cased" in record["data"]["name"]
+        fixed |= {"case": "lower"} if is_lowercase else {}
         record["data"] = fixed | (limits if is_limited else {}) | record["data"]
         record["train_config"] = {"precision": "float32"} | record["train_config"]
         for test in record["tests"]:
