@@ -112,12 +112,14 @@ def test_widths_and_sizes() -> None:
 
 
 def test_rates_fall_beyond_the_widths_that_they_suit() -> None:
-    """Keeps out a rate that GPT does not learn with at width 256, and others at the rest."""
+    """Keeps out a rate and weights that GPT does not learn with at 256, and others at the rest."""
     narrow, wide = (made(width=width).recipes for width in (128, 256))
     assert {name: recipe.lr for name, recipe in narrow.items()} == {
         name: recipe.lr for name, recipe in made().recipes.items()
     }
     assert all(wide[name].lr == narrow[name].lr / 2 for name in narrow)
+    starts = [recipes["gpt"].sizes["init_std"] for recipes in (made().recipes, narrow, wide)]
+    assert starts == [0.08, 0.08, 0.04]
 
 
 def test_attention_does_not_start_uniform() -> None:
