@@ -34,6 +34,8 @@ BUILTIN: list[Comparison] = [
     ("distance-laptop", "distance", ""),
     ("bottleneck-laptop", "bottleneck", ""),
 ]
+WIDTHS = (32, 64, 128, 256)
+BY_WIDTH = "rnn_encdec bahdanau lstm_seq2seq gpt linear_attention transformer_rotary"
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
@@ -41,7 +43,7 @@ FULL: list[Comparison] = [
         "--size full --models rnn_encdec_x2 rnn_encdec_x4 lstm_seq2seq_x2 lstm_seq2seq_x4",
     ),
     ("lookup", "lookup", "--seeds 1 2 3"),
-    *((f"lookup-width-{width}", "lookup", f"--width {width}") for width in (32, 64, 128, 256)),
+    *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
