@@ -77,6 +77,16 @@ def test_every_context_has_the_same_continuations() -> None:
             assert [*example.src, *example.tgt] == tokens[-k - 9 :]
 
 
+def test_a_recipe_may_have_dropout() -> None:
+    """Keeps out dropout that a corpus's recipe asks for and no model gets, and any on stories."""
+    novel = next_token.CORPUS_RECIPES["war-and-peace"].recipes
+    for chosen, dropout in ((novel, 0.1), (next_token.RECIPES, 0.0)):
+        made = next_token.recipes(99, chosen)
+        assert {made[m].sizes["dropout"] for m in ("transformer", "gpt")} == {dropout}
+        assert made["gpt"].sizes["n_positions"] == 99
+    assert {novel[m].sizes["dropout"] for m in MODELS} == {0.1}
+
+
 def test_half_of_the_windows_have_all_context() -> None:
     """Keeps out training that never sees the context of the test, or no other; seeds count."""
     texts = [list(range(72))] * 400
