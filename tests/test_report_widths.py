@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from fake_records import fake_record, write
 
-from seqmodels.report import figures, style, widths
+from seqmodels.report import figures, style, widths, wording
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
@@ -85,3 +85,11 @@ def test_the_results_page_shows_it(tmp_path: Path) -> None:
     assert tmp_path / "widths-translation.svg" in figures.plot_results(tmp_path)
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "![widths-translation](widths-translation.svg)" in page
+
+
+def test_a_seed_that_two_folders_have_counts_once() -> None:
+    """Keeps out a fourth seed of a model whose own width is also one of the equal widths."""
+    one = {"task": "lookup", "model": "gpt", "model_config": {"d_model": 64}, "n_parameters": 1}
+    one |= {"train_config": {"tokens": 1}, "data": {"name": "x"}}
+    records = [one | {"seed": seed} for seed in (1, 2, 3, 1)]
+    assert wording.subtitle(records).endswith(" · 3 seeds")

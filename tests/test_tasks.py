@@ -24,6 +24,7 @@ from seqmodels.records import record
 from seqmodels.report import figures, reading
 from seqmodels.utils import files
 from tasks import __main__ as everything
+from tasks import flags as task_flags
 from tasks import next_token, recall, translation
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
@@ -161,3 +162,15 @@ def test_the_paper_sizes_are_not_built(run: Run) -> None:
         for name, recipe in task.RECIPES.items():
             model = build(name, 100, d_model=64, **recipe.sizes)
             assert count_parameters(model) < n
+
+
+def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
+    """Keeps out a figure by width that the driver makes with other models than its records."""
+    by_width = [one for one in everything.FULL if one[0].startswith("lookup-width-")]
+    assert len(by_width) == 4
+    for name, task, own_flags in by_width:
+        found = (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json")
+        trained = {path.name.split("-seed")[0] for path in found}
+        args = task_flags.parse_task(task, None, own_flags.split())
+        assert {*args.models} == trained
+        assert name == f"lookup-width-{args.width}"

@@ -33,8 +33,8 @@ def parameters(records: Iterable[Record]) -> str:
 
 def subtitle(records: Sequence[Record]) -> str:
     """Return a one-line summary: task, data, parameters, target tokens and seeds."""
-    runs = Counter((r["model"], r["model_config"].get("d_model")) for r in records)
-    seeds = span(runs.values(), str)
+    runs = {(r["model"], r["model_config"].get("d_model"), r["seed"]) for r in records}
+    seeds = span(Counter((model, width) for model, width, _ in runs).values(), str)
     tokens = span((r["train_config"]["tokens"] for r in records), short)
     parts = [records[0]["task"].replace("_", " ").capitalize()]
     parts += dict.fromkeys(r["data"]["name"] for r in records)
