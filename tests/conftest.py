@@ -10,12 +10,13 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import jaxtyping
+import playwright.sync_api
 import pytest
 import torch
 from torch import Tensor
@@ -151,6 +152,23 @@ def pairs() -> Pairs:
     src = torch.randint(4, V, (4, 5)) * src_mask
     tgt_in = torch.cat([torch.ones(4, 1, dtype=torch.long), torch.randint(4, V, (4, 5))], 1)
     return src, src_mask, tgt_in
+
+
+# ------------------------------------------------------------------------------------- a browser
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Start the system's Chromium, or skip the test."""
+    path = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
+    if path is None:
+        pytest.skip("no Chromium on this machine")
+    with playwright.sync_api.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 # ---------------------------------------------------------------------------- what runs to its end

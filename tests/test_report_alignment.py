@@ -35,7 +35,7 @@ def test_titles_of_variants_leave_out_what_all_have() -> None:
     a = {"src": ["a", "b"], "tgt": ["x"], "alpha": [[1, 0]]}
 
     def titles(*models: str) -> set[str]:
-        texts = alignment._draw_alignments(dict.fromkeys(models, a), "").texts
+        texts = alignment.figure_of(dict.fromkeys(models, a), "").texts
         return {" ".join(text.get_text().split()) for text in texts}
 
     found = titles("transformer_sinusoids", "transformer_learned")
@@ -81,7 +81,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     other = a | {"alpha": [[0.2, 0.8, 0], [0, 0, 1]]}
     partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
     maps_of = {"bahdanau": a, "transformer": other, "gpt": partial}
-    figure = alignment._draw_alignments(maps_of, "about")
+    figure = alignment.figure_of(maps_of, "about")
     *maps, scale = figure.axes
     assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
     assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
@@ -97,7 +97,7 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     )
     assert "Dot (·): continues the previous word." in caption
     assert "Rows sum to one, GPT's to less, because GPT also attends to the target." in caption
-    assert "GPT's" not in alignment._draw_alignments({"bahdanau": a}, "").texts[2].get_text()
+    assert "GPT's" not in alignment.figure_of({"bahdanau": a}, "").texts[2].get_text()
     maps_of |= {"linear_attention": partial}
-    caption = " ".join(alignment._draw_alignments(maps_of, "").texts[2].get_text().split())
+    caption = " ".join(alignment.figure_of(maps_of, "").texts[2].get_text().split())
     assert "those of GPT and Linear attention to less, because they also attend to" in caption

@@ -27,6 +27,8 @@ BUCKETS = "10,20,30,40,50,60,80"
 """Words of the longest source of each bucket, unless other ends are given."""
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
+MAPS = 24
+"""Examples of a report that have attention maps, unless another number is given."""
 MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
@@ -50,18 +52,36 @@ def models(args: argparse.Namespace) -> None:
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 
 
-def plot(args: argparse.Namespace) -> None:
-    """Draw the figures and tables of a folder of records."""
+def check_folder(folder: Path) -> None:
+    """Raise ValueError for a folder that cannot be read."""
     try:
-        os.listdir(args.folder)
+        os.listdir(folder)
     except OSError as error:
         why = (
             "does not exist" if error.errno == errno.ENOENT else f"cannot be read: {error.strerror}"
         )
-        raise ValueError(f"{args.folder} {why}; name a folder of records") from None
+        raise ValueError(f"{folder} {why}; name a folder of records") from None
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw the figures and tables of a folder of records."""
+    check_folder(args.folder)
     from seqmodels.report.figures import plot_results
 
     print("\n".join(printable(str(file)) for file in plot_results(args.folder)))
+
+
+def report(args: argparse.Namespace) -> None:
+    """Write the report on folders of records."""
+    for folder in args.folders:
+        check_folder(folder)
+    if args.out.suffix.lower() != ".html":
+        raise ValueError(f"--out {args.out}: name a file that ends in .html")
+    if not args.out.parent.is_dir():
+        raise ValueError(f"--out {args.out}: the folder {args.out.parent} does not exist")
+    from seqmodels.pages.report import write
+
+    print(printable(str(write(args.folders, args.out, args.maps))))
 
 
 def score(args: argparse.Namespace) -> None:
@@ -242,6 +262,12 @@ def build_parser() -> Parser:
         "folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders"
     )
     c.set_defaults(run_command=plot)
+    c = commands.add_parser("report", help="write a page that links scores, sentences, attention")
+    c.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
+    c.add_argument("--out", type=Path, required=True, metavar="FILE.html", help="the page")
+    c.add_argument("--maps", type=non_negative, default=MAPS, metavar="N",
+                   help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
+    c.set_defaults(run_command=report)
     add_score(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")

@@ -29,17 +29,20 @@ def draw_alignment(
     Raises ValueError for other kinds of files, if there is nothing to draw, and unless `alpha` has
     one row per target word and one column per source word.
     """
+    with style.context():
+        return style.save(figure_of(alignments, subtitle), Path(path))
+
+
+def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
+    """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
+
+    Raises ValueError like `draw_alignment`.
+    """
     if not alignments:
         raise ValueError("no model here attends to the source; there is no alignment to draw")
     for model, a in alignments.items():
         if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
             raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
-    with style.context():
-        return style.save(_draw_alignments(alignments, subtitle), Path(path))
-
-
-def _draw_alignments(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
-    """Lay out the heat maps in one row, with cells that fit the words, and one colour scale."""
     cell, letter = 0.14, 0.072  # least sizes in inches
     shown = {m: [*map(_pieces, (a["src"], a["tgt"]))] for m, a in alignments.items()}
     n_src, n_tgt = (max(len(pieces[i]) for pieces in shown.values()) for i in (0, 1))

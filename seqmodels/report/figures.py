@@ -45,33 +45,37 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
     If the sums of all records are there, significance.json is written as well.
     """
     by_file, out = reading.load_by_file(folder), Path(out or folder)
-    records = list(by_file.values())
+    records, compared = list(by_file.values()), compare(folder, by_file)
     for unknown in reading.find(folder)[1]:
         print(f"not drawn: {unknown}", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
-    attending = reading.by_model(r for r in records if r["alignment"])
-    first = [group[0] for group in attending.values()]
-    alignments = {r["model"]: r["alignment"] for r in first}
     with style.context():
-        figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
-        figures |= _special(records)
-        tests = reading.tests(records)
-        compared = _compared(folder, by_file)
-        for name, test in tests.items():
-            figures[f"score-{_file_name(name)}"] = scores.draw_scores(records, test)
-            if compared and (comparison := compared.on(name)):
-                figures[f"significance-{_file_name(name)}"] = matrix.draw(records, test, comparison)
+        figures = draw_all(records, compared)
         names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
         paths = [style.save(figures[name[:-4]], out / name) for name in names]
-    for kind in ("svg", "png") if alignments else ():
-        paths.append(
-            alignment.draw_alignment(alignments, out / f"alignment.{kind}", wording.subtitle(first))
-        )
     parts = [tables.table(records), tables.by_length_table(records), matching.table(records)]
     if compared:
         parts.append(tables.differences(records, compared))
         paths.append(files.write(out / significance.FILE, compared.text()))
     return [*paths, files.write(out / "tables.md", "\n".join(filter(None, parts)).encode())]
+
+
+def draw_all(
+    records: Sequence[Record], compared: significance.Significance | None
+) -> dict[str, Figure]:
+    """Return all figures of a folder by the names of their files, in the style's context."""
+    figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
+    figures |= _special(records)
+    for name, test in reading.tests(records).items():
+        figures[f"score-{file_name(name)}"] = scores.draw_scores(records, test)
+        if compared and (comparison := compared.on(name)):
+            figures[f"significance-{file_name(name)}"] = matrix.draw(records, test, comparison)
+    attending = reading.by_model(r for r in records if r["alignment"])
+    first = [group[0] for group in attending.values()]
+    if first:
+        alignments = {r["model"]: r["alignment"] for r in first}
+        figures["alignment"] = alignment.figure_of(alignments, wording.subtitle(first))
+    return figures
 
 
 def _special(records: Sequence[Record]) -> dict[str, Figure]:
@@ -95,7 +99,7 @@ def _special(records: Sequence[Record]) -> dict[str, Figure]:
     return figures
 
 
-def _compared(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
+def compare(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
     """Return the differences between the models of a folder; say why if they cannot be drawn."""
     try:
         return significance.find(folder, by_file)
@@ -104,7 +108,7 @@ def _compared(folder: Path, by_file: dict[str, Record]) -> significance.Signific
         return None
 
 
-def _file_name(test: str) -> str:
+def file_name(test: str) -> str:
     """Return the name of a test set as part of the name of a file."""
     return re.sub(r"[^\w.-]+", "-", test)
 

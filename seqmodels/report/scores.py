@@ -104,7 +104,18 @@ def _draw_buckets(
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], lines, test, metric)
         _draw_counts(axes[1, column], test)
+    _mark_buckets(axes.ravel(), len(test["buckets"]))
     return figure
+
+
+def _mark_buckets(axes: Iterable[Axes], n_buckets: int) -> None:
+    """Lay an invisible area over each bucket, by which a page can choose it: bucket-3, bucket-3b.
+
+    An id occurs once in a file, so that those of the further axes end in a letter.
+    """
+    for ax, letter in zip(axes, ("", *"bcd"), strict=True):
+        for i in range(n_buckets):
+            ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
 
 
 def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:

@@ -42,6 +42,11 @@ MAX_SYSTEMS = len(MARKERS)
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
 """In inches; at 800 pixels, a point is 1.17 pixels."""
+STAMPS: dict[str, dict[str, None]] = {
+    ".svg": dict.fromkeys(("Date", "Creator")),
+    ".png": {"Software": None},
+}
+"""What is left out of a file of each kind, which would differ from one run to the next."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
@@ -88,27 +93,28 @@ def looks(models: Collection[str]) -> dict[str, Look]:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write .svg or .png, with the same bytes every time.
+    """Write .svg or .png, with the same bytes every time."""
+    if path.suffix.lower() not in STAMPS:
+        raise ValueError(f"{path}: a figure is written as .svg or .png")
+    return files.write(path, rendered(figure, path.suffix.lower()))
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """Return a figure as .svg or .png.
 
     An SVG gets the first text of the figure as its title, and the other texts as its description.
     """
-    stamps: dict[str, dict[str, None]] = {
-        ".svg": dict.fromkeys(("Date", "Creator")),
-        ".png": {"Software": None},
-    }
-    if (kind := path.suffix.lower()) not in stamps:
-        raise ValueError(f"{path}: a figure is written as .svg or .png")
     _give_fonts(figure)
     page = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # noted in one line
-        figure.savefig(page, format=kind[1:], dpi=160, metadata=stamps[kind])
+        figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
     made = page.getvalue()
     if kind == ".svg":
         title, *more = [" ".join(text.get_text().split()) for text in figure.texts] or [""]
         head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
         made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), made, count=1)
-    return files.write(path, made)
+    return made
 
 
 def _give_fonts(figure: Figure) -> None:

@@ -325,7 +325,7 @@ def stubbed(patch: Callable[..., Any]) -> None:
     patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
     patch(figures, "plot_folder", lambda folder, out=None: reading.load_records(folder) and [])
-    patch(alignment, "_draw_alignments", lambda alignments, subtitle: Figure())
+    patch(alignment, "figure_of", lambda alignments, subtitle: Figure())
     patch(scores, "draw_systems", lambda systems, subtitle, out: [])
     patch(intervals, "N_BOOTSTRAP", 5)
     patch(evaluate, "beam", lambda *_: [[260, 261]])

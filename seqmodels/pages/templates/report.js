@@ -1,0 +1,270 @@
+"use strict";
+// The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head
+const { folders } = JSON.parse(document.getElementById("data").textContent);
+const PARTS = { align: 20000, head: 200 }; // of a weight of one
+const MOST = 200; // sentences listed at once
+
+const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const at = (changes) => "#" + new URLSearchParams({ ...read(), ...changes });
+const go = (changes) => { location.hash = at(changes); };
+
+function element(name, attributes = {}, ...children) {
+  const svg = ["svg", "g", "rect", "text", "title"].includes(name);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== null) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+const link = (text, changes, current) =>
+  element("a", { href: at(changes), "aria-current": current ? "true" : undefined }, text);
+
+function chooser(label, key, options, chosen) {
+  const select = element("select", { "data-key": key },
+    ...options.map(([value, text]) => element("option", { value }, text)));
+  select.value = chosen;
+  select.addEventListener("change", () => go({ [key]: select.value }));
+  return element("label", {}, label, select);
+}
+
+// ------------------------------------------------------------------------------------ State
+
+function within(value, n, otherwise = 0) {
+  const number = Number(value);
+  return Number.isInteger(number) && number >= 0 && number < n ? number : otherwise;
+}
+
+function stateOf() {
+  const given = read();
+  const f = within(given.f, folders.length);
+  const folder = folders[f];
+  const t = within(given.t, folder.tests.length);
+  const test = folder.tests[t];
+  const seeds = [...new Set(folder.runs.map((run) => run.seed))].sort((a, b) => a - b);
+  const seed = seeds.includes(Number(given.seed)) ? Number(given.seed) : seeds[0];
+  const runs = folder.runs.map((run, i) => ({ ...run, i })).filter((run) => run.seed === seed);
+  if (!test) return { f, folder, t, seeds, seed, runs };
+  const b = within(given.b, test.buckets.length);
+  const sort = given.sort || "gap";
+  const listed = examplesIn(test, test.buckets[b], runs, sort);
+  const e = listed.includes(Number(given.e)) ? Number(given.e) : listed[0];
+  const m = within(given.m, folder.runs.length, -1);
+  return { f, folder, t, test, seeds, seed, runs, b, sort, listed, e, m, l: given.l, h: given.h };
+}
+
+// Sorted by the first score: by its range over the models, or from the worst of one model.
+function examplesIn(test, bucket, runs, sort) {
+  const found = test.examples.map((_, i) => i)
+    .filter((i) => test.examples[i].x >= bucket.low && test.examples[i].x <= bucket.high);
+  const sign = test.scores[0] && test.scores[0].lower ? -1 : 1;
+  const score = (i, run) => test.examples[i].scores[run.i][0] ?? 0;
+  const run = runs.find((one) => one.model === sort);
+  const gap = (i) => {
+    const all = runs.map((one) => score(i, one));
+    return Math.max(...all) - Math.min(...all);
+  };
+  if (sort === "gap") return found.sort((i, j) => gap(j) - gap(i) || i - j);
+  if (run) return found.sort((i, j) => sign * (score(i, run) - score(j, run)) || i - j);
+  return found;
+}
+
+// --------------------------------------------------------------------------- Sentences
+
+// Which words of a text are in its longest common subsequence with the reference.
+function right(words, reference) {
+  const n = words.length, m = reference.length;
+  const best = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
+  for (let i = n - 1; i >= 0; i--) {
+    for (let j = m - 1; j >= 0; j--) {
+      best[i][j] = words[i] === reference[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+    }
+  }
+  const is = new Array(n).fill(false);
+  for (let i = 0, j = 0; i < n && j < m;) {
+    if (words[i] === reference[j]) { is[i] = true; i++; j++; }
+    else if (best[i + 1][j] >= best[i][j + 1]) i++;
+    else j++;
+  }
+  return is;
+}
+
+const split = (text) => text.split(/\s+/).filter(Boolean);
+
+function marked(hyp, ref) {
+  const words = split(hyp);
+  const is = right(words, split(ref));
+  return words.flatMap((word, i) => [i ? " " : "", is[i] ? word : element("mark", {}, word)]);
+}
+
+function sentenceList(state) {
+  const { test, listed, e, b } = state;
+  const shown = listed.slice(0, MOST);
+  const bucket = test.buckets[b];
+  const of = listed.length === bucket.n ? `${bucket.n}` : `${listed.length} of ${bucket.n}`;
+  const more = shown.length < listed.length ? `; the first ${MOST} are listed` : "";
+  return [
+    element("p", { class: "count" }, `${of} ${test.noun} of ${bucket.name}${more}`),
+    element("ol", { class: "pick", "aria-label": test.noun }, ...shown.map((i) => element("li", {},
+      link(test.examples[i].src || "(empty)", { ...place(state), e: i }, i === e)))),
+  ];
+}
+
+const place = ({ f, t, b, seed, sort }) => ({ f, t, b, seed, sort });
+
+function sideBySide(state) {
+  const { test, e, runs } = state;
+  const { src, ref, hyps, scores } = test.examples[e];
+  const written = hyps.some((hyp) => hyp !== null);
+  const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words"] : [])];
+  const rows = runs.map((run) => element("tr", {},
+    element("th", { scope: "row" }, run.label),
+    ...(written ? [element("td", {}, ...marked(hyps[run.i] ?? "", ref))] : []),
+    ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
+    ...(written ? [element("td", {}, `${split(hyps[run.i] ?? "").length} of ${split(ref).length}`)] : [])));
+  return [
+    element("h4", { tabindex: "-1" }, "One example, every model"),
+    element("p", {}, element("strong", {}, "source "), src || "(empty)"),
+    element("p", {}, element("strong", {}, "reference "), ref),
+    element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the models wrote" },
+      element("table", {},
+        element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col" }, name)))),
+        element("tbody", {}, ...rows))),
+    ...(written ? [element("p", { class: "note" }, "Marked: words outside the longest common subsequence with the reference.")] : []),
+  ];
+}
+
+// ------------------------------------------------------------------------------- Attention
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
+async function attention(state) {
+  const { test, e, runs } = state;
+  const maps = test.maps[e];
+  const known = maps ? runs.filter((run) => maps[run.i]) : [];
+  if (!known.length) {
+    const some = Object.keys(test.maps).length;
+    return [element("p", { class: "note" }, some
+      ? `No attention map of this example is in the page; ${some} others have one.`
+      : "Attention maps need the weights (RUN.safetensors).")];
+  }
+  const run = known.find((one) => one.i === state.m) || known[0];
+  const map = maps[run.i];
+  const layer = state.l === undefined || state.l === "align" ? "align" : within(state.l, map.layers);
+  const head = within(state.h, map.heads);
+  const size = map.tgt.length * map.src.length, first = (layer * map.heads + head) * size;
+  const weights = layer === "align"
+    ? Array.from(new Uint16Array(await unpack(map.align)), (parts) => parts / PARTS.align)
+    : Array.from(new Uint8Array(await unpack(map.weights), first, size), (parts) => parts / PARTS.head);
+  const options = [["align", "mean (align)"],
+    ...Array.from({ length: map.layers }, (_, i) => [i, `layer ${i + 1}`])];
+  const heads = Array.from({ length: map.heads }, (_, i) => [i, `head ${i + 1}`]);
+  return [
+    element("h4", {}, "What it attends to"),
+    element("div", { class: "controls" },
+      chooser("model", "m", known.map((one) => [one.i, one.label]), run.i),
+      chooser("attention", "l", options, layer),
+      ...(layer === "align" ? [] : [chooser("head", "h", heads, head)])),
+    drawn(map, weights, run.label),
+  ];
+}
+
+function drawn(map, weights, label) {
+  const cell = 18, columns = map.src.length;
+  const longest = (words) => Math.max(...words.map((word) => [...word].length));
+  const left = 8 + 7.5 * longest(map.tgt), above = 8 + 7.5 * longest(map.src.map((word) => word || "the target"));
+  const width = left + cell * columns + 8, height = above + cell * map.tgt.length + 8;
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
+    "aria-label": `${label}: ${map.tgt.length} target tokens attend to ${columns} source tokens` });
+  map.src.forEach((word, s) => svg.append(element("text",
+    { transform: `translate(${left + cell * (s + 0.7)} ${above - 5}) rotate(-90)`, "font-style": word ? undefined : "italic" },
+    word || "the target")));
+  map.tgt.forEach((word, t) => svg.append(element("text",
+    { x: left - 5, y: above + cell * (t + 0.72), "text-anchor": "end" }, word)));
+  weights.forEach((weight, i) => {
+    if (weight < 0.004) return;
+    const s = i % columns, t = Math.floor(i / columns);
+    svg.append(element("rect", { class: "cell", x: left + cell * s, y: above + cell * t, width: cell, height: cell,
+      "fill-opacity": weight.toFixed(3) },
+      element("title", {}, `${map.tgt[t]} → ${map.src[s] || "the target"}: ${weight.toFixed(3)}`)));
+  });
+  svg.append(element("rect", { class: "frame", x: left, y: above, width: cell * columns, height: cell * map.tgt.length }));
+  return element("div", { class: "map wide", tabindex: "0", role: "region", "aria-label": "attention map" }, svg,
+    element("p", { class: "note" }, "Rows: target tokens, as they are written. Columns: source tokens. The stronger the colour, the larger the weight."));
+}
+
+// -------------------------------------------------------------------------------- The page
+
+function controls(state) {
+  const { f, folder, t, test, b, seeds, seed, sort, runs } = state;
+  const others = { seed, sort };
+  const orders = [["gap", "largest difference first"], ["test", "as in the test set"],
+    ...runs.map((run) => [run.model, `worst of ${run.label}`])];
+  return [
+    element("h3", {}, `The ${test.noun} behind the figure`),
+    element("nav", { "aria-label": "buckets" }, test.axis,
+      ...test.buckets.map((bucket, i) => link(bucket.name, { f, t, b: i, ...others, e: "" }, i === b))),
+    element("div", { class: "controls" },
+      ...(folder.tests.length > 1 ? [chooser("test", "t", folder.tests.map((one, i) => [i, one.name]), t)] : []),
+      ...(seeds.length > 1 ? [chooser("seed", "seed", seeds.map((one) => [one, `${one}`]), seed)] : []),
+      chooser("order", "sort", orders, orders.some(([key]) => key === sort) ? sort : "test")),
+  ];
+}
+
+function highlight(state) {
+  document.querySelectorAll('[id*="-bucket-"]').forEach((area) => {
+    const section = area.closest(".test");
+    const mine = section && area.closest(".folder").id === `f${state.f}` && Number(section.dataset.test) === state.t;
+    const bucket = Number(area.id.match(/-bucket-(\d+)/)[1]);
+    area.classList.toggle("chosen", Boolean(mine && state.test && bucket === state.b));
+  });
+}
+
+// What has the focus keeps it when the section is drawn again.
+function focused(root) {
+  const now = document.activeElement;
+  if (!root.contains(now)) return null;
+  if (now.dataset.key) return `[data-key="${now.dataset.key}"]`;
+  const list = now.closest("nav, .pick");
+  return list ? `${list.localName === "nav" ? "nav" : ".pick"} [aria-current]` : null;
+}
+
+let turn = 0;
+async function render() {
+  const mine = ++turn;
+  const state = stateOf();
+  document.querySelectorAll(".folder").forEach((article) => { article.hidden = article.id !== `f${state.f}`; });
+  document.querySelectorAll("#folders a").forEach((a, i) => {
+    if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
+  });
+  highlight(state);
+  if (!state.test) return;
+  const root = document.querySelector(`#f${state.f} .explore`);
+  const children = [...controls(state)];
+  if (state.e === undefined) children.push(element("p", { class: "note" }, `No ${state.test.noun} of this bucket are at hand.`));
+  else children.push(...sentenceList(state), ...sideBySide(state), ...(await attention(state)));
+  if (mine !== turn) return; // another choice was made meanwhile
+  const focus = focused(root), scrolled = root.querySelector(".pick")?.scrollTop ?? 0;
+  root.replaceChildren(...children);
+  const list = root.querySelector(".pick");
+  if (list) list.scrollTop = scrolled;
+  if (focus) root.querySelector(focus)?.focus({ preventScroll: true });
+}
+
+document.querySelectorAll(".test").forEach((section) => {
+  const f = Number(section.closest(".folder").id.slice(1)), t = Number(section.dataset.test);
+  if (!folders[f].tests[t]) return;
+  section.classList.add("linked");
+  section.querySelectorAll('[id*="-bucket-"]').forEach((area) => area.addEventListener("click", () => {
+    const { seed, sort } = stateOf();
+    go({ f, t, b: Number(area.id.match(/-bucket-(\d+)/)[1]), seed, sort, e: "" });
+    document.querySelector(`#f${f} .explore`).scrollIntoView({ block: "nearest" });
+  }));
+});
+addEventListener("hashchange", render);
+render();

@@ -1,0 +1,87 @@
+"""The hypotheses of a folder, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from seqmodels.pages import rows
+
+TEST = {"name": "length", "primary_metric": "bleu"}
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """Make a row as a run writes it."""
+    row = {"set": "length", "x": 3, "src": "a b c", "ref": "x y z", "hyp": "x y", "nats": 6.0}
+    return row | {"n_tokens": 4, "n_same": 2, "n_places": 3, "n_bytes": 6} | changes
+
+
+def write(path: Path, *made: dict[str, Any]) -> Path:
+    """Write rows as a run does."""
+    path.write_text("".join(json.dumps(r) + "\n" for r in made), encoding="utf-8")
+    return path
+
+
+def sides(tmp_path: Path, made: dict[str, Any], **test: Any) -> rows.Shown:
+    """Return one row as it is shown."""
+    read = rows.read(write(tmp_path / "a.jsonl", made))
+    (shown,) = rows.side_by_side({"a": read}, TEST | test, "13a")
+    return shown
+
+
+def test_sentence_scores(tmp_path: Path) -> None:
+    """Keeps out another score than sacreBLEU's, and loss summed instead of averaged."""
+    texts = "The cat sat there .", "The cat sits there ."
+    (side,) = sides(tmp_path, row(hyp=texts[0], ref=texts[1])).sides
+    expected = BLEU(effective_order=True).sentence_score(texts[0], [texts[1]]).score
+    assert side.scores["bleu"] == round(expected, 1) > 20
+    assert side.scores["chrf"] == round(CHRF().sentence_score(texts[0], [texts[1]]).score, 1)
+    assert side.scores["nats"] == 1.5
+    assert [*side.scores] == ["bleu", "chrf", "nats"]
+
+
+def test_other_scores(tmp_path: Path) -> None:
+    """Keeps out BLEU of symbols, and of texts that no one wrote."""
+    (side,) = sides(tmp_path, row(), primary_metric="exact_match").sides
+    assert side.scores == {"right": 66.7, "nats": 1.5}
+    (side,) = sides(tmp_path, row(hyp=None), primary_metric="nats").sides
+    assert side == (None, {"nats": 1.5})
+
+
+def test_runs_are_aligned(tmp_path: Path) -> None:
+    """Keeps out one model's sentence beside another's, and rows of other test sets."""
+    a = rows.read(write(tmp_path / "a.jsonl", row(), row(set="greedy", src="q"), row(src="d")))
+    b = rows.read(write(tmp_path / "b.jsonl", row(hyp="z"), row(src="d", hyp="z z")))
+    shown = rows.side_by_side({"a": a, "b": b}, TEST, "13a")
+    assert [(s.src, [side.hyp for side in s.sides]) for s in shown] == [
+        ("a b c", ["x y", "z"]),
+        ("d", ["x y", "z z"]),
+    ]
+    with pytest.raises(ValueError, match="a and b have other examples of the test 'length'"):
+        rows.side_by_side({"a": a, "b": b[:1]}, TEST, "13a")
+
+
+def test_what_is_no_row(tmp_path: Path) -> None:
+    """Keeps out a traceback for a file that is missing, cut off or edited by hand."""
+    assert rows.read(tmp_path / "none.jsonl") == []
+    for wrong, why in (
+        (row(nats="much"), "nats"),
+        ([1], "dictionary"),
+        (row(nats=float("nan")), "nats"),
+    ):
+        path = write(tmp_path / "a.jsonl", row(), wrong)
+        with pytest.raises(ValueError, match=rf"a\.jsonl, line 2: not a row of a run: .*{why}"):
+            rows.read(path)
+    path.write_text(json.dumps(row())[:-4], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1: not a row"):
+        rows.read(path)
+
+
+def test_control_characters_are_escaped(tmp_path: Path) -> None:
+    """Keeps out characters that a page cannot show."""
+    shown = sides(tmp_path, row(src="a\x00b", hyp="\x1b[2J"))
+    assert (shown.src, shown.sides[0].hyp) == (r"a\x00b", r"\x1b[2J")
