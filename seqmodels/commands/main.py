@@ -72,9 +72,14 @@ def plot(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    """Write the report on folders of records."""
+    """Write the report on folders of records, or serve it."""
     for folder in args.folders:
         check_folder(folder)
+    if args.port is not None:
+        from seqmodels.pages.serve import serve
+
+        serve(args.folders, args.maps, args.port)
+        return
     if args.out.suffix.lower() != ".html":
         raise ValueError(f"--out {args.out}: name a file that ends in .html")
     if not args.out.parent.is_dir():
@@ -226,6 +231,27 @@ class Version(argparse.Action):
         parser.exit()
 
 
+def add_report(commands: Any) -> None:
+    """Add the command `report`."""
+    c = commands.add_parser("report", help="write a page that links scores, sentences, attention")
+    c.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
+    where = c.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", type=Path, metavar="FILE.html", help="write the page to a file")
+    where.add_argument("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
+                       help="show it at http://127.0.0.1:PORT, and follow runs in training; "
+                            "default: 8000")  # fmt: skip
+    c.add_argument("--maps", type=non_negative, default=MAPS, metavar="N",
+                   help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
+    c.set_defaults(run_command=report)
+
+
+def port(text: str) -> int:
+    """Parse a port; 0 takes any that is free."""
+    if (number := non_negative(text)) >= 2**16:
+        raise argparse.ArgumentTypeError(f"{text} is no port: at most 65535")
+    return number
+
+
 def add_score(commands: Any) -> None:
     """Add the command `score`."""
     c = commands.add_parser("score", help="score translations or alignments from elsewhere")
@@ -262,12 +288,7 @@ def build_parser() -> Parser:
         "folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders"
     )
     c.set_defaults(run_command=plot)
-    c = commands.add_parser("report", help="write a page that links scores, sentences, attention")
-    c.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
-    c.add_argument("--out", type=Path, required=True, metavar="FILE.html", help="the page")
-    c.add_argument("--maps", type=non_negative, default=MAPS, metavar="N",
-                   help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
-    c.set_defaults(run_command=report)
+    add_report(commands)
     add_score(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")

@@ -17,12 +17,13 @@ from urllib.parse import quote
 import jinja2
 
 from seqmodels.metrics.table import metric_of
-from seqmodels.pages import figure, rows
-from seqmodels.report import figures, reading, style, wording
+from seqmodels.pages import figure, rows, unfinished
+from seqmodels.report import curves, figures, reading, style, wording
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record
 from seqmodels.utils import files
 
+NOTHING_YET = "No run has reached the first point of its learning curve yet."
 LABELS = {"right": "right (%)"}
 """Names of scores that are not metrics."""
 
@@ -32,16 +33,28 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
 
     Raises ValueError if a folder has no records, or files of a run that do not belong together.
     """
-    names = [str(folder) for folder in folders]
-    if len({*names}) < len(names):
-        raise ValueError("a folder is given twice; give each once")
-    parts = [describe(folder, i, n_maps) for i, folder in enumerate(folders)]
-    page = (
+    return files.write(out, page(folders, n_maps))
+
+
+def page(folders: Sequence[Path], n_maps: int, is_live: bool = False) -> str:
+    """Return the report; a live one also shows unfinished runs, and asks whether it is out of date.
+
+    Raises ValueError like `write`.
+    """
+    check_folders(folders)
+    parts = [describe(folder, i, n_maps, is_live) for i, folder in enumerate(folders)]
+    text = (
         environment()
         .get_template("report.html")
-        .render(parts=parts, data={"folders": [part["data"] for part in parts]})
+        .render(parts=parts, data={"folders": [part["data"] for part in parts]}, is_live=is_live)
     )
-    return files.write(out, page.replace("/*night*/", figure.night(page)))
+    return text.replace("/*night*/", figure.night(text))
+
+
+def check_folders(folders: Sequence[Path]) -> None:
+    """Raise ValueError for a folder that is given twice."""
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ValueError("a folder is given twice; give each once")
 
 
 def environment() -> jinja2.Environment:
@@ -65,37 +78,44 @@ def download(table: Sequence[Sequence[Any]]) -> str:
     return "data:text/csv;charset=utf-8," + quote(text.getvalue())
 
 
-def describe(folder: Path, number: int, n_maps: int) -> dict[str, Any]:
+def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str, Any]:
     """Return what the page shows of one folder."""
-    by_file = reading.load_by_file(folder)
+    running = unfinished.find(folder) if is_live else []
+    by_file = {} if is_live and not has_records(folder) else reading.load_by_file(folder)
     records = list(by_file.values())
     tests = reading.tests(records)
     with style.context():
-        drawn = {
-            name: figure.inline(made, f"f{number}-{name}")
-            for name, made in figures.draw_all(records, figures.compare(folder, by_file)).items()
-        }
+        drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
+        if running:
+            drawn["curves"] = curves.draw_curves([*records, *running])
+        made = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
     shown = []
     for name, test in tests.items():
         key = figures.file_name(name)
         shown.append({
             "name": name,
-            "figure": drawn.pop(f"score-{key}"),
-            "differences": drawn.pop(f"significance-{key}", None),
+            "figure": made.pop(f"score-{key}"),
+            "differences": made.pop(f"significance-{key}", None),
             "table": score_table(records, test),
         })  # fmt: skip
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": f"{wording.subtitle(records)}",
+        "title": wording.subtitle(records or running) if records or running else NOTHING_YET,
         "tests": shown,
-        "curves": drawn.pop("curves"),
-        "curve_table": curve_table(records),
-        "further": drawn,
+        "curves": made.pop("curves", None),
+        "curve_table": curve_table([*records, *running]) if records or running else None,
+        "further": made,
         "records": by_file,
-        "looks": style.looks(reading.by_model(records)),
+        "running": running,
+        "looks": style.looks(reading.by_model([*records, *running])),
         "data": explored(folder, by_file, tests, n_maps),
     }
+
+
+def has_records(folder: Path) -> bool:
+    """Return whether a folder holds a record that can be read, or one that cannot."""
+    return any(reading.find(folder))
 
 
 def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> list[list[Any]]:
