@@ -11,7 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.pages import rows
 
-TEST = {"name": "length", "primary_metric": "bleu"}
+TEST = {"name": "length", "primary_metric": "bleu", "buckets": [{"low": 1, "high": 9}]}
 
 
 def row(**changes: Any) -> dict[str, Any]:

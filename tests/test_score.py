@@ -279,7 +279,9 @@ def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_
         assert rows[i + 5][3] == f"{pair['difference']:+.2f} (p = {pair['p']:.3f})"
     for signature in (*found["signatures"].values(), *found["paired_signatures"].values()):
         assert f"`{signature}`" in said
-    made = [out / name for name in ("score.json", "score-length.svg", "score-length.png")]
+    made = [
+        out / name for name in ("score.json", "score-length.svg", "score-length.png", "report.html")
+    ]
     assert said.split("\n\n")[-1].split() == list(map(str, made))
 
 

@@ -108,6 +108,10 @@ def score(args: argparse.Namespace) -> None:
         out = ensure_out_folder(args.out) if args.out else None
         result = scored.score(texts, tokenize, args.lowercase, ends)
     written = scored.write(result, out) if out else []
+    if out and not args.gold:
+        from seqmodels.pages import systems
+
+        written.append(systems.write(result, texts, tokenize, args.lowercase, out))
     print(scored.table(result))
     if out:
         print("", *written, sep="\n")
@@ -269,7 +273,8 @@ def add_score(commands: Any) -> None:
     c.add_argument("--buckets", type=increasing, metavar="N,N,…",
                    help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
     c.add_argument("--out", type=Path, metavar="DIR",
-                   help="write the scores as JSON and, for translations, a figure")  # fmt: skip
+                   help="write the scores as JSON and, for translations, a figure and a "
+                        "page that leads to the sentences")  # fmt: skip
     c.set_defaults(run_command=score)
 
 

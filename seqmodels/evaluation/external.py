@@ -25,7 +25,7 @@ from seqmodels.metrics import intervals
 from seqmodels.metrics.intervals import Interval, Row
 from seqmodels.metrics.sacre import count
 from seqmodels.metrics.table import by_bucket, metric_of, sacre_metrics
-from seqmodels.report import scores, tables
+from seqmodels.report import scores, style, tables
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
@@ -279,10 +279,16 @@ def notes_on(result: Result) -> list[str]:
     return notes
 
 
+def subtitle(result: Result) -> str:
+    """Return a one-line summary: reference, sentences, signature."""
+    about = Path(result["ref"]["file"]).name, f"{result['n']:,} sentences"
+    return " · ".join((*about, result["signatures"]["bleu"]))
+
+
 def write(result: Result, out: Path) -> list[Path]:
     """Write score.json and the figure to a folder; return the paths."""
-    about = Path(result["ref"]["file"]).name, f"{result['n']:,} sentences"
-    subtitle = " · ".join((*about, result["signatures"]["bleu"]))
     text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
     made = files.write(out / "score.json", text)
-    return [made, *scores.draw_systems(result["systems"], subtitle, out)]
+    with style.context():
+        figure = scores.draw_systems(result["systems"], subtitle(result))
+        return [made, *(style.save(figure, out / f"score-length.{x}") for x in ("svg", "png"))]

@@ -42,7 +42,13 @@ def page(folders: Sequence[Path], n_maps: int, is_live: bool = False) -> str:
     Raises ValueError like `write`.
     """
     check_folders(folders)
-    parts = [describe(folder, i, n_maps, is_live) for i, folder in enumerate(folders)]
+    return render(
+        [describe(folder, i, n_maps, is_live) for i, folder in enumerate(folders)], is_live
+    )
+
+
+def render(parts: Sequence[Mapping[str, Any]], is_live: bool = False) -> str:
+    """Return the page with these parts (see describe)."""
     text = (
         environment()
         .get_template("report.html")
@@ -147,8 +153,7 @@ def explored(
     folder: Path, by_file: Mapping[str, Record], tests: Mapping[str, Any], n_maps: int
 ) -> dict[str, Any]:
     """Return what the page's script shows of one folder: its examples, hypotheses and maps."""
-    records = list(by_file.values())
-    looks = style.looks(reading.by_model(records))
+    looks = style.looks(reading.by_model(by_file.values()))
     found = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
     found = {name: its for name, its in found.items() if its}
     runs = [
@@ -156,28 +161,17 @@ def explored(
         for name, r in by_file.items()
         if name in found
     ]
-    return {
-        "name": folder.resolve().name,
-        "runs": runs,
-        "tests": [
-            explored_test(folder, by_file, found, test, n_maps if n == 0 else 0)
-            for n, test in enumerate(tests.values() if found else ())
-        ],
-    }
+    shown = []
+    for n, test in enumerate(tests.values() if found else ()):
+        tokenize = by_file[next(iter(found))]["data"].get("bleu_tokenize", "13a")
+        examples = rows.side_by_side(found, test, tokenize)
+        drawn = maps_by_example(folder, by_file, found, examples, test, n_maps if n == 0 else 0)
+        shown.append(explored_test(test, examples) | {"maps": drawn})
+    return {"name": folder.resolve().name, "runs": runs, "tests": shown}
 
 
-def explored_test(
-    folder: Path,
-    by_file: Mapping[str, Record],
-    found: Mapping[str, Sequence[rows.Row]],
-    test: Mapping[str, Any],
-    n_maps: int,
-) -> dict[str, Any]:
-    """Return the examples of one test set."""
-    first = by_file[next(iter(found))]
-    tokenize = first["data"].get("bleu_tokenize", "13a")
-    examples = rows.side_by_side(found, test, tokenize)
-    buckets = [(bucket["low"], bucket["high"]) for bucket in test["buckets"]]
+def explored_test(test: Mapping[str, Any], examples: Sequence[rows.Shown]) -> dict[str, Any]:
+    """Return the examples of one test set, without maps."""
     keys = [*examples[0].sides[0].scores] if examples else []
     return {
         "name": test["name"],
@@ -206,7 +200,7 @@ def explored_test(
             }
             for e in examples
         ],
-        "maps": maps_by_example(folder, by_file, found, examples, buckets, n_maps),
+        "maps": {},
     }
 
 
@@ -215,7 +209,7 @@ def maps_by_example(
     by_file: Mapping[str, Record],
     found: Mapping[str, Sequence[rows.Row]],
     examples: Sequence[rows.Shown],
-    buckets: Sequence[tuple[int, int]],
+    test: Mapping[str, Any],
     n_maps: int,
 ) -> dict[int, list[Any]]:
     """Return, for some examples, the map of each run, None for a run without."""
@@ -224,6 +218,7 @@ def maps_by_example(
         return {}
     from seqmodels.pages import maps  # imports torch
 
+    buckets = [(bucket["low"], bucket["high"]) for bucket in test["buckets"]]
     numbers = maps.chosen([e.x for e in examples], buckets, n_maps)
     by_run: list[list[Any]] = []
     drawn: set[str] = set()

@@ -18,6 +18,9 @@ from seqmodels.metrics.sacre import check_tokenizer
 from seqmodels.metrics.table import metric_of, sacre_metrics
 from seqmodels.records.schema import CONTROL_ESCAPES, Count, Name, check
 
+MOST = 500
+"""Most examples of a bucket that a page holds."""
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
@@ -32,8 +35,8 @@ class Row(BaseModel):
     ref: str
     hyp: str | None = None
     """None: nothing was generated."""
-    nats: Finite
-    n_tokens: Count
+    nats: Finite | None = None
+    n_tokens: Count = 0
     n_same: Count = 0
     n_places: Count = 0
 
@@ -69,44 +72,54 @@ def read(path: Path) -> list[Row]:
 
 
 def side_by_side(
-    by_run: Mapping[str, Sequence[Row]], test: Mapping[str, Any], tokenize: str
+    by_run: Mapping[str, Sequence[Row]],
+    test: Mapping[str, Any],
+    tokenize: str,
+    is_lowercase: bool = False,
 ) -> list[Shown]:
     """Return the examples of a test set with each run's part, in the order of the runs.
 
-    Raises ValueError if two runs have other examples.
+    Those of a bucket after its first MOST are left out. Raises ValueError if two runs have other
+    examples.
     """
     parts = {run: [r for r in rows if r.set == test["name"]] for run, rows in by_run.items()}
     (first, examples), *others = parts.items()
     for run, rows in others:
         if [(r.x, r.src, r.ref) for r in rows] != [(r.x, r.src, r.ref) for r in examples]:
             raise ValueError(f"{first} and {run} have other examples of the test {test['name']!r}")
-    is_text = test["primary_metric"] in sacre_metrics()
-    sides = [scored(rows, tokenize if is_text else None) for rows in parts.values()]
+    kept = [
+        i
+        for b in test["buckets"]
+        for i in [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]][:MOST]
+    ]
+    metrics: dict[str, Any] = {}
+    if test["primary_metric"] in sacre_metrics():
+        check_tokenizer(tokenize)
+        metrics = {key: kind.make(tokenize, is_lowercase) for key, kind in sacre_metrics().items()}
+        metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
-        Shown(r.x, clean(r.src), clean(r.ref), [side[i] for side in sides])
-        for i, r in enumerate(examples)
+        Shown(
+            examples[i].x,
+            clean(examples[i].src),
+            clean(examples[i].ref),
+            [scored(rows[i], metrics) for rows in parts.values()],
+        )
+        for i in sorted(kept)
     ]
 
 
-def scored(rows: Sequence[Row], tokenize: str | None) -> list[Side]:
-    """Return a run's part of each example, with sacreBLEU's sentence scores if they are texts."""
-    metrics: dict[str, Any] = {}
-    if tokenize:
-        check_tokenizer(tokenize)
-        metrics = {key: kind.make(tokenize) for key, kind in sacre_metrics().items()}
-        metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
-    sides = []
-    for row in rows:
-        scores = {}
-        if row.hyp is not None and tokenize:
-            for key, metric in metrics.items():
-                scores[key] = metric.sentence_score(row.hyp, [row.ref]).score
-        elif row.hyp is not None and row.n_places:
-            scores["right"] = 100 * row.n_same / row.n_places
+def scored(row: Row, metrics: Mapping[str, Any]) -> Side:
+    """Return a run's part of an example, with sentence scores by sacreBLEU's metrics if given."""
+    scores = {}
+    if row.hyp is not None and metrics:
+        for key, metric in metrics.items():
+            scores[key] = metric.sentence_score(row.hyp, [row.ref]).score
+    elif row.hyp is not None:
+        scores["right"] = 100 * row.n_same / max(row.n_places, 1)
+    if row.nats is not None:
         scores["nats"] = row.nats / max(row.n_tokens, 1)
-        shown = {key: round(value, digits(key)) for key, value in scores.items()}
-        sides.append(Side(None if row.hyp is None else clean(row.hyp), shown))
-    return sides
+    shown = {key: round(value, digits(key)) for key, value in scores.items()}
+    return Side(None if row.hyp is None else clean(row.hyp), shown)
 
 
 def digits(key: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -118,11 +117,10 @@ def _mark_buckets(axes: Iterable[Axes], n_buckets: int) -> None:
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
 
 
-def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) -> list[Path]:
+def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
     """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
-    Writes score-length.svg and .png. Only the first MAX_SYSTEMS systems are drawn; the caption says
-    so.
+    Only the first MAX_SYSTEMS systems are drawn; the caption says so.
     """
     colours = [*(entry.colour for entry in CATALOG.values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
@@ -140,9 +138,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str, out: Path) ->
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
     texts = "BLEU and chrF against source length", subtitle, caption
-    with style.context():
-        figure = _draw_buckets(texts, key, lines, test, ("bleu", "chrf"))
-        return [style.save(figure, out / f"score-length.{kind}") for kind in ("svg", "png")]
+    return _draw_buckets(texts, key, lines, test, ("bleu", "chrf"))
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:

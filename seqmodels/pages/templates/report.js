@@ -120,11 +120,11 @@ function sideBySide(state) {
   const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words"] : [])];
   const rows = runs.map((run) => element("tr", {},
     element("th", { scope: "row" }, run.label),
-    ...(written ? [element("td", {}, ...marked(hyps[run.i] ?? "", ref))] : []),
+    ...(written ? [element("td", { class: "text" }, ...marked(hyps[run.i] ?? "", ref))] : []),
     ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
     ...(written ? [element("td", {}, `${split(hyps[run.i] ?? "").length} of ${split(ref).length}`)] : [])));
   return [
-    element("h4", { tabindex: "-1" }, "One example, every model"),
+    element("h4", { tabindex: "-1" }, "One example, side by side"),
     element("p", {}, element("strong", {}, "source "), src || "(empty)"),
     element("p", {}, element("strong", {}, "reference "), ref),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the models wrote" },
@@ -145,6 +145,7 @@ async function unpack(text) {
 
 async function attention(state) {
   const { test, e, runs } = state;
+  if (!test.maps) return [];
   const maps = test.maps[e];
   const known = maps ? runs.filter((run) => maps[run.i]) : [];
   if (!known.length) {
