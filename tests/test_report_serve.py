@@ -69,6 +69,10 @@ def test_unfinished_runs(unfinished_run: Path, compared: Path) -> None:
     assert found["curve"] == latest.state["progress"]["curve"]
     assert (found["model"], found["seed"], found["train_config"]) == ("gpt", 1, {"tokens": 200})
     assert found["n_parameters"] > 10_000
+    record = unfinished_run / "gpt-seed1.json"
+    shutil.copy(compared / record.name, record)
+    assert unfinished.find(unfinished_run) == []
+    record.unlink()
     for path in unfinished_run.glob("*.safetensors"):
         path.write_bytes(path.read_bytes()[:-1])
     assert unfinished.find(unfinished_run) == []
