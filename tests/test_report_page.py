@@ -20,6 +20,7 @@ from conftest import Call
 from matplotlib.figure import Figure
 
 import seqmodels
+from seqmodels.catalog import entries
 from seqmodels.commands import main
 from seqmodels.pages import figure, maps, report
 from seqmodels.report import reading
@@ -177,6 +178,20 @@ def test_figures_follow_the_page() -> None:
     assert figure.darkened("ffffff") == "#141414"
     assert int(figure.darkened("222222")[1:3], 16) > 0xB0
     assert "<metadata" not in text
+
+
+def test_models_are_seen_in_the_dark() -> None:
+    """Keeps out a line that its background swallows: a contrast below 3 : 1."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        r, g, b = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    ground = luminance(figure.darkened("ffffff"))
+    for entry in entries().values():
+        seen = figure.darkened(entry.colour[1:].lower())
+        assert (luminance(seen) + 0.05) / (ground + 0.05) > 3, entry.label
 
 
 HOSTILE = '</script><script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'

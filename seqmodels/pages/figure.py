@@ -8,8 +8,11 @@ import re
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from seqmodels.catalog import entries
 from seqmodels.report import style
 
+LINES = {colour.lower() for colour in (*(e.colour for e in entries().values()), *style.FURTHER)}
+"""The colours of models."""
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 
@@ -39,7 +42,13 @@ def night(pages: str) -> str:
 
 
 def darkened(colour: str) -> str:
-    """Return a colour with its lightness mirrored: white becomes the dark background."""
+    """Return a colour with its lightness mirrored: white becomes the dark background.
+
+    The colours of models are light enough to be told from it.
+    """
     hue, light, full = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)))
-    mirrored = colorsys.hls_to_rgb(hue, 0.08 + 0.85 * (1 - light), 0.7 * full)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in mirrored)
+    mirrored = 0.08 + 0.85 * (1 - light)
+    if f"#{colour}" in LINES:
+        mirrored = max(mirrored, 0.6)
+    parts = colorsys.hls_to_rgb(hue, mirrored, 0.7 * full)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
