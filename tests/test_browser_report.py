@@ -48,7 +48,12 @@ class Tab:
         """Press keys, and wait for the page to follow."""
         for key in keys:
             self.page.keyboard.press(key)
-            self.page.wait_for_timeout(60)
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until the last choice is drawn."""
+        self.page.wait_for_timeout(50)  # the address changes in a task of its own
+        self.page.wait_for_function("turn === drawnTurn")
 
 
 @pytest.fixture
@@ -72,10 +77,12 @@ def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
     """Keeps out another bucket, sentence or map than the one that was chosen."""
     (test,) = data_of(tab.path)["folders"][0]["tests"]
     tab.page.locator("#f0-score-length-bucket-0 path").click()
+    tab.settle()
     assert "b=0" in tab.page.url
     assert tab.text(".count").startswith(f"{test['buckets'][0]['n']} sentences of 1–10")
     assert tab.page.locator(".pick a").count() == test["buckets"][0]["n"]
     tab.page.locator(".pick a").nth(1).click()
+    tab.settle()
     chosen = int(re.search(r"e=(\d+)", tab.page.url)[1])
     example = test["examples"][chosen]
     assert tab.text(".pick [aria-current]") == example["src"]
@@ -87,6 +94,7 @@ def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
     tab.page.select_option('[data-key="m"]', label="GPT")
     tab.page.select_option('[data-key="l"]', label="layer 2")
     tab.page.select_option('[data-key="h"]', label="head 3")
+    tab.settle()
     tab.page.wait_for_selector(".map .cell")
     run = seqmodels.load(trained / "gpt-seed1")
     src, tgt = run.encode_source(example["src"]), run.encode(example["hyps"][2])
@@ -115,8 +123,10 @@ def test_marks_what_is_wrong(tab: Tab) -> None:
 def test_the_place_survives(tab: Tab) -> None:
     """Keeps out a page that forgets where one was when it is reloaded, and no way back."""
     tab.page.locator(".pick a").nth(2).click()
+    tab.settle()
     tab.page.select_option('[data-key="m"]', label="GPT")
     tab.page.select_option('[data-key="l"]', label="layer 1")
+    tab.settle()
     here, text = tab.page.url, tab.text(".pick [aria-current]")
     tab.page.reload()
     tab.page.wait_for_selector('[data-key="h"]')
@@ -124,6 +134,7 @@ def test_the_place_survives(tab: Tab) -> None:
     assert tab.page.locator('[data-key="l"]').input_value() == "0"
     tab.page.go_back()
     tab.page.wait_for_selector('[data-key="h"]', state="detached")
+    tab.settle()
     assert tab.text(".pick [aria-current]") == text
 
 
@@ -155,6 +166,7 @@ def test_by_keyboard_alone(tab: Tab) -> None:
     assert re.search("m=2.*l=0.*h=1", tab.page.url)
     for _ in range(4):
         tab.page.go_back()
+        tab.settle()
     assert "e=" not in tab.page.url or tab.text(".pick [aria-current]") != second
 
 
@@ -169,9 +181,11 @@ def test_order(tab: Tab) -> None:
     gaps = [max(s[0] for s in scores) - min(s[0] for s in scores) for scores in bleu()]
     assert gaps == sorted(gaps, reverse=True)
     tab.page.select_option('[data-key="sort"]', label="worst of GPT")
+    tab.settle()
     worst = [scores[2][0] for scores in bleu()]
     assert worst == sorted(worst)
     tab.page.select_option('[data-key="sort"]', label="as in the test set")
+    tab.settle()
     assert tab.page.locator(".pick a").all_inner_texts() == [e["src"] for e in test["examples"]]
 
 

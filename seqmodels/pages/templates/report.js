@@ -235,7 +235,7 @@ function focused(root) {
   return list ? `${list.localName === "nav" ? "nav" : ".pick"} [aria-current]` : null;
 }
 
-let turn = 0;
+let turn = 0, drawnTurn = 0; // a choice can be made while the one before is being drawn
 async function render() {
   const mine = ++turn;
   const state = stateOf();
@@ -244,17 +244,18 @@ async function render() {
     if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
   });
   highlight(state);
-  if (!state.test) return;
+  if (!state.test) { drawnTurn = mine; return; }
   const root = document.querySelector(`#f${state.f} .explore`);
   const children = [...controls(state)];
   if (state.e === undefined) children.push(element("p", { class: "note" }, `No ${state.test.noun} of this bucket are at hand.`));
   else children.push(...sentenceList(state), ...sideBySide(state), ...(await attention(state)));
-  if (mine !== turn) return; // another choice was made meanwhile
+  if (mine !== turn) return;
   const focus = focused(root), scrolled = root.querySelector(".pick")?.scrollTop ?? 0;
   root.replaceChildren(...children);
   const list = root.querySelector(".pick");
   if (list) list.scrollTop = scrolled;
   if (focus) root.querySelector(focus)?.focus({ preventScroll: true });
+  drawnTurn = mine;
 }
 
 document.querySelectorAll(".test").forEach((section) => {
