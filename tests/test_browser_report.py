@@ -189,6 +189,22 @@ def test_order(tab: Tab) -> None:
     assert tab.page.locator(".pick a").all_inner_texts() == [e["src"] for e in test["examples"]]
 
 
+def test_order_of_made_up_scores(tab: Tab) -> None:
+    """Keeps out the best first, also where a low score is good."""
+    ask = """([lower, sort]) => examplesIn(
+        { scores: [{ lower }], examples: [[5, 1], [3, 9], [4, 4], [1, 1]].map(([a, b], i) =>
+            ({ x: i, scores: [[a], [b]] })) },
+        { low: 0, high: 2 }, [{ model: "a", i: 0 }, { model: "b", i: 1 }], sort)"""
+    for lower, sort, expected in (
+        (False, "gap", [1, 0, 2]),
+        (False, "b", [0, 2, 1]),
+        (True, "b", [1, 2, 0]),
+        (True, "a", [0, 2, 1]),
+        (False, "test", [0, 1, 2]),
+    ):
+        assert tab.page.evaluate(ask, [lower, sort]) == expected, (lower, sort)
+
+
 def test_folders(tab: Tab) -> None:
     """Keeps out two folders at once, and an error where there are no sentences."""
     assert tab.page.locator(".folder:visible").count() == 1
