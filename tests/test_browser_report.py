@@ -214,6 +214,19 @@ def test_folders(tab: Tab) -> None:
     assert tab.said == []
 
 
+def test_leads_to_a_map(chromium: Any, trained: Path, tmp_path: Path) -> None:
+    """Keeps out a sentence without a map as the end of the way."""
+    opened = Tab(chromium, report.write([trained], tmp_path / "p.html", 1))
+    (test,) = data_of(opened.path)["folders"][0]["tests"]
+    ((shown, _),) = test["maps"].items()
+    other = next(i for i in range(len(test["examples"])) if i != int(shown))
+    opened.page.goto(f"{opened.path.as_uri()}#e={other}")
+    opened.page.locator(".others a").click()
+    opened.page.wait_for_selector(".map .cell")
+    assert opened.text(".pick [aria-current]") == test["examples"][int(shown)]["src"]
+    opened.context.close()
+
+
 def test_a_sample_says_so(chromium: Any, trained: Path, tmp_path: Path) -> None:
     """Keeps out a count of what is listed in place of what was scored."""
     folder = some(trained, tmp_path / "few", ".jsonl")

@@ -149,10 +149,15 @@ async function attention(state) {
   const maps = test.maps[e];
   const known = maps ? runs.filter((run) => maps[run.i]) : [];
   if (!known.length) {
-    const some = Object.keys(test.maps).length;
-    return [element("p", { class: "note" }, some
-      ? `No attention map of this example is in the page; ${some} others have one.`
-      : "Attention maps need the weights (RUN.safetensors).")];
+    const others = state.listed.filter((i) => test.maps[i]);
+    if (!others.length) {
+      const some = Object.keys(test.maps).length;
+      return [element("p", { class: "note" }, some ? "No attention map of this bucket is in the page."
+        : "Attention maps need the weights (RUN.safetensors).")];
+    }
+    return [element("p", { class: "note" }, "No attention map of this example is in the page; these have one:"),
+      element("ul", { class: "others" }, ...others.map((i) => element("li", {},
+        link(test.examples[i].src, { ...place(state), e: i }))))];
   }
   const run = known.find((one) => one.i === state.m) || known[0];
   const map = maps[run.i];
