@@ -265,6 +265,7 @@ BIBLE = DEFAULT._replace(
         "rnn_encdec": Recipe(RECURRENT, lr=4e-3),
         "bahdanau": Recipe(RECIPES["bahdanau"].sizes, lr=5e-3),
         "transformer": Recipe({**RECIPES["transformer"].sizes, "is_prenorm": True}, lr=3e-3),
+        "gpt": Recipe({**RECIPES["gpt"].sizes, "init_std": 0.03}, lr=2e-3),
     }, 0.1),
     tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400,
 )  # fmt: skip
