@@ -222,14 +222,14 @@ MULTI30K = DEFAULT._replace(
             {"d_embed": 128, "n_layers": 1, "init_range": 0.2, "forget_bias": 2.0}, lr=8e-3
         ),
         "transformer": Recipe(
-            {"d_ff": 512, "n_heads": 4, "n_layers": 3, "is_prenorm": True, "dropout": 0.2}, lr=3e-3
+            {"d_ff": 512, "n_heads": 4, "n_layers": 3, "is_prenorm": True, "dropout": 0.2}, lr=4e-3
         ),
-        "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.03, "dropout": 0.2}, lr=2e-3),
+        "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.03, "dropout": 0.2}, lr=3e-3),
         "linear_attention": Recipe(
-            {"n_heads": 4, "n_layers": 4, "init_std": 0.03, "dropout": 0.2}, lr=2e-3
+            {"n_heads": 4, "n_layers": 4, "init_std": 0.03, "dropout": 0.2}, lr=3e-3
         ),
     }, 0.3),
-    tokens={**DEFAULT.tokens, "laptop": 5_000_000}, batch_tokens=500, n_parameters=2_600_000,
+    tokens={**DEFAULT.tokens, "laptop": 7_000_000}, batch_tokens=1_500, n_parameters=2_600_000,
 )  # fmt: skip
 
 # From English to German, the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
