@@ -204,7 +204,7 @@ PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 #   rnn_encdec    5.307 (2e-3), 4.996 (4e-3), 4.848 (8e-3); bahdanau 5.214, 4.931, 4.836 (1e-2)
 #   lstm_seq2seq  5.516 (4e-3), 5.128 (8e-3), 4.927 (1.6e-2); transformer 5.732, 5.637, 5.709 (6e-3)
 #   gpt           5.702 (1e-3), 5.602 (2e-3), 5.626 (4e-3); init_std 0.03: 5.621, 5.754 (4e-3)
-NOVEL = BIBLE.recipes | {"gpt": with_dropout(RECIPES, 0.1)["gpt"]}
+NOVEL = {**BIBLE.recipes, "gpt": with_dropout(RECIPES, 0.1)["gpt"]}
 
 DEFAULT = CorpusRecipe(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
 CORPUS_RECIPES = {
