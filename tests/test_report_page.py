@@ -12,7 +12,6 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -137,11 +136,9 @@ def test_maps_are_spread_over_the_buckets() -> None:
 
 def test_numbers_as_csv(trained: Path, page: Path) -> None:
     """Keeps out a table with other numbers than the record's."""
-    found = re.findall(
-        r'download="(.*?)" href="data:text/csv;charset=utf-8,(.*?)"', page.read_text()
-    )
+    found = re.findall(r'download="(.*?)" href="data:text/csv;base64,(.*?)"', page.read_text())
     tables = {
-        name: [*csv.reader(io.StringIO(unquote(html.unescape(text))))] for name, text in found
+        name: [*csv.reader(io.StringIO(base64.b64decode(text).decode()))] for name, text in found
     }
     by_length, curves = tables.values()
     records = reading.load_by_file(trained).values()

@@ -7,17 +7,17 @@ models attend to. The file opens without a network; without JavaScript, figures 
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import jinja2
 
 from seqmodels.metrics.table import metric_of
-from seqmodels.pages import figure, rows, unfinished
+from seqmodels.pages import figure, rows
 from seqmodels.report import curves, figures, reading, style, wording
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record
@@ -81,12 +81,12 @@ def download(table: Sequence[Sequence[Any]]) -> str:
     """Return the address of a table as a CSV file."""
     text = io.StringIO()
     csv.writer(text).writerows(table)
-    return "data:text/csv;charset=utf-8," + quote(text.getvalue())
+    return "data:text/csv;base64," + base64.b64encode(text.getvalue().encode()).decode()
 
 
 def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str, Any]:
     """Return what the page shows of one folder."""
-    running = unfinished.find(folder) if is_live else []
+    running = running_in(folder) if is_live else []
     by_file = {} if is_live and not has_records(folder) else reading.load_by_file(folder)
     records = list(by_file.values())
     tests = reading.tests(records)
@@ -117,6 +117,13 @@ def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str,
         "looks": style.looks(reading.by_model([*records, *running])),
         "data": explored(folder, by_file, tests, n_maps),
     }
+
+
+def running_in(folder: Path) -> list[Record]:
+    """Return what is known of a folder's unfinished runs (see unfinished.find)."""
+    from seqmodels.pages import unfinished  # imports torch
+
+    return unfinished.find(folder)
 
 
 def has_records(folder: Path) -> bool:

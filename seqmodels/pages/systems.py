@@ -20,14 +20,25 @@ def write(
     result: Result, texts: Sequence[Text], tokenize: str, is_lowercase: bool, out: Path
 ) -> Path:
     """Write report.html to a folder: the scores of `external.score`, and the texts behind them."""
-    systems = result["systems"]
-    test: dict[str, Any] = {
-        "name": "length",
-        "noun": "sentences",
-        "axis": "source length (words)",
-        "primary_metric": "bleu",
-        "buckets": systems[0]["buckets"],
+    systems, name = result["systems"], Path(result["ref"]["file"]).name
+    with style.context():
+        drawn = figure.inline(scores.draw_systems(systems, external.subtitle(result)), "f0-score")
+    looks = {system["name"]: Look(system["name"], GREY, "-", "o") for system in systems}
+    tests = [{"name": "length", "figure": drawn, "differences": None, "table": table(systems)}]
+    shown = explored(systems, texts, tokenize, is_lowercase) | {"maps": None}
+    runs = [{"model": system, "label": system, "seed": 1} for system in looks]
+    part = {
+        **{"id": "f0", "name": name, "title": external.subtitle(result), "tests": tests},
+        **{"curves": None, "further": {}, "records": {}, "running": [], "looks": looks},
+        "data": {"name": name, "runs": runs, "tests": [shown]},
     }
+    return files.write(out / "report.html", report.render([part]))
+
+
+def explored(
+    systems: Sequence[dict[str, Any]], texts: Sequence[Text], tokenize: str, is_lowercase: bool
+) -> dict[str, Any]:
+    """Return the sentences by source length, with what each system wrote."""
     src, ref, *hyps = (text.lines for text in texts)
     by_system = {
         system["name"]: [
@@ -36,29 +47,10 @@ def write(
         ]
         for system, lines in zip(systems, hyps, strict=True)
     }
+    test: dict[str, Any] = {"name": "length", "noun": "sentences", "axis": "source length (words)"}
+    test |= {"primary_metric": "bleu", "buckets": systems[0]["buckets"]}
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
-    with style.context():
-        drawn = figure.inline(scores.draw_systems(systems, external.subtitle(result)), "f0-score")
-    looks = {system["name"]: Look(system["name"], GREY, "-", "o") for system in systems}
-    part = {
-        "id": "f0",
-        "name": Path(result["ref"]["file"]).name,
-        "title": external.subtitle(result),
-        "tests": [
-            {"name": "length", "figure": drawn, "differences": None, "table": table(systems)}
-        ],
-        "curves": None,
-        "further": {},
-        "records": {},
-        "running": [],
-        "looks": looks,
-        "data": {
-            "name": Path(result["ref"]["file"]).name,
-            "runs": [{"model": name, "label": name, "seed": 1} for name in looks],
-            "tests": [report.explored_test(test, examples) | {"maps": None}],
-        },
-    }
-    return files.write(out / "report.html", report.render([part]))
+    return report.explored_test(test, examples)
 
 
 def table(systems: Sequence[dict[str, Any]]) -> list[list[Any]]:

@@ -38,11 +38,7 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
 
     Raises ValueError like `draw_alignment`.
     """
-    if not alignments:
-        raise ValueError("no model here attends to the source; there is no alignment to draw")
-    for model, a in alignments.items():
-        if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
-            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
+    _check(alignments)
     cell, letter = 0.14, 0.072  # least sizes in inches
     shown = {m: [*map(_pieces, (a["src"], a["tgt"]))] for m, a in alignments.items()}
     n_src, n_tgt = (max(len(pieces[i]) for pieces in shown.values()) for i in (0, 1))
@@ -75,6 +71,15 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
     place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)
     _draw_scale(figure, place)
     return figure
+
+
+def _check(alignments: Mapping[str, dict[str, Any]]) -> None:
+    """Raise ValueError like `draw_alignment`."""
+    if not alignments:
+        raise ValueError("no model here attends to the source; there is no alignment to draw")
+    for model, a in alignments.items():
+        if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
+            raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
 
 
 def _draw_scale(figure: Figure, place: tuple[float, float, float, float]) -> None:
