@@ -43,7 +43,7 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     axes = scores.draw_scores(records, records[0]["tests"][0]).axes
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [list(np.round(line.get_xdata())) for line in hollow] == [[7]] * 5
-    fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].patches if bar.get_height()]
+    fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].containers[0]]
     assert fills[-8:] == [False] * 7 + [True]
 
 
