@@ -206,7 +206,7 @@ DEFAULT = CorpusRecipe(
 # as published it had 33 % of the next tokens right after 0.9 M tokens at 2e-3, with pre-norm 49 %.
 # Rate, dropout, and nats per token on valid, after so many tokens or with the full budget:
 #       rnn_encdec   4e-3 0.3  2.09 (3 M)    8e-3 0.2  2.18 (1.5 M)
-#         bahdanau   4e-3 0.3  1.85 (2 M)    full:  4e-3 0.2  1.648
+#         bahdanau   4e-3 0.3  1.85 (2 M)    full:  4e-3 0.2  1.648, 4e-3   0.3  1.562
 #     lstm_seq2seq   4e-3 0.3  2.50 (3 M)    1e-2 0.2  2.10 (3 M)
 #      transformer   2e-3 0.3  2.09 (3 M)    full:  1.5e-3 0.2  1.532, 2.5e-3 0.2  1.485
 #              gpt   2e-3 0.2  2.30 (2 M)    full:  2e-3 0.2  1.783, 2e-3   0.15  1.762
@@ -218,7 +218,7 @@ WIDE = {"d_embed": 256, "d_maxout": 256}
 MULTI30K = CorpusRecipe(
     with_dropout({
         "rnn_encdec": Recipe(WIDE, lr=8e-3),
-        "bahdanau": Recipe(WIDE | {"d_align": 128}, lr=4e-3),
+        "bahdanau": Recipe(WIDE | {"d_align": 128, "dropout": 0.3}, lr=4e-3),
         "lstm_seq2seq": Recipe(
             {"d_embed": 256, "n_layers": 1, "init_range": 0.2, "forget_bias": 2.0}, lr=1e-2
         ),
