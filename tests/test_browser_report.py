@@ -140,7 +140,8 @@ def test_the_place_survives(tab: Tab) -> None:
 
 def test_by_keyboard_alone(tab: Tab) -> None:
     """Keeps out a control that only a mouse reaches, and a focus that is lost on the way."""
-    focus = "document.activeElement.textContent + '|' + (document.activeElement.dataset.key || '')"
+    focus = """(now => now === document.body ? "" : now.textContent + "|" + (now.dataset.key || ""))
+        (document.activeElement)"""
 
     def tab_to(what: str) -> None:
         for _ in range(60):

@@ -47,6 +47,19 @@ def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     assert fills[-8:] == [False] * 7 + [True]
 
 
+def test_areas_lie_over_their_buckets(tmp_path: Path) -> None:
+    """Keeps out a page that leads from one bucket to the sentences of another."""
+    records = reading.load_records(write(tmp_path, several(1)))
+    test = records[0]["tests"][0]
+    axes, seen = scores.draw_scores(records, test).axes, set()
+    for ax in axes:
+        for area in (patch for patch in ax.patches if patch.get_gid()):
+            number = int(area.get_gid().removeprefix("bucket-").rstrip("bcd"))
+            assert area.get_bbox().intervalx.tolist() == [number - 0.5, number + 0.5]
+            seen.add(area.get_gid())
+    assert len(seen) == 4 * len(test["buckets"])
+
+
 @pytest.mark.parametrize(
     ("task", "words"),
     [
