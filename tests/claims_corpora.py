@@ -158,8 +158,9 @@ def loss_is_not_bleu() -> str:
     assert nats["transformer"] < nats["bahdanau"]
     assert bleu["transformer"] < bleu["bahdanau"]
     return (
-        f"{labels(pair)} have {numbers(pair, nats, 2)} nats per token on test, and yet "
-        f"{numbers(pair, bleu, 1)} BLEU."
+        f"The Transformer's lower loss on test, {nats[pair[0]]:.2f} against Bahdanau's "
+        f"{nats[pair[1]]:.2f} nats per token, does not show in BLEU: {bleu[pair[0]]:.1f} against "
+        f"{bleu[pair[1]]:.1f}."
     )
 
 

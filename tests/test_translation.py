@@ -244,12 +244,15 @@ def test_long_targets_have_positions(folder: Path) -> None:
         ("translation-grammar", translation.GRAMMAR),
         ("translation-bible", translation.BIBLE.recipes),
         ("translation-bible-8m", translation.BIBLE.recipes),
+        ("translation-multi30k", translation.MULTI30K.recipes),
+        ("translation-multi30k-en-de", translation.FROM_ENGLISH.recipes),
     ],
 )
 def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any]) -> None:
-    """Keeps out a learning rate that no committed record was trained with."""
+    """Keeps out a learning rate or a size that no committed record was trained with."""
     paths = sorted((Path(__file__).parents[1] / "results" / folder).glob("*-seed*.json"))
-    assert len(paths) >= 2
+    assert paths
     for path in paths:
         kept = schema.load(path)
         assert kept["train_config"]["lr"] == chosen[kept["model"]].lr, path.name
+        assert chosen[kept["model"]].sizes.items() <= kept["model_config"].items(), path.name

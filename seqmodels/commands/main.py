@@ -252,7 +252,7 @@ def add_report(commands: Any) -> None:
 def port(text: str) -> int:
     """Parse a port; 0 takes any that is free."""
     if (number := non_negative(text)) >= 2**16:
-        raise argparse.ArgumentTypeError(f"{text} is no port: at most 65535")
+        raise argparse.ArgumentTypeError(f"{text} is not a port; the highest is 65535")
     return number
 
 

@@ -44,7 +44,7 @@ def night(pages: str) -> str:
 def darkened(colour: str) -> str:
     """Return a colour with its lightness mirrored: white becomes the dark background.
 
-    The colours of models are light enough to be told from it.
+    The colours of models are kept light enough to stand out from it.
     """
     hue, light, full = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)))
     mirrored = 0.08 + 0.85 * (1 - light)

@@ -173,12 +173,14 @@ def explored(
         tokenize = by_file[next(iter(found))]["data"].get("bleu_tokenize", "13a")
         examples = rows.side_by_side(found, test, tokenize)
         drawn = maps_by_example(folder, by_file, found, examples, test, n_maps if n == 0 else 0)
-        shown.append(explored_test(test, examples) | {"maps": drawn})
+        shown.append(explored_test(test, examples, drawn))
     return {"name": folder.resolve().name, "runs": runs, "tests": shown}
 
 
-def explored_test(test: Mapping[str, Any], examples: Sequence[rows.Shown]) -> dict[str, Any]:
-    """Return the examples of one test set, without maps."""
+def explored_test(
+    test: Mapping[str, Any], examples: Sequence[rows.Shown], maps: dict[int, list[Any]] | None
+) -> dict[str, Any]:
+    """Return the examples of one test set with their maps; None: there can be none."""
     keys = [*examples[0].sides[0].scores] if examples else []
     return {
         "name": test["name"],
@@ -207,7 +209,7 @@ def explored_test(test: Mapping[str, Any], examples: Sequence[rows.Shown]) -> di
             }
             for e in examples
         ],
-        "maps": {},
+        "maps": maps,
     }
 
 

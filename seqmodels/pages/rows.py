@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from seqmodels.data import readers
 from seqmodels.metrics.sacre import check_tokenizer
 from seqmodels.metrics.table import metric_of, sacre_metrics
-from seqmodels.records.schema import CONTROL_ESCAPES, Count, Name, check
+from seqmodels.records.schema import Count, Name, check, cleaned
 
 MOST = 500
 """Most examples of a bucket that a page holds."""
@@ -25,7 +25,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Row(BaseModel):
-    """What is shown of a run's row: one test example."""
+    """The fields of a row that a page shows; a run has a row for each test example."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -100,8 +100,8 @@ def side_by_side(
     return [
         Shown(
             examples[i].x,
-            clean(examples[i].src),
-            clean(examples[i].ref),
+            cleaned(examples[i].src),
+            cleaned(examples[i].ref),
             [scored(rows[i], metrics) for rows in parts.values()],
         )
         for i in sorted(kept)
@@ -119,14 +119,9 @@ def scored(row: Row, metrics: Mapping[str, Any]) -> Side:
     if row.nats is not None:
         scores["nats"] = row.nats / max(row.n_tokens, 1)
     shown = {key: round(value, digits(key)) for key, value in scores.items()}
-    return Side(None if row.hyp is None else clean(row.hyp), shown)
+    return Side(None if row.hyp is None else cleaned(row.hyp), shown)
 
 
 def digits(key: str) -> int:
     """Return the decimal places of a score."""
     return 1 if key == "right" else metric_of(key).digits
-
-
-def clean(text: str) -> str:
-    """Return a text without control characters."""
-    return text.translate(CONTROL_ESCAPES)

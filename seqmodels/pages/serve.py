@@ -1,6 +1,6 @@
-"""Serve the report of folders in which models are being trained; it is drawn anew as they come on.
+"""Serve the report of folders in which models are being trained, drawn again as training goes on.
 
-Only this machine is answered: the server listens on 127.0.0.1, and to no other name of it.
+The server listens on 127.0.0.1 alone, and refuses requests that name another host.
 """
 
 from __future__ import annotations

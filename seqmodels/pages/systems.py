@@ -25,7 +25,7 @@ def write(
         drawn = figure.inline(scores.draw_systems(systems, external.subtitle(result)), "f0-score")
     looks = {system["name"]: Look(system["name"], GREY, "-", "o") for system in systems}
     tests = [{"name": "length", "figure": drawn, "differences": None, "table": table(systems)}]
-    shown = explored(systems, texts, tokenize, is_lowercase) | {"maps": None}
+    shown = explored(systems, texts, tokenize, is_lowercase)
     runs = [{"model": system, "label": system, "seed": 1} for system in looks]
     part = {
         **{"id": "f0", "name": name, "title": external.subtitle(result), "tests": tests},
@@ -50,7 +50,7 @@ def explored(
     test: dict[str, Any] = {"name": "length", "noun": "sentences", "axis": "source length (words)"}
     test |= {"primary_metric": "bleu", "buckets": systems[0]["buckets"]}
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
-    return report.explored_test(test, examples)
+    return report.explored_test(test, examples, None)
 
 
 def table(systems: Sequence[dict[str, Any]]) -> list[list[Any]]:

@@ -46,7 +46,7 @@ STAMPS: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": None},
 }
-"""What is left out of a file of each kind, which would differ from one run to the next."""
+"""Metadata left out of each kind of file, because they differ from one run to the next."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},

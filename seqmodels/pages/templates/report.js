@@ -153,7 +153,7 @@ async function attention(state) {
     if (!others.length) {
       const some = Object.keys(test.maps).length;
       return [element("p", { class: "note" }, some ? "No attention map of this bucket is in the page."
-        : "Attention maps need the weights (RUN.safetensors).")];
+        : "The page has no attention maps of this test set: the first one has them, if the weights (RUN.safetensors) are there.")];
     }
     return [element("p", { class: "note" }, "No attention map of this example is in the page; these have one:"),
       element("ul", { class: "others" }, ...others.map((i) => element("li", {},
