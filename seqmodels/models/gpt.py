@@ -158,7 +158,7 @@ class GPT(SequenceModel):
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
                 f"{self.config.n_positions}; shorten the text or build it with more n_positions"
             )
-        return self.dropout(self.embedding(tokens) + self.positions(position))
+        return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 
     def decode(self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int) -> Tensor:
         """Pass tokens through all layers; return the logits of the last ones.
@@ -168,7 +168,7 @@ class GPT(SequenceModel):
         for layer in self.decoder:
             is_last = layer is self.decoder[-1]
             x = layer(x, mask[..., -n_last:, :] if is_last else mask, cache)
-        return self.norm(x) @ self.embedding.weight.T
+        return self.norm(x) @ self.embedding.weight.T  #                              2018, (2)
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
         """Read a text in one pass, in which no token sees a later one; pads are not counted."""
