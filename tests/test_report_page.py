@@ -158,7 +158,7 @@ def test_ids_are_unique(trained: Path, tmp_path: Path) -> None:
         [trained, some(trained, tmp_path / "b")], tmp_path / "p.html", 0
     ).read_text()
     ids = re.findall(r'\bid="(.*?)"', text)
-    assert len(ids) == len(set(ids)) > 500
+    assert len(ids) == len(set(ids)) > 300
     used = set(re.findall(r'url\(#(.*?)\)|xlink:href="#(.*?)"', text))
     assert {a or b for a, b in used} <= {*ids}
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import colorsys
 import re
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 from markupsafe import Markup
+from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure
 
 from seqmodels.catalog import entries
@@ -27,7 +32,59 @@ def inline(figure: Figure, name: str) -> Markup:
     text = re.sub(r"<desc>", f'<desc id="{name}-desc">', text, count=1)
     said = f'role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc"'
     text = re.sub(r'<svg ([^>]*?)width="\S+" height="\S+" ', rf"<svg {said} \1", text, count=1)
-    return Markup(re.sub(r'style="[^"]*"', lambda m: COLOUR.sub(variable, m[0]), text))
+    styles: dict[str, str] = {}
+
+    def by_name(found: re.Match[str]) -> str:
+        """Give each style a class, which all its elements share."""
+        style = COLOUR.sub(variable, found[1])
+        return f'class="{styles.setdefault(style, f"{name}-{len(styles)}")}"'
+
+    text = re.sub(r'style="([^"]*)"', by_name, smaller(text))
+    rules = "".join(f".{its}{{{style}}}" for style, its in styles.items())
+    return Markup(text.replace("</desc>", f"</desc><style>{rules}</style>", 1))
+
+
+def table(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:
+    """Return the numbers in a figure, with a row of names; `series` names a series by its colour.
+
+    An interval has two rows, its ends; a cell of a map has the numbers of its column and row.
+    """
+    rows: list[list[Any]] = [["panel", "series", "kind", "x", "y", "value"]]
+    for ax in drawn.axes:
+        panel = ax.get_title("left") or ax.get_ylabel()
+        found: list[tuple[Any, str, float, float, Any]] = []
+        for line in ax.lines:
+            found += [
+                (line.get_color(), "line", x, y, "") for x, y in np.asarray(line.get_xydata())
+            ]
+        for bars in ax.containers:
+            found += [
+                (b.get_facecolor(), "bar", b.get_center()[0], b.get_height(), "") for b in bars
+            ]
+        for each in ax.collections:
+            if isinstance(each, LineCollection):
+                ends = [end for segment in each.get_segments() for end in segment]
+                found += [(each.get_color()[0], "interval", x, y, "") for x, y in ends]
+            elif isinstance(each, QuadMesh):
+                cells = np.ndenumerate(np.asarray(each.get_array()))
+                found += [("", "cell", x + 1, y + 1, value) for (y, x), value in cells]
+        for colour, *values in found:
+            name = series.get(to_hex(colour).upper(), "") if is_color_like(colour) else ""
+            rows.append([panel, name, *(f"{v:.5g}" if isinstance(v, float) else v for v in values)])
+    return rows
+
+
+def smaller(text: str) -> str:
+    """Return a drawing with coordinates to a tenth of a point, and the font of the page."""
+    text = re.sub(r'\b(d|x|y|transform)="[^"]*"', lambda m: rounded(m[0]), text)
+    text = re.sub(r" font-family: [^;\"]*;| text-anchor: start;", "", text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*"| id="[^"]*-(text|line2d|patch)_\d+"', "", text)
+    return re.sub(r"\s*\n\s*", " ", re.sub(r">\s+<", "><", text))
+
+
+def rounded(text: str) -> str:
+    """Return a text with its numbers to one decimal."""
+    return re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
 
 
 def variable(colour: re.Match[str]) -> str:

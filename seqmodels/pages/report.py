@@ -80,7 +80,7 @@ def environment() -> jinja2.Environment:
 def download(table: Sequence[Sequence[Any]]) -> str:
     """Return the address of a table as a CSV file."""
     text = io.StringIO()
-    csv.writer(text).writerows(table)
+    csv.writer(text, lineterminator="\n").writerows(table)
     return "data:text/csv;base64," + base64.b64encode(text.getvalue().encode()).decode()
 
 
