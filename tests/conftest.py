@@ -30,6 +30,7 @@ from toy_task import flags, toy  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
 from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
+from seqmodels.lesson import site  # noqa: E402
 from seqmodels.metrics import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
 from tasks import (  # noqa: E402
@@ -169,6 +170,17 @@ def chromium() -> Iterator[Any]:
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the lesson from some of the committed records."""
+    runs, results = tmp_path_factory.mktemp("runs"), Path(__file__).parents[1] / "results"
+    for name in ("translation-grammar-laptop", "bottleneck"):
+        shutil.copytree(results / name, runs / name)
+    out = tmp_path_factory.mktemp("site")
+    site.build(out, runs)
+    return out
 
 
 # ---------------------------------------------------------------------------- what runs to its end

@@ -235,6 +235,7 @@ def test_the_interface_fits_the_eye() -> None:
 
 LISTED = {
     "seqmodels/catalog.py": "the list itself",
+    "seqmodels/lesson/charts.py": "the figure that shows each chapter's idea",
     "tasks/distance.py": "recipes",
     "tasks/lookup.py": "recipes",
     "tasks/recall.py": "recipes: a model without one gets the defaults",
@@ -274,7 +275,7 @@ OPS = {module_of(path) for path in LIBRARY if path.parent.name == "ops"}
 ROOMS = [
     "utils", "catalog", "metrics", "ops", "interface", "search", "records", "report", "data",
     "evaluation", "analysis", "models", "variants", "training", "comparison", "pages",
-    "commands",
+    "lesson", "commands",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 

@@ -89,6 +89,14 @@ def report(args: argparse.Namespace) -> None:
     print(printable(str(write(args.folders, args.out, args.maps))))
 
 
+def site(args: argparse.Namespace) -> None:
+    """Write the lesson, a folder of pages."""
+    check_folder(args.runs)
+    from seqmodels.lesson.site import build
+
+    print(printable(str(build(ensure_out_folder(args.out), args.runs)[0])))
+
+
 def score(args: argparse.Namespace) -> None:
     """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
     check_score(args)
@@ -249,6 +257,15 @@ def add_report(commands: Any) -> None:
     c.set_defaults(run_command=report)
 
 
+def add_site(commands: Any) -> None:
+    """Add the command `site`."""
+    c = commands.add_parser("site", help="write the lesson: papers, equations, code, results")
+    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
+    c.add_argument("--runs", type=Path, default=Path("results"), metavar="DIR",
+                   help="folder of records, or of such folders; default: results")  # fmt: skip
+    c.set_defaults(run_command=site)
+
+
 def port(text: str) -> int:
     """Parse a port; 0 takes any that is free."""
     if (number := non_negative(text)) >= 2**16:
@@ -294,6 +311,7 @@ def build_parser() -> Parser:
     )
     c.set_defaults(run_command=plot)
     add_report(commands)
+    add_site(commands)
     add_score(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")

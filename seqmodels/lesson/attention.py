@@ -1,0 +1,132 @@
+"""Attention in four steps: one head by hand, causal, several heads in a loop, all heads at once.
+
+The page shows these functions, and what they compute from the same words. The last one computes
+what the chapters' attention does between its projections.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from seqmodels.models import MODELS
+from seqmodels.models.transformer import Config, MultiHeadAttention
+
+WORDS = torch.tensor([[1.0, 0, 2, 0], [0, 1, 0, 1], [1, 1, 0, 2], [0, 2, 1, 1]])
+"""Four words, which are their own queries, keys and values."""
+N_HEADS = 2
+
+
+def one_head(
+    q: Float[Tensor, "N K"], k: Float[Tensor, "N K"], v: Float[Tensor, "N K"]
+) -> Float[Tensor, "N K"]:
+    """Compare one query with one key at a time; return the weighted means of the values."""
+    means = []
+    for q_i in q:
+        score = torch.stack([q_i @ k_j for k_j in k]) / len(q_i) ** 0.5
+        alpha = score.exp() / score.exp().sum()
+        means.append(torch.stack([a * v_j for a, v_j in zip(alpha, v, strict=True)]).sum(0))
+    return torch.stack(means)
+
+
+def causal_head(
+    q: Float[Tensor, "N K"], k: Float[Tensor, "N K"], v: Float[Tensor, "N K"]
+) -> Float[Tensor, "N K"]:
+    """Compare all queries with all keys in one product, and hide the words that come later."""
+    score = q @ k.T / q.shape[-1] ** 0.5
+    later = torch.ones_like(score).bool().triu(1)
+    return score.masked_fill(later, -torch.inf).softmax(-1) @ v
+
+
+def looped_heads(
+    q: Float[Tensor, "N D"], k: Float[Tensor, "N D"], v: Float[Tensor, "N D"]
+) -> Float[Tensor, "N D"]:
+    """Give each head its part of the width, one head after the other."""
+    parts = zip(*(x.chunk(N_HEADS, -1) for x in (q, k, v)), strict=True)
+    return torch.cat([causal_head(*part) for part in parts], -1)
+
+
+def reshaped_heads(
+    q: Float[Tensor, "N D"], k: Float[Tensor, "N D"], v: Float[Tensor, "N D"]
+) -> Float[Tensor, "N D"]:
+    """Make the heads a dimension of their own, and compute all of them in one product."""
+    q, k, v = (x.unflatten(-1, (N_HEADS, -1)).transpose(0, 1) for x in (q, k, v))
+    score = q @ k.mT / q.shape[-1] ** 0.5
+    later = torch.ones_like(score).bool().triu(1)
+    heads = score.masked_fill(later, -torch.inf).softmax(-1) @ v
+    return heads.transpose(0, 1).flatten(1)
+
+
+def in_chapter(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Compute the same with the Transformer's attention, whose projections change nothing here."""
+    attention = MultiHeadAttention(Config(vocab_size=1, d_model=q.shape[-1], n_heads=N_HEADS))
+    nn.init.eye_(attention.W_o.weight)
+    heads = (attention.split(x.unsqueeze(0)).transpose(1, 2) for x in (q, k, v))
+    causal = torch.ones(len(q), len(q)).bool().tril()
+    return attention.eval()(*heads, causal)[0].detach()
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A step, and what it computes from WORDS."""
+
+    title: str
+    function: Callable[..., Tensor]
+    rows: list[list[float]]
+    is_same: list[bool]
+    """Which rows the step before it computes as well."""
+
+
+def rungs() -> list[Rung]:
+    """Return the steps in their order."""
+    steps = {
+        "One head, by hand": one_head,
+        "Causal": causal_head,
+        "Heads in a loop": looped_heads,
+        "Heads as a dimension": reshaped_heads,
+        "In the chapter": in_chapter,
+    }
+    made: list[Rung] = []
+    before = torch.full_like(WORDS, torch.nan)
+    for title, function in steps.items():
+        now = function(WORDS, WORDS, WORDS)
+        is_same = (now - before).abs().amax(1) < 1e-6
+        made.append(Rung(title, function, now.tolist(), is_same.tolist()))
+        before = now
+    return made
+
+
+def parameters() -> list[dict[str, Any]]:
+    """Return where the parameters of the models without recurrence are, at the papers' sizes."""
+    found = []
+    for name in ("transformer", "gpt", "linear_attention"):
+        with torch.device("meta"):
+            model = MODELS[name](paper_sizes(name))
+        parts = dict.fromkeys(("embeddings", "attention", "feed-forward", "norms"), 0)
+        for path, p in model.named_parameters():
+            parts[part_of(path)] += p.numel()
+        inner = parts["attention"] + parts["feed-forward"]
+        shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
+        found.append({"name": name, "parts": parts, "shares": shares})
+    return found
+
+
+def paper_sizes(name: str) -> Any:
+    """Return the first sizes that a model's file lists, those of its paper."""
+    listed = vars(sys.modules[MODELS[name].__module__]).values()
+    return next(sizes for sizes in listed if isinstance(sizes, MODELS[name].config_type))
+
+
+def part_of(path: str) -> str:
+    """Return the part that a parameter belongs to."""
+    if "attention" in path:
+        return "attention"
+    if ".ff." in path:
+        return "feed-forward"
+    return "embeddings" if path.startswith(("embedding", "positions")) else "norms"
