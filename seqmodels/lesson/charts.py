@@ -15,6 +15,7 @@ from seqmodels.report import (
     alignment,
     bottleneck,
     distance,
+    heads,
     reading,
     rungs,
     scores,
@@ -63,6 +64,8 @@ def main_figure(records: Sequence[Record]) -> Draw:
         return bottleneck.draw_bits
     if rungs.is_drawn(records):
         return rungs.draw_rungs
+    if heads.is_drawn(records):
+        return heads.draw_heads
     return distance.draw_distance if distance.is_drawn(records) else score
 
 
