@@ -172,7 +172,7 @@ class GPT(SequenceModel):
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
         """Read a text in one pass, in which no token sees a later one; pads are not counted."""
-        causal = torch.ones_like(real[0]).expand(len(real[0]), -1).tril()
+        causal = torch.ones_like(real[0]).expand(real.shape[1], -1).tril()
         position = (real.cumsum(1) - 1).clamp(min=0)
         x = self.embed(text, position, text.shape[1])
         return self.decode(x, causal & cache.mask, cache, n_last)
