@@ -175,12 +175,12 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the lesson from some of the committed records."""
-    runs, results = tmp_path_factory.mktemp("runs"), Path(__file__).parents[1] / "results"
+    folder, results = tmp_path_factory.mktemp("lesson"), Path(__file__).parents[1] / "results"
     for name in ("translation-grammar-laptop", "bottleneck"):
-        shutil.copytree(results / name, runs / name)
-    out = tmp_path_factory.mktemp("site")
-    site.build(out, runs)
-    return out
+        shutil.copytree(results / name, folder / "runs" / name)
+    (folder / "site").mkdir()
+    site.build(folder / "site", folder / "runs")
+    return folder / "site"
 
 
 # ---------------------------------------------------------------------------- what runs to its end

@@ -23,7 +23,7 @@ from conftest import Call
 from seqmodels.catalog import CATALOG
 from seqmodels.commands import main
 from seqmodels.comparison.sizes import count_parameters
-from seqmodels.lesson import attention, equations, pair, site, source
+from seqmodels.lesson import attention, charts, equations, pair, site, source
 from seqmodels.lesson.source import Chapter
 from seqmodels.models import MODELS
 from seqmodels.report import reading
@@ -211,6 +211,7 @@ def test_where_the_parameters_are() -> None:
         assert its["parts"]["norms"] < its["parts"]["attention"] / 50
     d = attention.paper_sizes("gpt").d_model
     assert found["gpt"]["parts"]["attention"] == 12 * (4 * d**2 + 4 * d)
+    assert found["gpt"]["parts"]["feed-forward"] == 12 * (8 * d**2 + 5 * d)
     assert round(found["gpt"]["shares"]["attention"], 2) == 0.33
 
 
@@ -236,6 +237,21 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     stored = (RESULTS / "bottleneck" / "bits.svg").read_text(encoding="utf-8")
     texts = [Counter(re.findall(r"<text[^>]*>([^<]*)</text>", svg)) for svg in (drawn, stored)]
     assert texts[0] == texts[1]
+
+
+@each_following
+def test_the_figure_of_a_pair(site_folder: Path, names: tuple[str, str]) -> None:
+    """Keeps out other models from the figure of two chapters, and a figure without one of them."""
+    ((_, *rows),) = tables(page(site_folder, "-".join(names)))
+    assert [row[0] for row in rows] == [*names]
+
+
+def test_folders_with_models(site_folder: Path) -> None:
+    """Keeps out a comparison in which one of two models was not trained."""
+    runs = charts.Runs(site_folder.parent / "runs")
+    assert runs.with_models("rnn_encdec", "bahdanau") == "translation-grammar-laptop"
+    assert runs.with_models("rnn_encdec_64", "bahdanau") == "bottleneck"
+    assert runs.with_models("rnn_encdec_64", "gpt") is None
 
 
 def test_drawn_numbers_are_those_of_the_records(site_folder: Path) -> None:

@@ -232,6 +232,23 @@ def continue_text(
     return tokens[len(text) :]
 
 
+def export(args: argparse.Namespace) -> None:
+    """Write a run as ONNX graphs."""
+    try:
+        from seqmodels.export import package
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{error.name} is not installed; pip install onnx onnxscript onnxruntime"
+        ) from None
+
+    paths, check = package.export(args.run, ensure_out_folder(args.out), args.half)
+    print(*(printable(str(path)) for path in paths), sep="\n")
+    print(
+        f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "
+        f"at most {check.difference:.0e} of the largest"
+    )
+
+
 class Version(argparse.Action):
     """Print the installed version and exit."""
 
@@ -329,6 +346,11 @@ def build_parser() -> Parser:
                    help="default: 0.8")  # fmt: skip
     c.add_argument("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
     c.set_defaults(run_command=generate)
+    c = commands.add_parser("export", help="write a trained run as ONNX graphs")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+    c.add_argument("--half", action="store_true", help="round the weights to float16")
+    c.set_defaults(run_command=export)
     return p
 
 

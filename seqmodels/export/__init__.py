@@ -1,0 +1,1 @@
+"""Trained runs as ONNX graphs, for programs without torch."""

@@ -1,0 +1,221 @@
+"""Export: the graphs compute what the model computes, for sources of any length."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from conftest import TINY, Call, Tiny, V
+
+import seqmodels
+from seqmodels import MODELS
+from seqmodels.commands import main
+from seqmodels.export import loops, package
+from seqmodels.interface import BOS, EOS, PAD
+
+NAMES = "bahdanau", "lstm_seq2seq", "gpt"
+"""The models of the toy runs."""
+
+
+def printed(script: str, *argv: object) -> str:
+    """Run a script in a process of its own: shapes that tests execute cannot be traced."""
+    given = [sys.executable, "-W", "ignore", "-c", script, *map(str, argv)]
+    done = subprocess.run(given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def exported(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Export three toy runs, the last one with rounded weights."""
+    out = tmp_path_factory.mktemp("exported")
+    for name in NAMES:
+        half = ["--half"] if name == "gpt" else []
+        script, run = "from seqmodels.commands.main import main; main()", trained / f"{name}-seed1"
+        said = printed(script, "export", run, "--out", out / name, *half)
+        assert "checked with onnxruntime over" in said
+    return out
+
+
+def greedy(folder: Path, src: list[int], most: int) -> tuple[list[int], list[np.ndarray]]:
+    """Translate with the files alone, as their manifest says; return tokens and logits."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    encode, step = (onnxruntime.InferenceSession(folder / f"{n}.onnx") for n in ("encode", "step"))
+    names = [part["name"] for part in manifest["state"]]
+    state = dict(zip(names, encode.run(None, {"src": np.array([src])}), strict=True))
+    y, tokens, logits = manifest["ids"]["BOS"], [], []
+    while len(tokens) < most and y != manifest["ids"]["EOS"]:
+        taken = {i.name for i in step.get_inputs()}
+        given = {name: value for name, value in state.items() if name in taken}
+        found, *after = step.run(None, given | {"y": np.array([y])})
+        state = dict(zip(names, after, strict=True))
+        logits.append(found[0])
+        y = int(found[0, 2:].argmax()) + 2
+        tokens.append(y)
+    return [token for token in tokens if token != EOS], logits
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_translate_as_the_model(trained: Path, exported: Path, name: str) -> None:
+    """Keeps out graphs that are right for the length they were traced with, and for no other."""
+    run = seqmodels.load(trained / f"{name}-seed1")
+    if name == "gpt":
+        for p in run.model.parameters():
+            p.data = p.data.half().float()
+    lines = (trained / f"{name}-seed1.jsonl").read_text().splitlines()
+    words = " ".join(json.loads(line)["src"] for line in lines).split()
+    for n in (1, 2, 5, 8):
+        src = run.encode_source(" ".join(words[:n]))
+        tokens, logits = greedy(exported / name, src, 12)
+        state = run.model.encode(torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool))
+        y = torch.tensor([BOS])
+        for found, token in zip(logits, [*tokens, EOS], strict=False):
+            with torch.inference_mode():
+                true, state = run.model.step(y, state)
+            np.testing.assert_allclose(found, true[0], atol=1e-3)
+            y = torch.tensor([token])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_belongs_together(trained: Path, exported: Path, name: str) -> None:
+    """Keeps out a manifest of other files, weights stored twice, and paths of this machine."""
+    folder, record = exported / name, trained / f"{name}-seed1.json"
+    manifest, made = (json.loads(p.read_text()) for p in (folder / "manifest.json", record))
+    assert {p.name for p in folder.iterdir()} == {*manifest["files"], "manifest.json"}
+    for path in folder.iterdir():
+        if path.name in manifest["files"]:
+            known = hashlib.sha256(path.read_bytes()).hexdigest()
+            assert manifest["files"][path.name] == known
+    assert manifest["record"]["sha256"] == hashlib.sha256(record.read_bytes()).hexdigest()
+    assert manifest["trained_weights_sha256"] == made["weights_sha256"]
+    assert manifest["source_end"] == made["data"]["source_end"]
+    width = 2 if name == "gpt" else 4
+    assert manifest["precision"] == ("float16" if name == "gpt" else "float32")
+    n_bytes = (folder / "weights.bin").stat().st_size
+    assert 0.95 < n_bytes / (width * made["n_parameters"]) < 1.05
+    for part in ("encode", "step"):
+        graph = (folder / f"{part}.onnx").read_bytes()
+        assert b".py" not in graph
+        onnx.checker.check_model(str(folder / f"{part}.onnx"))
+    (growing,) = [s for s in manifest["state"] if s["name"].endswith("mask")] or [None]
+    assert (growing is None) == (name == "lstm_seq2seq") or name == "bahdanau"
+    if name == "gpt":
+        assert growing == {"name": "cache.mask", "dtype": "bool", "shape": [1, "P"]}
+        assert manifest["max_tokens"] == made["model_config"]["n_positions"]
+
+
+@pytest.mark.slow
+def test_every_model_can_be_exported() -> None:
+    """Keeps out a model whose graphs are wrong, or that has no graph."""
+    script = f"""
+import tempfile, torch
+from pathlib import Path
+from seqmodels import build
+from seqmodels.export import graphs, package
+for name, sizes in { ({name: TINY[name] for name in MODELS})!r}.items():
+    torch.manual_seed(1)
+    model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
+    for p in model.eval().parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    made = graphs.trace(model)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / package.WEIGHTS).write_bytes(package.share([made.encode, made.step], False))
+        for part in ("encode", "step"):
+            (Path(folder) / f"{{part}}.onnx").write_bytes(getattr(made, part).SerializeToString())
+        found = package.check(model, package.Session(Path(folder), made.state))
+    print(name, found.n_tokens, found.difference)
+"""
+    assert re.findall(r"^(\w+) 60 \S+$", printed(script), re.MULTILINE) == [*MODELS]
+
+
+def test_scans_are_the_loops() -> None:
+    """Keeps out a scan that reads something else than the chapter, with and without pads."""
+    names = "rnn_encdec", "bahdanau", "lstm_seq2seq", "linear_attention"
+    script = f"""
+import torch
+from seqmodels import build
+from seqmodels.export import graphs, loops
+for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
+    model = build(name, {V}, **sizes).double().eval()
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    src_mask = torch.arange(9) < torch.tensor([[9], [1], [4]])
+    src = torch.randint(4, {V}, (3, 9)) * src_mask
+    with torch.no_grad():
+        true = graphs.flat(model.encode(src, src_mask))
+        with loops.as_scans():
+            found = graphs.flat(model.encode(src, src_mask))
+    assert found.keys() == true.keys()
+    for part, tensor in true.items():
+        torch.testing.assert_close(found[part], tensor)
+    print(name)
+"""
+    assert printed(script).split() == [*names]
+
+
+def test_loops_come_back() -> None:
+    """Keeps out scans that stay in the models when a trace fails."""
+
+    def methods() -> list[Any]:
+        return [getattr(owner, attribute) for owner, attribute, _ in loops.SWAPS]
+
+    def fail() -> None:
+        with loops.as_scans():
+            assert before != methods()
+            raise ArithmeticError
+
+    before = methods()
+    with pytest.raises(ArithmeticError):
+        fail()
+    assert before == methods()
+
+
+class Other(package.Session):
+    """A session that returns the logits of a model, and some of them changed."""
+
+    def __init__(self, model: Any, by: float):
+        self.model, self.by = model, by
+
+    def encode(self, src: list[int]) -> Any:
+        """Return the model's state."""
+        rows = torch.tensor([src])
+        return self.model.encode(rows, rows != PAD)
+
+    def step(self, y: int, state: Any) -> tuple[np.ndarray, Any]:
+        """Return changed logits."""
+        logits, state = self.model.step(torch.tensor([y]), state)
+        return (logits[0] * (1 + self.by)).numpy(), state
+
+
+def test_a_difference_is_found(fresh: Tiny) -> None:
+    """Keeps out graphs that nobody has compared with their model."""
+    model = fresh("gpt", n_positions=128)
+    assert package.check(model, Other(model, 0.0)) == (60, 0.0)
+    for by in (0.01, float("nan")):
+        with pytest.raises(ValueError, match="differ from the model"):
+            package.check(model, Other(model, by))
+
+
+def test_mistakes(
+    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a traceback for what cannot be exported."""
+    code, _, said = call(main, "export", tmp_path / "none-seed1", "--out", tmp_path / "out")
+    assert (code, said.count("\n")) == (2, 1)
+    (tmp_path / "file").write_text("")
+    code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "file")
+    assert (code, "is a file" in said) == (2, True)
+    monkeypatch.setitem(sys.modules, "seqmodels.export.package", None)
+    monkeypatch.delattr("seqmodels.export.package")
+    code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "out")
+    assert (code, "pip install onnx" in said) == (2, True)
