@@ -114,6 +114,19 @@ def test_what_belongs_together(trained: Path, exported: Path, name: str) -> None
         assert manifest["max_tokens"] == made["model_config"]["n_positions"]
 
 
+def test_the_documentations_lines_run(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out lines that were never tried, or that translate otherwise."""
+    text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(import json\n.*?)^```$", text, re.M | re.S)
+    monkeypatch.chdir(exported)
+    (exported / "exported").symlink_to(exported / "bahdanau")
+    names: dict[str, Any] = {}
+    exec(block, names)
+    tokens, _ = greedy(exported / "bahdanau", [17, 4, 95, EOS], 40)
+    assert [token for token in names["text"] if token != EOS] == tokens
+    assert tokens
+
+
 @pytest.mark.slow
 def test_every_model_can_be_exported() -> None:
     """Keeps out a model whose graphs are wrong, or that has no graph."""
