@@ -166,7 +166,7 @@ for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
     src = torch.randint(4, {V}, (3, 9)) * src_mask
     with torch.no_grad():
         true = graphs.flat(model.encode(src, src_mask))
-        with loops.as_scans():
+        with loops.swapped():
             found = graphs.flat(model.encode(src, src_mask))
     assert found.keys() == true.keys()
     for part, tensor in true.items():
@@ -183,7 +183,7 @@ def test_loops_come_back() -> None:
         return [getattr(owner, attribute) for owner, attribute, _ in loops.SWAPS]
 
     def fail() -> None:
-        with loops.as_scans():
+        with loops.swapped():
             assert before != methods()
             raise ArithmeticError
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from seqmodels.export.loops import as_scans
+from seqmodels.export.loops import UNCHECKED, swapped
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.ops.kv_cache import KVCache
 
@@ -136,16 +136,17 @@ def trace(model: SequenceModel) -> Graphs:
     names = [part.name for part in state]
     after = [f"{name}'" for name in names]
     try:
-        with as_scans():
+        with swapped():
             encode = to_onnx(
                 Encode(model, state), (torch.full((1, 7), BOS),), ({1: dims["S"]},), ["src"], after
             )
-        step = to_onnx(
-            Step(model, like), (torch.tensor([BOS]), *given), ({}, free), ["y", *names],
-            ["logits", *after],
-        )  # fmt: skip
+        with swapped(UNCHECKED):
+            step = to_onnx(
+                Step(model, like), (torch.tensor([BOS]), *given), ({}, free), ["y", *names],
+                ["logits", *after],
+            )  # fmt: skip
     except Exception as error:  # torch raises many kinds
-        why = str(error).strip().split("\n")[0]
+        why = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
     return Graphs(encode, step, state)
 

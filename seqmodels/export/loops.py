@@ -5,7 +5,7 @@ While a model is traced, its encoder's loop over the words is a `scan` over the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,22 +64,25 @@ def embed(self: Any, tokens: Tensor, position: Tensor) -> Tensor:
     return self.dropout(self.embedding(tokens) + self.positions(position))
 
 
-SWAPS: list[tuple[type, str, Callable[..., Any]]] = [
+Swap = tuple[type, str, Callable[..., Any]]
+
+UNCHECKED: list[Swap] = [(linear_attention.LinearAttention, "embed", embed)]
+SWAPS: list[Swap] = [
     (rnn_encdec.Encoder, "forward", read_ahead),
     (bahdanau.Encoder, "forward", read_both_ways),
     (lstm_seq2seq.LSTMLayer, "forward", run_layer),
-    (linear_attention.LinearAttention, "embed", embed),
+    *UNCHECKED,
 ]
 
 
 @contextmanager
-def as_scans() -> Iterator[None]:
-    """Swap the loops for scans, and swap them back."""
-    before = [getattr(owner, name) for owner, name, _ in SWAPS]
+def swapped(swaps: Sequence[Swap] = SWAPS) -> Iterator[None]:
+    """Swap methods for those that can be traced, and swap them back."""
+    before = [getattr(owner, name) for owner, name, _ in swaps]
     try:
-        for owner, name, swapped in SWAPS:
-            setattr(owner, name, swapped)
+        for owner, name, method in swaps:
+            setattr(owner, name, method)
         yield
     finally:
-        for (owner, name, _), kept in zip(SWAPS, before, strict=True):
+        for (owner, name, _), kept in zip(swaps, before, strict=True):
             setattr(owner, name, kept)
