@@ -47,22 +47,25 @@ def exported(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def greedy(folder: Path, src: list[int], most: int) -> tuple[list[int], list[np.ndarray]]:
-    """Translate with the files alone, as their manifest says; return tokens and logits."""
+def greedy(
+    folder: Path, src: list[int], most: int
+) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
+    """Translate with the files alone, as their manifest says; return tokens, logits, attention."""
     manifest = json.loads((folder / "manifest.json").read_text())
     encode, step = (onnxruntime.InferenceSession(folder / f"{n}.onnx") for n in ("encode", "step"))
     names = [part["name"] for part in manifest["state"]]
     state = dict(zip(names, encode.run(None, {"src": np.array([src])}), strict=True))
-    y, tokens, logits = manifest["ids"]["BOS"], [], []
+    y, tokens, logits, weights = manifest["ids"]["BOS"], [], [], []
     while len(tokens) < most and y != manifest["ids"]["EOS"]:
         taken = {i.name for i in step.get_inputs()}
         given = {name: value for name, value in state.items() if name in taken}
         found, *after = step.run(None, given | {"y": np.array([y])})
-        state = dict(zip(names, after, strict=True))
+        state = dict(zip(names, after[: len(names)], strict=True))
         logits.append(found[0])
+        weights += [row[..., : len(src)] for row in after[len(names) :]]
         y = int(found[0, 2:].argmax()) + 2
         tokens.append(y)
-    return [token for token in tokens if token != EOS], logits
+    return [token for token in tokens if token != EOS], logits, weights
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,7 +79,7 @@ def test_graphs_translate_as_the_model(trained: Path, exported: Path, name: str)
     words = " ".join(json.loads(line)["src"] for line in lines).split()
     for n in (1, 2, 5, 8):
         src = run.encode_source(" ".join(words[:n]))
-        tokens, logits = greedy(exported / name, src, 12)
+        tokens, logits, weights = greedy(exported / name, src, 12)
         state = run.model.encode(torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool))
         y = torch.tensor([BOS])
         for found, token in zip(logits, [*tokens, EOS], strict=False):
@@ -84,6 +87,14 @@ def test_graphs_translate_as_the_model(trained: Path, exported: Path, name: str)
                 true, state = run.model.step(y, state)
             np.testing.assert_allclose(found, true[0], atol=1e-3)
             y = torch.tensor([token])
+        if name == "lstm_seq2seq":
+            assert not weights
+            continue
+        layers = json.loads((exported / name / "manifest.json").read_text())["aligned_layers"]
+        row = np.stack(weights, 2)[layers].mean((0, 1))[: len(tokens)]
+        if tokens:
+            np.testing.assert_allclose(row, run.align_ids(" ".join(words[:n]), tokens).weights,
+                                       atol=1e-5)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -112,6 +123,7 @@ def test_what_belongs_together(trained: Path, exported: Path, name: str) -> None
     if name == "gpt":
         assert growing == {"name": "cache.mask", "dtype": "bool", "shape": [1, "P"]}
         assert manifest["max_tokens"] == made["model_config"]["n_positions"]
+    assert manifest["attention"] == (None if name == "lstm_seq2seq" else "step")
 
 
 def test_the_documentations_lines_run(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +134,7 @@ def test_the_documentations_lines_run(exported: Path, monkeypatch: pytest.Monkey
     (exported / "exported").symlink_to(exported / "bahdanau")
     names: dict[str, Any] = {}
     exec(block, names)
-    tokens, _ = greedy(exported / "bahdanau", [17, 4, 95, EOS], 40)
+    tokens, _, _ = greedy(exported / "bahdanau", [17, 4, 95, EOS], 40)
     assert [token for token in names["text"] if token != EOS] == tokens
     assert tokens
 
@@ -135,20 +147,37 @@ import tempfile, torch
 from pathlib import Path
 from seqmodels import build
 from seqmodels.export import graphs, package
-for name, sizes in { ({name: TINY[name] for name in MODELS})!r}.items():
+for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}.items():
     torch.manual_seed(1)
     model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
     for p in model.eval().parameters():
         torch.nn.init.normal_(p, std=0.4)
     made = graphs.trace(model)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / package.WEIGHTS).write_bytes(package.share([made.encode, made.step], False))
-        for part in ("encode", "step"):
-            (Path(folder) / f"{{part}}.onnx").write_bytes(getattr(made, part).SerializeToString())
-        found = package.check(model, package.Session(Path(folder), made.state))
-    print(name, found.n_tokens, found.difference)
+        (Path(folder) / package.WEIGHTS).write_bytes(package.share([*made.protos.values()], False))
+        for part, proto in made.protos.items():
+            (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
+        found = package.check(model, package.Session(Path(folder), made))
+    assert 0 < found.difference < 1e-5 and found.attention_difference < 1e-5
+    print(name, found.n_tokens, made.attention)
 """
-    assert re.findall(r"^(\w+) 60 \S+$", printed(script), re.MULTILINE) == [*MODELS]
+    seen = dict.fromkeys(MODELS) | {"bahdanau": "step", "transformer": "step", "gpt": "step"}
+    seen |= {"linear_attention": "attend", "bahdanau_4": None}  # whose weights are over sums
+    assert printed(script).splitlines() == [f"{name} 60 {where}" for name, where in seen.items()]
+
+
+def test_only_rounded_weights_are_halved() -> None:
+    """Keeps out constants of a graph, such as frequencies of positions, that lose their digits."""
+    values = {"rounded": np.linspace(0, 1, 129, dtype=np.float32)}
+    values["constant"] = np.float32(1e4) ** -values["rounded"]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", [*values], ["y"])], "sum", [],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [129])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
+    )  # fmt: skip
+    model = onnx.helper.make_model(graph)
+    assert len(package.share([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
+    assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
 def test_scans_are_the_loops() -> None:
@@ -194,29 +223,33 @@ def test_loops_come_back() -> None:
 
 
 class Other(package.Session):
-    """A session that returns the logits of a model, and some of them changed."""
+    """A session that returns what the model computes, and some of it changed."""
 
-    def __init__(self, model: Any, by: float):
-        self.model, self.by = model, by
+    def __init__(self, model: Any, by: float, weights_by: float):
+        self.model, self.by, self.weights_by, self.graphs = model, by, weights_by, {"attend": None}
 
     def encode(self, src: list[int]) -> Any:
         """Return the model's state."""
         rows = torch.tensor([src])
         return self.model.encode(rows, rows != PAD)
 
-    def step(self, y: int, state: Any) -> tuple[np.ndarray, Any]:
+    def step(self, y: int, state: Any) -> tuple[np.ndarray, Any, None]:
         """Return changed logits."""
         logits, state = self.model.step(torch.tensor([y]), state)
-        return (logits[0] * (1 + self.by)).numpy(), state
+        return (logits[0] * (1 + self.by)).numpy(), state, None
+
+    def attend(self, src: Any, tgt_in: Any) -> np.ndarray:
+        """Return changed weights."""
+        return (self.model.attention_weights(src, src != PAD, tgt_in)[0] + self.weights_by).numpy()
 
 
 def test_a_difference_is_found(fresh: Tiny) -> None:
     """Keeps out graphs that nobody has compared with their model."""
     model = fresh("gpt", n_positions=128)
-    assert package.check(model, Other(model, 0.0)) == (60, 0.0)
-    for by in (0.01, float("nan")):
+    assert package.check(model, Other(model, 0.0, 0.0)) == (60, 0.0, 0.0)
+    for by in ((0.01, 0.0), (float("nan"), 0.0), (0.0, 0.01), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ from the model"):
-            package.check(model, Other(model, by))
+            package.check(model, Other(model, *by))
 
 
 def test_mistakes(

@@ -245,7 +245,8 @@ def export(args: argparse.Namespace) -> None:
     print(*(printable(str(path)) for path in paths), sep="\n")
     print(
         f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "
-        f"at most {check.difference:.0e} of the largest"
+        f"at most {check.difference:.0e} of the largest, weights of attention by "
+        f"{check.attention_difference:.0e}"
     )
 
 

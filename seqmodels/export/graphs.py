@@ -1,10 +1,13 @@
 """Trace a model's `encode` and `step` as ONNX graphs, for one source of any length.
 
     encode   src (1,S) -> state
-    step     y (1,), state -> logits (1,V), the new state
+    step     y (1,), state -> logits (1,V), the new state, attention (L,H,M)
+    attend   src (1,S), tgt_in (1,T) -> attention (L,H,T,S)
 
 The state is a list of tensors; a cache is its mask and the keys and values of each layer. Sizes are
-named S (source), N (target so far) and P (both); the target's are 0 at first.
+named S (source), N (target so far) and P (both); the target's are 0 at first. The first S of the M
+weights of each layer and head are those over the source. Only a model that attends to the source,
+but in another way while it writes, has `attend`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from torch.export import Dim
 from seqmodels.export.loops import UNCHECKED, swapped
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.ops.kv_cache import KVCache
+from seqmodels.ops.watch import watched
 
 OPSET = 18
 LONGEST = 4096
@@ -38,11 +42,13 @@ class Part(NamedTuple):
 
 
 class Graphs(NamedTuple):
-    """The two graphs of a model."""
+    """The graphs of a model."""
 
-    encode: onnx.ModelProto
-    step: onnx.ModelProto
+    protos: dict[str, onnx.ModelProto]
+    """By name: encode, step and, for some, attend."""
     state: list[Part]
+    attention: str | None
+    """The graph that returns the attention; None: the model has none."""
 
 
 def flat(state: Any) -> dict[str, Tensor]:
@@ -71,6 +77,12 @@ def restored(like: Any, tensors: dict[str, Tensor]) -> Any:
     return type(like)(*fields)
 
 
+def attentions(model: SequenceModel) -> list[Any]:
+    """Return the modules whose weights are over the words of the source, not over sums of them."""
+    is_plain = type(model).attention_weights is SequenceModel.attention_weights
+    return model.src_attentions if is_plain else []
+
+
 class Encode(nn.Module):
     """A model's `encode`, with the state as a list; what only `step` adds is empty."""
 
@@ -89,17 +101,31 @@ class Encode(nn.Module):
 
 
 class Step(nn.Module):
-    """A model's `step`, with the state as a list."""
+    """A model's `step`, with the state as a list, and how it attends to the source."""
 
     def __init__(self, model: SequenceModel, like: Any):
         super().__init__()
         self.model, self.like, self.names = model, like, [*flat(like)]
 
     def forward(self, y: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Return the logits and the new state."""
+        """Return the logits, the new state and, if it attends, the weights."""
         before = restored(self.like, dict(zip(self.names, state, strict=True)))
-        logits, after = self.model.step(y, before)
-        return (logits, *flat(after).values())
+        with watched(attentions(self.model)) as found:
+            logits, after = self.model.step(y, before)
+        weights = [alpha[0].flatten(0, -2) for alphas in found for alpha in alphas]
+        return (logits, *flat(after).values(), *([torch.stack(weights)] if weights else []))
+
+
+class Attend(nn.Module):
+    """A model's attention to the source in a forward pass."""
+
+    def __init__(self, model: SequenceModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the weights."""
+        return self.model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
 
 
 def run(model: SequenceModel, n_source: int, n_target: int) -> Any:
@@ -131,24 +157,31 @@ def trace(model: SequenceModel) -> Graphs:
     limit = getattr(model.config, "n_positions", LONGEST)
     dims = {"S": Dim("S", max=limit), "N": Dim("N", max=limit), "P": Dim("P", max=limit - 1)}
     state, like = parts_of(model), run(model, 7, 3)
-    given = tuple(tensor.detach() for tensor in flat(like).values())
+    given = [tensor.detach() for tensor in flat(like).values()]
     free = tuple({i: dims[n] for i, n in enumerate(p.shape) if n in dims} for p in state)
     names = [part.name for part in state]
     after = [f"{name}'" for name in names]
+    read, write = Encode(model, state), Step(model, like)
+    src, y, source = torch.full((1, 7), BOS), torch.tensor([BOS]), {1: dims["S"]}
+    is_seen = len(write(y, *given)) > 1 + len(after)  # the weights, while it writes
+    attention = ["attention"] * is_seen
     try:
         with swapped():
-            encode = to_onnx(
-                Encode(model, state), (torch.full((1, 7), BOS),), ({1: dims["S"]},), ["src"], after
-            )
+            made = {"encode": to_onnx(read, (src,), (source,), ["src"], after)}
         with swapped(UNCHECKED):
-            step = to_onnx(
-                Step(model, like), (torch.tensor([BOS]), *given), ({}, free), ["y", *names],
-                ["logits", *after],
-            )  # fmt: skip
+            made["step"] = to_onnx(
+                write, (y, *given), ({}, free), ["y", *names], ["logits", *after, *attention]
+            )
+            if attentions(model) and not is_seen:
+                both, target = ["src", "tgt_in"], {1: Dim("T", max=limit - 1)}
+                made["attend"] = to_onnx(
+                    Attend(model), (src, src[:, :5]), (source, target), both, ["attention"]
+                )
     except Exception as error:  # torch raises many kinds
         why = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
-    return Graphs(encode, step, state)
+    where = "step" if is_seen else "attend" if "attend" in made else None
+    return Graphs(made, state, where)
 
 
 def to_onnx(

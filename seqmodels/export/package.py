@@ -1,6 +1,6 @@
-"""Write a trained run as ONNX: two graphs, one file of weights, the tokenizer, and a manifest.
+"""Write a trained run as ONNX: its graphs, one file of weights, the tokenizer, and a manifest.
 
-    encode.onnx step.onnx     (see graphs.py); both read their weights from the same file
+    encode.onnx step.onnx …   (see graphs.py); all read their weights from the same file
     weights.bin               float32, or float16 that the graphs cast to float32
     tokenizer.json            the run's own
     manifest.json             what belongs to it: sizes of the state, checksums, versions
@@ -23,11 +23,12 @@ import onnx
 import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor
 
 from seqmodels.comparison import trained
 from seqmodels.comparison.trained import TrainedRun
 from seqmodels.export import graphs
-from seqmodels.export.graphs import Part
+from seqmodels.export.graphs import Graphs
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.search import allowed_argmax
 from seqmodels.utils import files
@@ -54,7 +55,9 @@ class Check(NamedTuple):
 
     n_tokens: int
     difference: float
-    """Of the logits, at most."""
+    """Of the logits, at most, as a share of the largest."""
+    attention_difference: float
+    """Of a weight over the source, at most."""
 
 
 def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
@@ -69,20 +72,19 @@ def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Che
         for p in loaded.model.parameters():
             p.data = p.data.half().float()
     made = graphs.trace(loaded.model)
-    weights = share([made.encode, made.step], is_half)
+    weights = share([*made.protos.values()], is_half)
     record = Path(run).with_name(Path(run).name.removesuffix(".json") + ".json")
     contents = {
-        "encode.onnx": made.encode.SerializeToString(),
-        "step.onnx": made.step.SerializeToString(),
+        **{f"{name}.onnx": proto.SerializeToString() for name, proto in made.protos.items()},
         WEIGHTS: weights,
         "tokenizer.json": files.read(record.with_name("tokenizer.json")),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
-        found = check(loaded.model, Session(Path(folder), made.state))
+        found = check(loaded.model, Session(Path(folder), made))
     known = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    manifest = manifest_of(loaded, made.state, known) | {
+    manifest = manifest_of(loaded, made, known) | {
         "precision": "float16" if is_half else "float32",
         "record": {"file": record.name, "sha256": hashlib.sha256(files.read(record)).hexdigest()},
         "checked": found._asdict(),
@@ -91,24 +93,26 @@ def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Che
     return [files.write(out / name, content) for name, content in contents.items()], found
 
 
-def manifest_of(loaded: TrainedRun, state: list[Part], sums: dict[str, str]) -> dict[str, Any]:
+def manifest_of(loaded: TrainedRun, made: Graphs, sums: dict[str, str]) -> dict[str, Any]:
     """Return what a program has to know to run the graphs."""
-    made = loaded.record
+    model, record = loaded.model, loaded.record
     return {
         "schema": SCHEMA,
-        "model": made["model"],
-        "task": made["task"],
-        "seed": made["seed"],
-        "trained_weights_sha256": made["weights_sha256"],
+        "model": record["model"],
+        "task": record["task"],
+        "seed": record["seed"],
+        "trained_weights_sha256": record["weights_sha256"],
         "files": sums,
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
-        "case": made["data"].get("case"),
-        "source_end": made["data"].get("source_end"),
-        "max_tokens": getattr(loaded.model.config, "n_positions", None),
+        "case": record["data"].get("case"),
+        "source_end": record["data"].get("source_end"),
+        "max_tokens": getattr(model.config, "n_positions", None),
         "state": [
             {"name": p.name, "dtype": str(p.dtype).removeprefix("torch."), "shape": [*p.shape]}
-            for p in state
+            for p in made.state
         ],
+        "attention": made.attention,
+        "aligned_layers": [*range(len(graphs.attentions(model)))][model.aligned_layers],
         "versions": {
             name: version(name)
             for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
@@ -128,7 +132,11 @@ def share(models: list[onnx.ModelProto], is_half: bool) -> bytes:
                 values = numpy_helper.to_array(tensor)
                 if values.dtype != np.float32 or values.size <= FEW:
                     continue
-                raw = (values.astype(np.float16) if is_half else values).tobytes()
+                with np.errstate(over="ignore"):
+                    halves = values.astype(np.float16)
+                # a constant such as the frequencies of positions is not a rounded weight
+                is_rounded = is_half and bool((halves == values).all())
+                raw = (halves if is_rounded else values).tobytes()
                 if raw not in places:
                     content += bytes(-len(content) % ALIGNED)
                     places[raw] = len(content)
@@ -138,7 +146,7 @@ def share(models: list[onnx.ModelProto], is_half: bool) -> bytes:
                 tensor.name, tensor.dims[:] = name, dims
                 tensor.data_type = TensorProto.FLOAT
                 refer(tensor, places[raw], len(raw))
-                if is_half:
+                if is_rounded:
                     tensor.name, tensor.data_type = f"{name}.half", TensorProto.FLOAT16
                     cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
                     graph.node.insert(0, cast)
@@ -179,47 +187,72 @@ def forget(model: onnx.ModelProto) -> None:
 class Session:
     """The graphs of a folder, run by onnxruntime."""
 
-    def __init__(self, folder: Path, state: list[Part]):
+    def __init__(self, folder: Path, made: Graphs):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
-        self.encoder, self.stepper = (
-            onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options)
-            for name in ("encode", "step")
-        )
-        self.names = [part.name for part in state]
-        self.taken = {given.name for given in self.stepper.get_inputs()}
+        self.graphs = {
+            name: onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options)
+            for name in made.protos
+        }
+        self.names = [part.name for part in made.state]
+        self.taken = {given.name for given in self.graphs["step"].get_inputs()}
 
     def encode(self, src: list[int]) -> list[np.ndarray]:
         """Return the state after a source."""
-        return self.encoder.run(None, {"src": np.array([src])})
+        return self.graphs["encode"].run(None, {"src": np.array([src])})
 
-    def step(self, y: int, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Return the logits of the next token, and the new state."""
+    def step(self, y: int, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray], Any]:
+        """Return the logits of the next token, the new state, and the attention, or None."""
         given = dict(zip(self.names, state, strict=True)) | {"y": np.array([y])}
         known = {name: value for name, value in given.items() if name in self.taken}
-        logits, *after = self.stepper.run(None, known)
-        return logits[0], after
+        logits, *found = self.graphs["step"].run(None, known)
+        n = len(self.names)
+        return logits[0], found[:n], found[n] if found[n:] else None
+
+    def attend(self, src: Tensor, tgt_in: Tensor) -> np.ndarray:
+        """Return the attention of all target tokens to the source."""
+        given = {"src": src.numpy(), "tgt_in": tgt_in.numpy()}
+        return self.graphs["attend"].run(None, given)[0]
 
 
 @torch.inference_mode()
 def check(model: SequenceModel, session: Session) -> Check:
-    """Compare the logits of graphs and model on some sources, along the model's own greedy texts.
+    """Compare graphs and model on some sources, along the model's own greedy texts.
 
-    Raises ValueError if they differ.
+    Raises ValueError if logits or attention differ.
     """
-    draw, n_tokens, worst = torch.Generator().manual_seed(1), 0, 0.0
+    draw, n_tokens, worst, worst_weight = torch.Generator().manual_seed(1), 0, 0.0, 0.0
     for n in (n for n in SOURCES if model.max_target(n) > 0):
         n_steps = min(STEPS, model.max_target(n))
         src = torch.randint(UNK + 1, model.config.vocab_size, (1, n), generator=draw)
-        state, y = model.encode(src, src != PAD), torch.tensor([BOS])
+        state, tgt_in, rows = model.encode(src, src != PAD), [BOS], []
         others = session.encode(src[0].tolist())
         for _ in range(n_steps):
-            logits, state = model.step(y, state)
-            found, others = session.step(int(y), others)
-            difference = (torch.from_numpy(found) - logits[0]).abs().max() / logits.abs().max()
-            worst = max(worst, float(difference.nan_to_num(torch.inf)))
-            y = allowed_argmax(logits)
+            logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
+            found, others, row = session.step(tgt_in[-1], others)
+            true = logits[0].numpy()
+            worst = max(worst, distance(found, true) / float(np.abs(true).max()))
+            tgt_in.append(int(allowed_argmax(logits)))
+            rows.append(row)
         n_tokens += n_steps
-    if worst > TOLERANCE:
-        raise ValueError(f"the exported graphs differ from the model by {worst:.1e} of a logit")
-    return Check(n_tokens, worst)
+        if graphs.attentions(model):
+            written = torch.tensor([tgt_in[:n_steps]])
+            weights = model.attention_weights(src, src != PAD, written)[0].numpy()
+            seen = "attend" not in session.graphs
+            alpha = (
+                np.stack([row[..., :n] for row in rows], 2)
+                if seen
+                else session.attend(src, written)
+            )
+            worst_weight = max(worst_weight, distance(alpha, weights))
+    if max(worst, worst_weight) > TOLERANCE:
+        raise ValueError(
+            f"the exported graphs differ from the model: logits by {worst:.1e} of the largest, "
+            f"attention by {worst_weight:.1e}"
+        )
+    return Check(n_tokens, worst, worst_weight)
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference; infinite if a number is not one."""
+    return float(np.nan_to_num(np.abs(a - b), nan=np.inf).max())

@@ -11,14 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 
-def weights_by_call(
-    model: nn.Module,
-    attentions: Sequence[nn.Module],
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    tgt_in: Int[Tensor, "B T"],
-) -> list[list[Tensor]]:
-    """Return the weights of each of these modules, one tensor per call, in one forward pass.
+@contextmanager
+def watched(attentions: Sequence[nn.Module]) -> Iterator[list[list[Tensor]]]:
+    """Collect the weights of each of these modules inside the context, one tensor per call.
 
     A module's `weights` is called with the same arguments as the module.
     """
@@ -30,6 +25,18 @@ def weights_by_call(
                 alphas.append(module.weights(*args))
 
             hooks.enter_context(module.register_forward_hook(watch))
+        yield found
+
+
+def weights_by_call(
+    model: nn.Module,
+    attentions: Sequence[nn.Module],
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    tgt_in: Int[Tensor, "B T"],
+) -> list[list[Tensor]]:
+    """Return the weights of each of these modules, one tensor per call, in one forward pass."""
+    with watched(attentions) as found:
         model(src, src_mask, tgt_in)
     return found
 
