@@ -6,7 +6,8 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,14 @@ def check_folder(folder: Path) -> None:
         raise ValueError(f"{folder} {why}; name a folder of records") from None
 
 
+def check_page(out: Path) -> None:
+    """Raise ValueError for a page that cannot be written there."""
+    if out.suffix.lower() != ".html":
+        raise ValueError(f"--out {out}: name a file that ends in .html")
+    if not out.parent.is_dir():
+        raise ValueError(f"--out {out}: the folder {out.parent} does not exist")
+
+
 def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
     check_folder(args.folder)
@@ -80,10 +89,7 @@ def report(args: argparse.Namespace) -> None:
 
         serve(args.folders, args.maps, args.port)
         return
-    if args.out.suffix.lower() != ".html":
-        raise ValueError(f"--out {args.out}: name a file that ends in .html")
-    if not args.out.parent.is_dir():
-        raise ValueError(f"--out {args.out}: the folder {args.out.parent} does not exist")
+    check_page(args.out)
     from seqmodels.pages.report import write
 
     print(printable(str(write(args.folders, args.out, args.maps))))
@@ -95,6 +101,16 @@ def site(args: argparse.Namespace) -> None:
     from seqmodels.lesson.site import build
 
     print(printable(str(build(ensure_out_folder(args.out), args.runs)[0])))
+
+
+def live(args: argparse.Namespace) -> None:
+    """Write a page in which the models of a folder run."""
+    check_folder(args.folder)
+    check_page(args.out)
+    with exporting():
+        from seqmodels.live.page import write
+
+    print(printable(str(write(args.folder, args.out))))
 
 
 def score(args: argparse.Namespace) -> None:
@@ -232,14 +248,21 @@ def continue_text(
     return tokens[len(text) :]
 
 
-def export(args: argparse.Namespace) -> None:
-    """Write a run as ONNX graphs."""
+@contextmanager
+def exporting() -> Iterator[None]:
+    """Name the packages that exporting needs, if one is missing."""
     try:
-        from seqmodels.export import package
+        yield
     except ModuleNotFoundError as error:
         raise ValueError(
             f"{error.name} is not installed; pip install onnx onnxscript onnxruntime"
         ) from None
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write a run as ONNX graphs."""
+    with exporting():
+        from seqmodels.export import package
 
     paths, check = package.export(args.run, ensure_out_folder(args.out), args.half)
     print(*(printable(str(path)) for path in paths), sep="\n")
@@ -282,6 +305,19 @@ def add_site(commands: Any) -> None:
     c.add_argument("--runs", type=Path, default=Path("results"), metavar="DIR",
                    help="folder of records, or of such folders; default: results")  # fmt: skip
     c.set_defaults(run_command=site)
+
+
+def add_exports(commands: Any) -> None:
+    """Add the commands `export` and `live`."""
+    c = commands.add_parser("export", help="write a trained run as ONNX graphs")
+    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+    c.add_argument("--half", action="store_true", help="round the weights to float16")
+    c.set_defaults(run_command=export)
+    c = commands.add_parser("live", help="write a page in which trained models run")
+    c.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs, with weights")
+    c.add_argument("--out", type=Path, required=True, metavar="FILE.html", help="the page")
+    c.set_defaults(run_command=live)
 
 
 def port(text: str) -> int:
@@ -347,11 +383,7 @@ def build_parser() -> Parser:
                    help="default: 0.8")  # fmt: skip
     c.add_argument("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
     c.set_defaults(run_command=generate)
-    c = commands.add_parser("export", help="write a trained run as ONNX graphs")
-    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
-    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
-    c.add_argument("--half", action="store_true", help="round the weights to float16")
-    c.set_defaults(run_command=export)
+    add_exports(commands)
     return p
 
 

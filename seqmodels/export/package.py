@@ -63,7 +63,14 @@ class Check(NamedTuple):
 def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
     """Write a run to a folder; return the paths, and how far the graphs are from the model.
 
-    With `is_half`, weights are rounded to float16.
+    With `is_half`, weights are rounded to float16. Raises ValueError like `contents_of`.
+    """
+    contents, found = contents_of(run, is_half)
+    return [files.write(out / name, content) for name, content in contents.items()], found
+
+
+def contents_of(run: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
+    """Return the files of an exported run by name, the manifest last.
 
     Raises ValueError for what is not a run, or a model whose graphs do not compute the same.
     """
@@ -90,7 +97,7 @@ def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Che
         "checked": found._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
-    return [files.write(out / name, content) for name, content in contents.items()], found
+    return contents, found
 
 
 def manifest_of(loaded: TrainedRun, made: Graphs, sums: dict[str, str]) -> dict[str, Any]:
@@ -101,7 +108,7 @@ def manifest_of(loaded: TrainedRun, made: Graphs, sums: dict[str, str]) -> dict[
         "model": record["model"],
         "task": record["task"],
         "seed": record["seed"],
-        "trained_weights_sha256": record["weights_sha256"],
+        "run_weights_sha256": record["weights_sha256"],
         "files": sums,
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
         "case": record["data"].get("case"),
@@ -111,12 +118,24 @@ def manifest_of(loaded: TrainedRun, made: Graphs, sums: dict[str, str]) -> dict[
             {"name": p.name, "dtype": str(p.dtype).removeprefix("torch."), "shape": [*p.shape]}
             for p in made.state
         ],
-        "attention": made.attention,
-        "aligned_layers": [*range(len(graphs.attentions(model)))][model.aligned_layers],
+        "attention": attention_of(model, made.attention),
         "versions": {
             name: version(name)
             for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
         },
+    }
+
+
+def attention_of(model: SequenceModel, graph: str | None) -> dict[str, Any] | None:
+    """Return which graph shows the attention, and how `align` averages it; None: there is none."""
+    if graph is None:
+        return None
+    layers = [*range(len(graphs.attentions(model)))]
+    return {
+        "graph": graph,
+        "layers": len(layers),
+        "heads": getattr(model.config, "n_heads", 1),
+        "aligned_layers": layers[model.aligned_layers],
     }
 
 

@@ -177,6 +177,8 @@ class Record(Strict):
     hypotheses: Name
     weights_sha256: Checksum | None
     """SHA-256 of RUN.safetensors when it was written; None: not recorded."""
+    rounded_from_sha256: Checksum | None = None
+    """SHA-256 of the weights that were trained, where those of the run are rounded to float16."""
     intervals: dict[Name, Text] | None
     """How the interval of each score was computed; None: not recorded."""
     continued: dict[Name, Count | float | Text] | None

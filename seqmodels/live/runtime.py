@@ -1,0 +1,87 @@
+"""The program that runs the models in the page: onnxruntime-web, and our worker around it.
+
+npm fetches it once, in the versions and with the checksums of package-lock.json, into the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock
+
+from seqmodels.data.store import cache_dir
+from seqmodels.utils.progress import log
+
+HERE = Path(__file__).parent
+DECLARED = ("package.json", "package-lock.json")
+NEEDS = "the live page needs npm, which comes with Node.js (https://nodejs.org)"
+
+
+class Runtime(NamedTuple):
+    """What a page needs to run models."""
+
+    worker: str
+    """A script for a Worker."""
+    wasm: bytes
+    versions: dict[str, str]
+    """Of what was fetched, by name."""
+
+
+def runtime() -> Runtime:
+    """Return the worker's script with onnxruntime-web in it.
+
+    Raises ValueError if it has to be fetched and cannot.
+    """
+    modules = installed() / "node_modules"
+    esbuild = shutil.which("esbuild", path=str(modules / ".bin"))
+    if esbuild is None:
+        raise ValueError(f"{modules} lacks esbuild; remove {modules.parent} and try again")
+    flags = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
+             "--charset=utf8", "--legal-comments=none", "--define:import.meta.url=''"]  # fmt: skip
+    script = run([esbuild, str(HERE / "templates" / "worker.js"), *flags],
+                 {"NODE_PATH": str(modules)}, "the worker cannot be built")  # fmt: skip
+    wasm = modules / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
+    declared = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    return Runtime(script, wasm.read_bytes(), declared)
+
+
+def installed() -> Path:
+    """Return the folder with the packages; fetch them if they are not there yet."""
+    content = b"".join((HERE / name).read_bytes() for name in DECLARED)
+    folder = cache_dir() / f"web-{hashlib.sha256(content).hexdigest()[:16]}"
+    if folder.exists():
+        return folder
+    if (npm := shutil.which("npm")) is None:
+        raise ValueError(f"{NEEDS}, to fetch onnxruntime-web once")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if folder.exists():
+            return folder
+        log("fetching onnxruntime-web with npm, once")
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            part = Path(scratch) / "web"
+            part.mkdir()
+            for name in DECLARED:
+                shutil.copy(HERE / name, part)
+            quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+            run([npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web")
+            part.rename(folder)
+    return folder
+
+
+def run(command: list[str], env: dict[str, str], wrong: str) -> str:
+    """Run a program and return what it printed; raise ValueError with its complaint."""
+    done = subprocess.run(
+        command, env=os.environ | env, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    if done.returncode:
+        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        raise ValueError(f"{wrong}: {said[0] if said else f'exit code {done.returncode}'}")
+    return done.stdout

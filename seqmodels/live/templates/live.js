@@ -1,0 +1,329 @@
+// The state of the page is its address: #e=example or #text=…, &m=model&l=layer&h=head
+const data = JSON.parse(document.getElementById("data").textContent);
+const { runs, examples } = data;
+const tokenizer = tokenizerOf(data.vocabulary);
+const EOS = 2, BOS = 1;
+const REST = 1e-3; // weight off the source from which a map has a column for it
+const DRAWN_EVERY = 200; // ms between two drawings of a map that grows
+const one = (selector) => document.querySelector(selector);
+const content = (id) => document.getElementById(id).textContent;
+
+// ---------------------------------------------------------------------------------- Worker
+
+let worker, turn = 0, hear = () => {}, end = () => {};
+
+// Let models write; `heard` gets each message. True if they finish, false if others are asked first.
+function ask(jobs, heard) {
+  end(false);
+  turn += 1;
+  const open = new Set(jobs.map((job) => job.run));
+  return new Promise((resolve) => {
+    end = resolve;
+    hear = (message) => {
+      heard(message);
+      if (message.finished) open.delete(message.run);
+      if (!open.size) resolve(true);
+    };
+    worker.postMessage({ turn, jobs });
+    if (!open.size) resolve(true);
+  });
+}
+
+async function start() {
+  const since = performance.now();
+  const script = new Blob([await unpack(content("worker"))], { type: "text/javascript" });
+  worker = new Worker(URL.createObjectURL(script));
+  const loaded = new Promise((resolve, reject) => {
+    let n = 0;
+    worker.onmessage = ({ data: message }) => {
+      if (message.failed && message.turn === undefined) reject(new Error(message.failed));
+      else if (message.loaded !== undefined) {
+        n += 1;
+        say(`${n} of ${runs.length} models are ready …`);
+        if (message.sha256) one(`#sum-${message.loaded}`).textContent = message.sha256;
+        if (n === runs.length) resolve();
+      } else if (message.turn === turn) {
+        if (message.failed) say(`This failed: ${message.failed}`);
+        else hear(message);
+      }
+    };
+    worker.onerror = (event) => reject(new Error(event.message));
+  });
+  worker.postMessage({
+    wasm: content("wasm"),
+    runs: runs.map(({ manifest, graphs }, i) => ({
+      manifest, weights: content(`weights-${i}`),
+      graphs: Object.fromEntries(graphs.map((name) => [name, content(`${name}-${i}`)])),
+    })),
+  });
+  try {
+    await loaded;
+  } catch (error) {
+    return say(`The models cannot run here: ${error.message}`);
+  }
+  const seconds = (performance.now() - since) / 1000;
+  say(`Ready after ${seconds.toFixed(1)} s.`);
+  document.body.dataset.ready = seconds.toFixed(2);
+  addEventListener("hashchange", render);
+  return render();
+}
+
+const say = (text) => { one("#status").textContent = text; };
+
+// ----------------------------------------------------------------------------------- Texts
+
+const inItsCase = (text) => (data.case === "lower" ? text.toLowerCase() : text);
+const encode = (text) => tokenizer.encode(inItsCase(text.toWellFormed ? text.toWellFormed() : text));
+
+// What a model is asked to write after a text, or why it cannot be.
+function jobOf(run, text) {
+  const ids = encode(text), { max_tokens: most } = runs[run].manifest;
+  const room = (n) => (most === null ? Infinity : most - n);
+  if (data.continues === "prefix") {
+    const limit = Math.min(ids.length + data.n_new, room(1), data.block ?? Infinity);
+    return ids.length < limit ? { run, src: [BOS], prefix: ids, limit, temperature: temperature() }
+      : { run, problem: `reads at most ${limit - 1} tokens` };
+  }
+  const last = data.has_source_end && !data.continues ? [EOS] : [];
+  const src = ids.length + last.length ? [...ids, ...last] : [BOS];
+  const limit = Math.min(data.continues ? data.n_new : 2 * src.length + 10, room(src.length));
+  return limit > 0 ? { run, src, limit, temperature: temperature() }
+    : { run, problem: `reads at most ${most - 1} tokens` };
+}
+
+const temperature = () => Number(one("#temperature")?.value ?? 0);
+
+// What a model has written of the text that was asked for.
+class Written {
+  constructor(job) {
+    Object.assign(this, { tokens: [], rows: [], ms: 0, n: 0, isFinished: Boolean(job.problem), job });
+  }
+
+  take({ token, ms, weights, isForced, finished, all }) {
+    if (finished) {
+      this.isFinished = true;
+      if (all) this.rows = rowsOf(all);
+      return;
+    }
+    this.ms += ms;
+    this.n += 1;
+    if (isForced || token === EOS) return;
+    this.tokens.push(token);
+    if (weights) this.rows.push(weights);
+  }
+
+  get text() { return tokenizer.decode(this.tokens); }
+}
+
+// One row of weights a token, (layers, heads, source) each, from (layers, heads, tokens, source).
+function rowsOf({ weights, dims: [L, H, T, S] }) {
+  return Array.from({ length: T }, (_, t) => {
+    const row = new Float32Array(L * H * S);
+    for (let i = 0; i < L * H; i++) row.set(weights.subarray((i * T + t) * S, (i * T + t + 1) * S), i * S);
+    return row;
+  });
+}
+
+// ---------------------------------------------------------------------------------- Asking
+
+let text, example, written = [];
+const dirty = new Set();
+
+function show() {
+  const now = example ? split(example.src).length : split(text).length;
+  one("#text").value = text;
+  if (examples.length) {
+    one("#words").textContent = `${now} ${data.unit}`;
+    if (example) one("#length").value = examples.indexOf(example);
+  }
+  one("#count").textContent = `${encode(text).length} tokens`;
+  one("#reference").replaceChildren(...(example
+    ? [element("strong", {}, data.continues ? "in the test set " : "reference "), example.ref] : []));
+  one("#legend").hidden = !isMarked();
+}
+
+const isMarked = () => Boolean(example) && !data.continues;
+
+async function write() {
+  show();
+  const jobs = runs.map((_, i) => jobOf(i, text));
+  written = jobs.map((job) => new Written(job));
+  written.forEach((_, i) => refresh(i));
+  attention();
+  const since = performance.now();
+  say("Writing …");
+  const isDone = await ask(jobs.filter((job) => !job.problem), (message) => {
+    written[message.run].take(message);
+    refresh(message.run);
+    if (message.run === shownRun() && (written[message.run].isFinished || performance.now() - drawnAt > DRAWN_EVERY)) attention();
+  });
+  if (!isDone) return;
+  attention();
+  say(`All have finished after ${((performance.now() - since) / 1000).toFixed(1)} s.`);
+  document.body.dataset.done = String(turn);
+}
+
+// Texts are drawn once a frame, however many tokens have come.
+function refresh(run) {
+  if (!dirty.size) requestAnimationFrame(() => { dirty.forEach(draw); dirty.clear(); });
+  dirty.add(run);
+}
+
+function draw(run) {
+  const { tokens, n, ms, job, isFinished, text: said } = written[run], row = one(`#run-${run}`);
+  const shown = isMarked() ? marked(said, example.ref) : [said];
+  row.querySelector(".written").replaceChildren(...(job.problem ? [job.problem] : shown));
+  row.dataset.tokens = tokens.join(" ");
+  row.dataset.finished = isFinished;
+  row.querySelector(".speed").textContent = n ? `${tokens.length} tokens, ${Math.round((1000 * n) / ms).toLocaleString("en")} a second` : "";
+}
+
+// ------------------------------------------------------------------------------- Attention
+
+let drawnAt = 0, drawing = {};
+const attending = runs.flatMap((run, i) => (run.manifest.attention ? [i] : []));
+const shownRun = () => (attending.includes(Number(read().m)) && read().m !== undefined ? Number(read().m) : attending[0]);
+
+// The weights that are shown: of one head, or as `align` averages them.
+function mapOf(run, layer, head) {
+  const { rows, tokens, job } = written[run], { layers: L, heads: H, aligned_layers: aligned } = runs[run].manifest.attention;
+  const S = job.src.length, parts = layer === "align"
+    ? aligned.flatMap((l) => Array.from({ length: H }, (_, h) => l * H + h)) : [layer * H + head];
+  const shown = rows.slice(0, tokens.length).map((row) => Array.from({ length: S }, (_, s) =>
+    parts.reduce((sum, i) => sum + row[i * S + s], 0) / parts.length));
+  const rest = shown.map((row) => Math.max(0, 1 - row.reduce((sum, weight) => sum + weight, 0)));
+  const isWhole = rest.every((weight) => weight < REST); // others also attend to the target
+  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
+  return {
+    src: [...labels(job.src), ...(isWhole ? [] : [""])],
+    tgt: labels(tokens.slice(0, rows.length)),
+    weights: shown.flatMap((row, t) => (isWhole ? row : [...row, rest[t]])),
+  };
+}
+
+function attention() {
+  const root = one("#attention"), run = shownRun();
+  drawnAt = performance.now();
+  if (run === undefined || !written.length) return root.replaceChildren();
+  const given = read(), { layers: L, heads: H, graph } = runs[run].manifest.attention;
+  const layer = given.l === undefined || given.l === "align" ? "align" : within(given.l, L), head = within(given.h, H);
+  const map = written[run].job.problem ? { tgt: [] } : mapOf(run, layer, head);
+  drawing = { run, layer, head, ...map };
+  const layers = [["align", "mean (align)"], ...Array.from({ length: L }, (_, i) => [i, `layer ${i + 1}`])];
+  const heads = Array.from({ length: H }, (_, i) => [i, `head ${i + 1}`]);
+  const focus = root.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  const none = graph === "attend" && !written[run].isFinished
+    ? "drawn when the text is finished" : "nothing is written yet";
+  root.replaceChildren(
+    element("h2", {}, "What it attends to"),
+    element("div", { class: "controls" },
+      chooser("model", "m", attending.map((i) => [i, runs[i].label]), run),
+      chooser("attention", "l", layers, layer),
+      ...(layer === "align" ? [] : [chooser("head", "h", heads, head)])),
+    ...(map.tgt.length ? [drawn(map, map.weights, runs[run].label), ...(written[run].isFinished ? [numbersOf(map)] : [])]
+      : [element("p", { class: "note" }, none)]));
+  if (focus) root.querySelector(`[data-key="${focus}"]`)?.focus({ preventScroll: true });
+}
+
+const csv = (rows) => "data:text/csv;charset=utf-8," + encodeURIComponent(rows.map((row) =>
+  row.map((cell) => (typeof cell === "number" ? cell : `"${cell.replaceAll('"', '""')}"`)).join(",")).join("\n"));
+
+function numbersOf({ src, tgt, weights }) {
+  const rows = tgt.map((word, t) => [word, ...weights.slice(t * src.length, (t + 1) * src.length).map((w) => Number(w.toFixed(6)))]);
+  return element("p", { class: "note" },
+    element("a", { download: "attention.csv", href: csv([["", ...src.map((word) => word || "the target")], ...rows]) }, "its numbers as CSV"), ", ",
+    element("a", { href: location.hash || "#" }, "link to this view"));
+}
+
+// -------------------------------------------------------------------------------- Exercise
+
+// The share of the reference's words that each model has right, in per cent, by bucket.
+async function measured(chosen) {
+  const sums = chosen.map(() => data.buckets.map(() => ({ right: 0, words: 0, n: 0 })));
+  for (const [k, { src, ref, x }] of examples.entries()) {
+    const b = data.buckets.findIndex(({ low, high }) => x >= low && x <= high);
+    const jobs = chosen.map((run) => jobOf(run, src)), texts = new Map(jobs.map((job) => [job.run, new Written(job)]));
+    const isDone = await ask(jobs.filter((job) => !job.problem), (message) => texts.get(message.run).take(message));
+    if (!isDone) return null;
+    say(`${k + 1} of ${examples.length} ${data.noun} are written …`);
+    if (b < 0) continue;
+    chosen.forEach((run, i) => {
+      const words = split(ref), found = right(split(texts.get(run).text), words).filter(Boolean).length;
+      sums[i][b].right += found; sums[i][b].words += words.length; sums[i][b].n += 1;
+    });
+  }
+  return sums.map((row) => row.map(({ right: found, words, n }) => (n ? (100 * found) / words : null)));
+}
+
+async function exercise(event) {
+  event.preventDefault();
+  if (!document.body.dataset.ready) return;
+  const guess = Number(new FormData(event.target).get("guess"));
+  const vectors = runs.flatMap((run, i) => (run.manifest.attention ? [] : [i]));
+  const chosen = vectors.length ? [...vectors, ...attending.slice(0, 1)] : runs.map((_, i) => i).slice(0, 3);
+  one("#seen").replaceChildren();
+  const shares = await measured(chosen);
+  if (!shares) return;
+  say("All have been written.");
+  const names = data.buckets.map((bucket) => bucket.name);
+  const verdicts = chosen.map((run, i) => {
+    const b = shares[i].findIndex((share) => share !== null && share < 50);
+    return element("li", {}, `${runs[run].label}: ${b < 0 ? "half or more at every length" : `fewer than half from ${names[b]} on${b === guess ? ", as you guessed" : ""}`}.`);
+  });
+  const table = [["model", ...names], ...chosen.map((run, i) => [runs[run].label, ...shares[i].map((share) => (share === null ? "" : Number(share.toFixed(1))))])];
+  one("#seen").replaceChildren(
+    element("p", {}, `You guessed ${names[guess]}. Of the ${data.unit} of ${examples.length} references, in the same order, were written:`),
+    element("ul", {}, ...verdicts), bars(chosen, shares, names, guess),
+    element("p", { class: "note" }, element("a", { download: "guess.csv", href: csv(table) }, "its numbers as CSV")));
+  document.body.dataset.seen = String(turn);
+}
+
+function bars(chosen, shares, names, guess) {
+  const width = 640, height = 240, left = 40, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
+  const y = (share) => 10 + (height - below - 10) * (1 - share / 100);
+  const svg = element("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": chosen.map((run, i) => `${runs[run].label}: ${shares[i].map((share, b) => (share === null ? "" : `${names[b]} ${share.toFixed(0)} %`)).join(", ")}`).join("; ") },
+  element("rect", { class: "guess", x: left + step * guess, y: 10, width: step, height: height - below - 10 }));
+  [0, 50, 100].forEach((share) => svg.append(element("line", { x1: left, x2: width, y1: y(share), y2: y(share) }),
+    element("text", { x: left - 5, y: y(share) + 4, "text-anchor": "end" }, `${share} %`)));
+  names.forEach((name, b) => {
+    svg.append(element("text", { x: left + step * (b + 0.5), y: height - below + 16, "text-anchor": "middle" }, name));
+    chosen.forEach((run, i) => shares[i][b] !== null && svg.append(element("rect", {
+      x: left + step * b + 5 + wide * i, y: y(shares[i][b]), width: wide - 1, height: y(0) - y(shares[i][b]), fill: runs[run].colour })));
+  });
+  let at = left;
+  chosen.forEach((run) => {
+    svg.append(element("rect", { x: at, y: height - 16, width: 10, height: 10, fill: runs[run].colour }),
+      element("text", { x: at + 14, y: height - 7 }, runs[run].label));
+    at += 30 + 7.5 * runs[run].label.length;
+  });
+  return svg;
+}
+
+// -------------------------------------------------------------------------------- The page
+
+function render() {
+  const given = read();
+  const wanted = given.text === undefined ? examples[within(given.e, examples.length)] : undefined;
+  const next = given.text ?? wanted?.src ?? "";
+  if (next === text && wanted === example && written.length) return attention();
+  [text, example] = [next, wanted];
+  return write();
+}
+
+function move(changes) { // without a step in the history
+  const { e, text: said, ...place } = read();
+  history.replaceState(null, "", "#" + new URLSearchParams({ ...place, ...changes }));
+  render();
+}
+
+one("#ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const said = one("#text").value, known = examples.findIndex(({ src }) => src === said);
+  if (!document.body.dataset.ready) return;
+  text = undefined; // the same text is written again
+  move(known < 0 ? { text: said } : { e: known });
+});
+one("#length")?.addEventListener("input", ({ target }) => document.body.dataset.ready && move({ e: target.value }));
+one("#exercise")?.addEventListener("submit", exercise);
+start();

@@ -1,0 +1,76 @@
+"""A tokenizer as the page needs it: its pieces, and which characters its patterns mean.
+
+Python, the regular expressions of tiktoken and a browser each have their own version of Unicode. So
+that a text has the same tokens in all of them, the classes of characters are written out.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from itertools import groupby
+from typing import Any
+
+import tiktoken
+
+from seqmodels.data.merges import SPLIT
+from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+
+CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000]
+"""All that a text can hold."""
+
+
+def described(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return what tokenizers.js reads; raise ValueError for a tokenizer that it cannot be."""
+    if not isinstance(tokenizer, Words | Characters | Bytes | BPE):
+        raise ValueError(
+            f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
+        )
+    fields = tokenizer._fields()
+    found = {"name": tokenizer.name, "labels": [*tokenizer.labels], **fields}
+    if isinstance(tokenizer, Words):
+        pattern = r"\n|\S+" if isinstance(tokenizer, Spaces) else WORD.pattern
+        found["pattern"] = spelled_out(
+            pattern, {"w": python_class(r"\w"), "s": python_class(r"\s")}
+        )
+    if isinstance(tokenizer, BPE):
+        names = {"p{L}": r"\p{L}", "p{M}": r"\p{M}", "p{N}": r"\p{N}", "s": r"\s"}
+        found["pattern"] = spelled_out(SPLIT, {k: rust_class(v) for k, v in names.items()})
+    return found
+
+
+def spelled_out(pattern: str, classes: dict[str, str]) -> str:
+    """Return a pattern with each class as ranges of characters, for a browser."""
+
+    def ranges(match: re.Match[str]) -> str:
+        name, is_inside = match[1], match.start() in inside
+        if name == "S":
+            return f"[^{classes['s']}]"
+        return classes[name] if is_inside else f"[{classes[name]}]"
+
+    inside = {i for m in re.finditer(r"\[[^\]]*\]", pattern) for i in range(*m.span())}
+    return re.sub(r"\\(p\{\w\}|[wsS])", ranges, pattern)
+
+
+@cache
+def python_class(escape: str) -> str:
+    """Return the characters that an escape of Python's regular expressions means."""
+    is_in = re.compile(escape).match
+    return as_ranges(ord(c) for c in CHARACTERS if is_in(c))
+
+
+@cache
+def rust_class(escape: str) -> str:
+    """Return the characters that an escape of tiktoken's regular expressions means."""
+    ranks = {bytes([i]): i for i in range(256)}
+    only = tiktoken.Encoding("only", pat_str=escape, mergeable_ranks=ranks, special_tokens={})
+    return as_ranges(map(ord, bytes(only.encode_ordinary("".join(CHARACTERS))).decode()))
+
+
+def as_ranges(points: Iterable[int]) -> str:
+    r"""Return code points as ranges such as \u{41}-\u{5a}, without brackets."""
+    runs = (list(run) for _, run in groupby(enumerate(points), lambda pair: pair[1] - pair[0]))
+    ends = ((run[0][1], run[-1][1]) for run in runs)
+    return "".join(rf"\u{{{a:x}}}" + (rf"-\u{{{b:x}}}" if b > a else "") for a, b in ends)
