@@ -56,7 +56,7 @@ CORPORA: list[Comparison] = [
         "translation-multi30k-en-de", "translation",
         "--data multi30k --source en --lowercase --models transformer",
     ),
-    ("translation-bible", "translation", "--data bible --source de"),
+    ("translation-bible", "translation", "--data bible --source de --seeds 1 2 3"),
     (
         "translation-bible-8m", "translation",
         "--data bible --source de --tokens 8000000 --models bahdanau transformer",
