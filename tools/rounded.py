@@ -69,7 +69,7 @@ def sample(rows: Sequence[dict[str, Any]], tests: Sequence[dict[str, Any]]) -> l
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Round all runs of a folder."""
-    p = Parser("python -m tools.rounded", description=__doc__)
+    p = Parser(prog="python -m tools.rounded", description=__doc__)
     p.add_argument("runs", type=Path, help="folder of runs")
     p.add_argument("out", type=Path, help="folder for the rounded ones")
     args = p.parse_args(argv)
