@@ -98,9 +98,12 @@ def report(args: argparse.Namespace) -> None:
 def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     check_folder(args.runs)
+    if args.live:
+        check_folder(args.live)
     from seqmodels.lesson.site import build
 
-    print(printable(str(build(ensure_out_folder(args.out), args.runs)[0])))
+    with exporting():
+        print(printable(str(build(ensure_out_folder(args.out), args.runs, args.live)[0])))
 
 
 def live(args: argparse.Namespace) -> None:
@@ -304,6 +307,8 @@ def add_site(commands: Any) -> None:
     c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
     c.add_argument("--runs", type=Path, default=Path("results"), metavar="DIR",
                    help="folder of records, or of such folders; default: results")  # fmt: skip
+    c.add_argument("--live", type=Path, metavar="FOLDER",
+                   help="add a page in which the models of this folder run")  # fmt: skip
     c.set_defaults(run_command=site)
 
 

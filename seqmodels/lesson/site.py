@@ -49,12 +49,14 @@ class Segment:
     lines: tuple[Line, ...]
 
 
-def build(out: Path, runs: Path) -> list[Path]:
+def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     """Write the site to a folder; return its pages, the first one first.
 
-    Raises ValueError if there are no records in `runs`.
+    With `live`, a folder of runs, its models run in a further page, which takes a program from npm.
+    Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
     known = Runs(runs)
+    environment().globals["has_live"] = live is not None
     chapters = source.chapters()
     pages = {"index": partial(home, chapters, known)}
     for chapter in chapters:
@@ -64,6 +66,10 @@ def build(out: Path, runs: Path) -> list[Path]:
     pages["attention"] = partial(attention_page, chapters)
     pages["results"] = partial(results_page, chapters, known)
     pages["sources"] = partial(sources_page, chapters, known)
+    if live:
+        from seqmodels.live import page  # imports torch and onnx
+
+        pages["live"] = partial(page.page, live, home="index.html")
     return [files.write(out / f"{name}.html", make()) for name, make in pages.items()]
 
 

@@ -53,10 +53,10 @@ def write(folder: Path, out: Path) -> Path:
     return files.write(out, page(folder))
 
 
-def page(folder: Path) -> str:
+def page(folder: Path, home: str = "") -> str:
     """Return the live page of a folder: the first seed of each model whose weights are there.
 
-    Raises ValueError like `write`.
+    It links to a page `home`. Raises ValueError like `write`.
     """
     by_file = reading.load_by_file(folder)
     names: dict[str, str] = {}
@@ -84,6 +84,7 @@ def page(folder: Path) -> str:
     vectors = [run["label"] for run in runs if not run["manifest"]["attention"]]
     about = {
         "name": folder.resolve().name,
+        "home": home,
         "title": wording.subtitle(records),
         "runs": runs,
         "vectors": vectors,

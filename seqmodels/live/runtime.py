@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from seqmodels.data.store import cache_dir
+from seqmodels.data.store import cache_dir, ensure_dir
 from seqmodels.utils.progress import log
 
 HERE = Path(__file__).parent
@@ -60,7 +60,7 @@ def installed() -> Path:
         return folder
     if (npm := shutil.which("npm")) is None:
         raise ValueError(f"{NEEDS}, to fetch onnxruntime-web once")
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    ensure_dir(folder.parent)
     with FileLock(f"{folder}.lock"):
         if folder.exists():
             return folder
