@@ -210,7 +210,7 @@ DEFAULT = CorpusRecipe(
 #     lstm_seq2seq   4e-3 0.3  2.50 (3 M)    1e-2 0.2  2.10 (3 M)
 #      transformer   2e-3 0.3  2.09 (3 M)    1.5e-3 0.15 1.67 (4 M)
 #                                            full:  1.5e-3 0.2  1.532, 2.5e-3 0.2  1.485
-#              gpt   2e-3 0.2  2.30 (2 M)    full:  3e-3 0.2  1.827, 2e-3 0.2 1.783, 0.15 1.762
+#              gpt   full: 3e-3 0.2 1.827, 2e-3 0.2 1.783, 2e-3 0.15 1.762, 1.3e-3 0.15 1.744
 # GPT with init_std 0.03: 2.059 after 2.8 M tokens (0.05: 2.046); with 8 heads, 3e-3, 0.1: 1.840.
 # With 2.6 M parameters: transformer 1.613 after 5 M tokens (3e-3, batches of 500) and 1.672 after
 # 4.2 M (4e-3; with 4 M 1.595); gpt 2.311 after 2.1 M (3e-3; with 4 M 2.176).
@@ -225,7 +225,7 @@ MULTI30K = CorpusRecipe(
         "transformer": Recipe(
             {"d_ff": 768, "n_heads": 4, "n_layers": 3, "is_prenorm": True}, lr=2.5e-3
         ),
-        "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=2e-3),
+        "gpt": Recipe({"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=1.3e-3),
         "linear_attention": Recipe(
             {"n_heads": 4, "n_layers": 4, "init_std": 0.05, "dropout": 0.15}, lr=2e-3
         ),
