@@ -108,10 +108,11 @@ def runs() -> dict[str, TrainedRun]:
 def test_tokens(tab: Live, runs: dict[str, TrainedRun]) -> None:
     """Keeps out a page whose models write something else than the project's."""
     rows = [json.loads(line) for line in (RUNS / "bahdanau-seed1.jsonl").read_text().splitlines()]
-    words = " ".join(row["src"] for row in rows[-5:]).split()
+    words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
     encode = runs["gpt"].encode_source
     for n in LENGTHS:
-        text = next(t for k in range(n) if len(encode(t := " ".join(words[k : n + 5]))) <= n)
+        text = " ".join(words[n : 2 * n - 1])
+        assert len(encode(text)) == n
         found = tab.ask(text)
         for name, tokens in zip(MODELS, found, strict=True):
             assert tokens == runs[name].search([text])[0], (name, n)

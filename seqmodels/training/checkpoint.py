@@ -151,7 +151,7 @@ def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
     Raises ValueError if the weights are missing (results are committed without them), or are not
     those of the record, by the checksum that it contains.
     Names and shapes are compared before anything is built, so that a model takes no more memory
-    than its file has bytes.
+    than its file has bytes. A rounded run's float16 weights are computed with in float32.
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
@@ -163,6 +163,8 @@ def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
         )
     try:
         weights = safetensors.torch.load(content)
+        if "rounded_from_sha256" in record:
+            weights = {name: tensor.float() for name, tensor in weights.items()}
         if record["model_config"].get("n_layers", 1) > len(weights):
             raise ValueError(
                 f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
