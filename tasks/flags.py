@@ -90,6 +90,9 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip
+    p.add_argument("--tensorboard", action="store_true",
+                   help="also write curves for TensorBoard, to the folder tensorboard in "
+                        "--out")  # fmt: skip
     return p
 
 

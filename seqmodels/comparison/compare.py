@@ -35,6 +35,7 @@ from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.loop import fastest_precision
+from seqmodels.training.tensorboard import check_installed
 from seqmodels.training.trainer import TrainConfig, is_out_of_memory
 from seqmodels.utils import files
 from seqmodels.utils.lock import Lock
@@ -250,6 +251,8 @@ def compare(task: Task, args: argparse.Namespace) -> None:
 
     A run that was stopped resumes from its latest checkpoint.
     """
+    if args.tensorboard:
+        check_installed()
     device = resolve_device(args.device)
     out = ensure_out_folder(args.out or Path("runs") / default_folder(task, args))
     lock = Lock(out)
@@ -276,7 +279,8 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        runs.append(Run(name, task, cfg, path, device, args.checkpoint_every, entry_of(name)))
+        every_s, entry = args.checkpoint_every, entry_of(name)
+        runs.append(Run(name, task, cfg, path, device, every_s, entry, args.tensorboard))
     check_settings(runs, task, recorded, stopped)  # before changing anything in the folder
     if args.fresh:
         for run in runs:

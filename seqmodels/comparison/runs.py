@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -22,7 +23,7 @@ from seqmodels.metrics.intervals import Row
 from seqmodels.metrics.table import by_bucket, methods, partners, scores, signatures
 from seqmodels.models import build
 from seqmodels.records import record, schema, sums
-from seqmodels.training import checkpoint
+from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
@@ -76,6 +77,8 @@ class Run(NamedTuple):
     checkpoint_every_s: float
     entry: Entry
     """The model's catalog entry: a spawned process starts with the built-in catalog."""
+    tensorboard: bool = False
+    """Whether it writes curves for TensorBoard."""
 
     @property
     def title(self) -> str:
@@ -92,6 +95,7 @@ class Run(NamedTuple):
         self.checkpoints.remove()
         for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
+        tensorboard.remove(self.path)
 
     def settings(self) -> dict[str, Any]:
         """Return everything its result depends on, as a flat dictionary."""
@@ -136,7 +140,9 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
         trainer.log_event(
             "resumed", f"resumed after {done}{environment_changes(saved.state, where)}"
         )
-    train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due)
+    with tensorboard.curves(run.path, trainer) if run.tensorboard else nullcontext() as curves:
+        draw = curves.draw if curves else lambda: None
+        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
     return trainer.progress
 
 

@@ -93,12 +93,13 @@ def train(
     valid: Sequence[Example],
     save: Callable[[], None] = lambda: None,
     is_due: Callable[[], bool] = lambda: False,
+    draw: Callable[[], None] = lambda: None,
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
     same random numbers, the same bits. `save` writes a checkpoint; it is called whenever one is
-    due, when a signal asks to stop, and at the end.
+    due, when a signal asks to stop, and at the end. `draw` is called after each step.
     """
     model, cfg, at = trainer.model, trainer.cfg, trainer.progress
     device = str(next(model.parameters()).device)
@@ -113,6 +114,7 @@ def train(
                 scores = validate(model, valid, device)
                 with defer_signals():
                     trainer.add_point(scores)
+            draw()
             report_progress(TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, describe_losses(at))
             if at.tokens >= cfg.tokens:
                 break

@@ -153,11 +153,9 @@ class Trainer:
         If the step itself raises, progress and random generators are as they were before it.
         Raises ValueError if too many batches had no finite loss or gradient.
         """
-        at, cfg, since = self.progress, self.cfg, time.perf_counter()
+        at, cfg, since, lr = self.progress, self.cfg, time.perf_counter(), self.next_lr()
         n = int((batch.tgt_out != PAD).sum())
         device = next(self.model.parameters()).device
-        done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
-        lr = cfg.lr * lr_factor(done, cfg.warmup)
         rng_before = torch.get_rng_state(), cuda_rng_states()
         try:
             loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), lr)
@@ -183,6 +181,12 @@ class Trainer:
                 f"skipped for this reason; the last checkpoint is kept; use an lr below {cfg.lr}"
             )
         self.log_event("skipped", f"batch skipped: {where}")
+
+    def next_lr(self) -> float:
+        """Return the learning rate of the next step."""
+        at, cfg = self.progress, self.cfg
+        done = (at.tokens + 1 - at.schedule_from) / (cfg.tokens - at.schedule_from)
+        return cfg.lr * lr_factor(done, cfg.warmup)
 
     def log_event(self, kind: str, what: str) -> None:
         """Log an event, and keep it for the record."""

@@ -279,7 +279,7 @@ async function exercise(event) {
 }
 
 function bars(chosen, shares, names, guess) {
-  const width = 640, height = 240, left = 40, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
+  const width = 640, height = 240, left = 48, below = 44, step = (width - left) / names.length, wide = (step - 10) / chosen.length;
   const y = (share) => 10 + (height - below - 10) * (1 - share / 100);
   const svg = element("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": chosen.map((run, i) => `${runs[run].label}: ${shares[i].map((share, b) => (share === null ? "" : `${names[b]} ${share.toFixed(0)} %`)).join(", ")}`).join("; ") },
