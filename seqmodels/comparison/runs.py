@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -140,8 +139,7 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
         trainer.log_event(
             "resumed", f"resumed after {done}{environment_changes(saved.state, where)}"
         )
-    with tensorboard.curves(run.path, trainer) if run.tensorboard else nullcontext() as curves:
-        draw = curves.draw if curves else lambda: None
+    with tensorboard.drawing(run.path if run.tensorboard else None, trainer) as draw:
         train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
     return trainer.progress
 

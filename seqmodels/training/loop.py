@@ -57,6 +57,17 @@ def next_validation(at: Progress, cfg: TrainConfig) -> float:
     return at.schedule_from + to_train * (n_points + 1) / cfg.n_validations
 
 
+def validate_if_due(trainer: Trainer, examples: Sequence[Example]) -> None:
+    """Add a point to the curve if the next one is due."""
+    at = trainer.progress
+    is_new = not at.curve or at.curve[-1]["step"] < at.step
+    if is_new and at.tokens >= next_validation(at, trainer.cfg):
+        device = str(next(trainer.model.parameters()).device)
+        scores = validate(trainer.model, examples, device)
+        with defer_signals():
+            trainer.add_point(scores)
+
+
 def describe_losses(at: Progress) -> str:
     """Format the latest losses, for a progress bar."""
     known = {"train": at.losses[-20:], "valid": [p["valid_nats"] for p in at.curve[-1:]]}
@@ -102,18 +113,13 @@ def train(
     due, when a signal asks to stop, and at the end. `draw` is called after each step.
     """
     model, cfg, at = trainer.model, trainer.cfg, trainer.progress
-    device = str(next(model.parameters()).device)
     if not at.step:
         seed_all(cfg.seed)
     batches = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
     model.train()
     try:
         while True:
-            is_new = not at.curve or at.curve[-1]["step"] < at.step
-            if is_new and at.tokens >= next_validation(at, cfg):
-                scores = validate(model, valid, device)
-                with defer_signals():
-                    trainer.add_point(scores)
+            validate_if_due(trainer, valid)
             draw()
             report_progress(TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, describe_losses(at))
             if at.tokens >= cfg.tokens:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,14 +66,17 @@ class Curves:
 
 
 @contextmanager
-def curves(record: Path, trainer: Trainer) -> Iterator[Curves]:
-    """Let a run write its curves, from where its trainer stands."""
+def drawing(record: Path | None, trainer: Trainer) -> Iterator[Callable[[], None]]:
+    """Yield what draws a run's curves after each step; without a record, it draws nothing."""
+    if record is None:
+        yield lambda: None
+        return
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(
         str(folder_of(record)), purge_step=trainer.progress.step, flush_secs=FLUSH_S
     )
     try:
-        yield Curves(writer, trainer)
+        yield Curves(writer, trainer).draw
     finally:
         writer.close()
