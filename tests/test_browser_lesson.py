@@ -111,7 +111,7 @@ def test_is_there_at_once(open_tab: Any) -> None:
     link.click()
     tab.page.wait_for_selector("h1")
     ready = "performance.getEntriesByType('navigation')[0].loadEventEnd"
-    tab.page.wait_for_function(f"{ready} > 0")
+    tab.wait_until(f"{ready} > 0")
     assert tab.page.evaluate(ready) < 1000
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,14 @@ class Tab:
     def settle(self) -> None:
         """Wait until the last choice is drawn."""
         self.page.wait_for_timeout(50)  # the address changes in a task of its own
-        self.page.wait_for_function("turn === drawnTurn")
+        self.wait_until("turn === drawnTurn")
+
+    def wait_until(self, script: str) -> None:
+        """Wait until an expression holds; Playwright's own way evaluates text in the page."""
+        deadline = time.monotonic() + 30
+        while not self.page.evaluate(script):
+            assert time.monotonic() < deadline, script
+            self.page.wait_for_timeout(20)
 
 
 @pytest.fixture
