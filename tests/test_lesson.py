@@ -239,6 +239,15 @@ def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
     assert texts[0] == texts[1]
 
 
+def test_contents_are_what_the_figures_show(site_folder: Path) -> None:
+    """Keeps out names of folders where a reader looks for findings, and links to another figure."""
+    shown = page(site_folder, "results")
+    links = dict(re.findall(r'<li><a href="#([^"]+)">([^<]+)</a> \(<code>', shown))
+    titles = dict(re.findall(r'<figure id="([^"]+)".*?<title[^>]*>([^<]+)</title>', shown, re.S))
+    assert links == titles
+    assert links["bottleneck"].startswith("One vector carries ")
+
+
 @each_following
 def test_the_figure_of_a_pair(site_folder: Path, names: tuple[str, str]) -> None:
     """Keeps out other models from the figure of two chapters, and a figure without one of them."""

@@ -34,6 +34,7 @@ class Chart:
 
     name: str
     """Its name in the page."""
+    title: str
     drawn: Markup
     folder: str
     """The folder, or folders, of its records."""
@@ -88,10 +89,11 @@ def chart(
         drawn = draw(records)
         shown = figure.inline(drawn, f"f{number}")
     if draw is score:
-        return Chart(name, shown, folder, report.score_table(records, main_test(records)))
-    looks = style.looks(reading.by_model(records)).values()
-    series = {look.colour.upper(): look.label for look in looks}
-    return Chart(name, shown, folder, figure.table(drawn, series))
+        table = report.score_table(records, main_test(records))
+    else:
+        looks = style.looks(reading.by_model(records)).values()
+        table = figure.table(drawn, {look.colour.upper(): look.label for look in looks})
+    return Chart(name, style.texts(drawn)[0], shown, folder, table)
 
 
 class Runs:

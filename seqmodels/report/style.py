@@ -111,10 +111,15 @@ def rendered(figure: Figure, kind: str) -> bytes:
         figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
     made = page.getvalue()
     if kind == ".svg":
-        title, *more = [" ".join(text.get_text().split()) for text in figure.texts] or [""]
+        title, *more = texts(figure)
         head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
         made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), made, count=1)
     return made
+
+
+def texts(figure: Figure) -> list[str]:
+    """Return a figure's own texts, each in one line: its title is the first."""
+    return [" ".join(text.get_text().split()) for text in figure.texts] or [""]
 
 
 def _give_fonts(figure: Figure) -> None:
