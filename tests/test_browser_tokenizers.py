@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -41,15 +42,16 @@ def in_browser(chromium: Any) -> Any:
     opened.add_script_tag(content=script)
 
     def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[Any]]:
-        """Encode and decode each."""
+        """Encode and decode each (as JSON: a million numbers, one by one, take a minute)."""
         given = {"vocabulary": vocabulary.described(tokenizer), "texts": texts}
-        return opened.evaluate("""({ vocabulary, texts }) => {
+        return json.loads(opened.evaluate("""(given) => {
+            const { vocabulary, texts } = JSON.parse(given);
             const tokenizer = tokenizerOf(vocabulary);
-            return texts.map((text) => {
+            return JSON.stringify(texts.map((text) => {
                 const ids = tokenizer.encode(text);
                 return [ids, tokenizer.decode(ids)];
-            });
-        }""", given)  # fmt: skip
+            }));
+        }""", json.dumps(given)))  # fmt: skip
 
     yield encode
     context.close()
