@@ -38,8 +38,13 @@ class Tab:
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.goto(path.as_uri())
+        self.open(path)
+
+    def open(self, path: Path) -> None:
+        """Go to a page; forget what the last one asked for."""
         self.path = path
+        self.asked.clear()
+        self.page.goto(path.as_uri())
 
     def text(self, selector: str) -> str:
         """Return the visible text of an element, once it is there."""
@@ -218,6 +223,7 @@ def test_folders(tab: Tab) -> None:
     """Keeps out two folders at once, and an error where there are no sentences."""
     assert tab.page.locator(".folder:visible").count() == 1
     tab.page.locator("#folders a").nth(1).click()
+    tab.settle()
     assert tab.page.locator(".folder:visible").get_attribute("id") == "f1"
     assert "No hypotheses" in tab.text("#f1 .explore")
     assert tab.said == []
