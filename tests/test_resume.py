@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,29 @@ def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.M
     other = Trainer(fresh("gpt"), CFG)
     other.restore(*saved[-1])
     assert len(other.progress.curve) == 1
+    assert_same(finish(other), whole)
+
+
+def test_a_point_is_not_added_twice(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a second point after the same step: more points than steps are due."""
+    model, cfg = fresh("gpt"), replace(CFG, n_validations=1_000)
+    start = {k: v.clone() for k, v in model.state_dict().items()}
+    whole = finish(Trainer(model, cfg))
+    model.load_state_dict(start)
+    one, add_point = Trainer(model, cfg), Trainer.add_point
+
+    def signalled(self: Trainer, scores: dict[str, float]) -> None:
+        if self.progress.step == 2:
+            signal.raise_signal(signal.SIGINT)
+        add_point(self, scores)
+
+    monkeypatch.setattr(Trainer, "add_point", signalled)
+    with pytest.raises(KeyboardInterrupt):
+        finish(one)
+    monkeypatch.setattr(Trainer, "add_point", add_point)
+    assert [point["step"] for point in one.progress.curve] == [1, 2]
+    other = Trainer(fresh("gpt"), cfg)
+    other.restore(one.tensors(), json.loads(json.dumps(one.state())))
     assert_same(finish(other), whole)
 
 
