@@ -73,16 +73,7 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--size", choices=sizes, default="laptop",
                    help="; ".join(f"{size}: {SIZES[size]}" for size in sizes)
                         + " (default: laptop)")  # fmt: skip
-    p.add_argument("--tokens", type=positive, metavar="N",
-                   help="budget: target tokens to train each model on; a larger budget trains a "
-                        "finished run further")  # fmt: skip
-    p.add_argument("--lr", type=positive_float, metavar="R",
-                   help="peak learning rate of all models (default: each recipe's)")  # fmt: skip
-    p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
-                   help="auto: cuda if available (default)")  # fmt: skip
-    p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
-                   help="in training; auto (default): the task's, or the faster one on this "
-                        "machine")  # fmt: skip
+    training_flags(p)
     p.add_argument("--out", type=Path, metavar="DIR",
                    help="folder for records and figures (default: runs/TASK-SIZE)")  # fmt: skip
     p.add_argument("--fresh", action="store_true",
@@ -94,6 +85,24 @@ def parser(name: str, doc: str | None) -> Parser:
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip
     return p
+
+
+def training_flags(p: Parser) -> None:
+    """Add the flags that say how a model is trained."""
+    p.add_argument("--tokens", type=positive, metavar="N",
+                   help="budget: target tokens to train each model on; a larger budget trains a "
+                        "finished run further")  # fmt: skip
+    p.add_argument("--lr", type=positive_float, metavar="R",
+                   help="peak learning rate of all models (default: each recipe's)")  # fmt: skip
+    p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
+                   help="auto: cuda if available (default)")  # fmt: skip
+    p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
+                   help="in training; auto (default): the task's, or the faster one on this "
+                        "machine")  # fmt: skip
+    p.add_argument("--shards", type=positive, default=1, metavar="N",
+                   help="with torchrun: shares in which each batch is dealt to the processes, a "
+                        "multiple of their number; the result depends on it (default: "
+                        "1)")  # fmt: skip
 
 
 def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:

@@ -26,6 +26,7 @@ INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=Tru
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
 from toy_task import flags, toy  # noqa: E402
+from toy_training import V  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
 from seqmodels.catalog import attending, entries  # noqa: E402
@@ -50,9 +51,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it for
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored below nohup
 torch.set_num_threads(1)  # tiny tensors wait longer for a second thread than they compute
-
-V = 11
-"""Tokens in the vocabulary of all tiny models."""
 
 SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,

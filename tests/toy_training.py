@@ -6,13 +6,14 @@ import random
 from typing import Any
 
 import torch
-from conftest import V
 
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
 from seqmodels.training import loop
 from seqmodels.training.trainer import TrainConfig, Trainer
 
+V = 11
+"""Tokens in the vocabulary of all tiny models."""
 CFG = TrainConfig(tokens=600, lr=1e-2, batch_tokens=60, n_validations=3)
 
 

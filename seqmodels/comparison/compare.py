@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import textwrap
 import threading
 import time
@@ -46,6 +47,7 @@ from seqmodels.utils.terminal import (
     raise_stopped,
     signals_handled_by,
 )
+from seqmodels.utils.world import world
 
 
 def resolve_device(choice: str) -> str:
@@ -66,7 +68,8 @@ def resolve_device(choice: str) -> str:
 
 def n_parallel_runs(n_runs: int, device: str) -> int:
     """Return how many runs train in parallel, counting recorded ones, so that it never changes."""
-    return 1 if device == "cuda" else min(n_runs, torch.get_num_threads())
+    is_one = device == "cuda" or world().size > 1
+    return 1 if is_one else min(n_runs, torch.get_num_threads())
 
 
 def start_worker(threads: int, messages: Any, folder_lock: Any) -> None:
@@ -132,10 +135,11 @@ def listen(messages: Any, board: ProgressBoard) -> None:
         board.receive(message)
 
 
-def run_all(todo: Sequence[Run], n: int, n_parallel: int, folder_lock: Lock) -> list[str]:
+def run_all(todo: Sequence[Run], n: int, n_parallel: int, folder_lock: Lock | None) -> list[str]:
     """Train, evaluate and record the missing ones of n runs; return a line for each failure."""
-    with ProgressBoard([run.title for run in todo], n - len(todo), n_parallel) as board:
-        if n_parallel == 1 or not todo:
+    titles = [run.title for run in todo]
+    with ProgressBoard(titles, n - len(todo), n_parallel, world().is_first) as board:
+        if n_parallel == 1 or not todo or folder_lock is None:
             failures = [collect(run, partial(run_one, run), board) for run in todo]
         else:
             with workers(n_parallel, folder_lock, board) as pool:
@@ -160,7 +164,7 @@ def collect(run: Run, result: Callable[[], dict[str, Any]], board: ProgressBoard
     except ValueError as error:
         return f"{run.title}: {error}"
     except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
+        if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
             raise
         return f"{run.title}: out of memory in evaluation; what was trained is kept"
     finally:
@@ -253,48 +257,70 @@ def compare(task: Task, args: argparse.Namespace) -> None:
     """
     if args.tensorboard:
         check_installed()
+    check_shards(args.shards)
     device = resolve_device(args.device)
     out = ensure_out_folder(args.out or Path("runs") / default_folder(task, args))
-    lock = Lock(out)
     try:
-        files.remove_partial(out)
-        compare_in(out, device, task, args, lock)
+        with locked(out) as lock:
+            compare_in(out, device, task, args, lock)
     except KeyboardInterrupt as stopped:
+        if not world().is_first:
+            sys.exit(getattr(stopped, "code", 130))  # the first one says so
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
         raise
+
+
+def check_shards(n: int) -> None:
+    """Raise ValueError if n shares of a batch cannot be dealt out evenly."""
+    if n % (size := world().size):
+        raise ValueError(
+            f"--shards {n} is not a multiple of the {size} processes that torchrun started, such "
+            f"as {size}; the result depends on the shards, and not on the processes"
+        )
+
+
+@contextmanager
+def locked(out: Path) -> Iterator[Lock | None]:
+    """Lock a folder and remove what a killed process left; of several, the first process does."""
+    held: list[Lock] = []
+    world().from_first(lambda: held.append(Lock(out)))
+    try:
+        for _ in held:
+            files.remove_partial(out)
+        yield held[0] if held else None
     finally:
-        lock.release()
+        for lock in held:
+            lock.release()
 
 
-def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock) -> None:
-    """Compare in a folder that this process has locked."""
+def compare_in(
+    out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock | None
+) -> None:
+    """Compare in a folder that is locked, by this process or the first of several."""
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
-    recorded, stopped = recorded_settings(out), checkpointed_settings([] if args.fresh else paths)
+    recorded, stopped = world().from_first(
+        lambda: (recorded_settings(out), checkpointed_settings([] if args.fresh else paths))
+    )
     if args.fresh:
         recorded = {path: was for path, was in recorded.items() if path not in paths}
-    task = with_precision(task, args.precision, device, [*recorded.values(), *stopped.values()])
+    earlier = [*recorded.values(), *stopped.values()]
+    training = world().from_first(
+        lambda: with_precision(task, args.precision, device, earlier).training
+    )
+    shards = {"shards": args.shards} if args.shards > 1 else {}
+    task = replace(task, training={**training, **shards})
     runs = []
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, entry = args.checkpoint_every, entry_of(name)
         runs.append(Run(name, task, cfg, path, device, every_s, entry, args.tensorboard))
-    check_settings(runs, task, recorded, stopped)  # before changing anything in the folder
-    if args.fresh:
-        for run in runs:
-            run.remove()
-    task.tokenizer.save(out / "tokenizer.json")
-    todo = [run for run in runs if run.cfg.tokens > recorded.get(run.path, {"tokens": 0})["tokens"]]
-    for run in runs:
-        was = recorded.get(run.path, {}).get("tokens")
-        if was == stopped.get(run.path, {}).get("tokens", 0):
-            run.checkpoints.remove()  # left by a process killed after recording
-        if run not in todo:
-            log(f"{run.title}: recorded in {run.path}")
+    world().from_first(lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh))
+    todo = [run for run in runs if is_missing(run, recorded)]
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), lock)
-    if any(path.exists() for path in paths):
+    if world().is_first and any(path.exists() for path in paths):
         drawn = figures.plot_folder(out)
         print(f"\n{summary.summary(reading.load_records(out))}")
         print(f"\nRecords, hypotheses, weights and figures are in {out}:")
@@ -302,3 +328,28 @@ def compare_in(out: Path, device: str, task: Task, args: argparse.Namespace, loc
         print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
     if failed:
         raise ValueError("; ".join(failed))
+
+
+def is_missing(run: Run, recorded: Settings) -> bool:
+    """Return whether a run has no record with its budget."""
+    return run.cfg.tokens > recorded.get(run.path, {"tokens": 0})["tokens"]
+
+
+def prepare_folder(
+    out: Path, runs: Sequence[Run], task: Task, recorded: Settings, stopped: Settings, fresh: bool
+) -> None:
+    """Check that the runs fit a folder, and remove what is not needed.
+
+    Raises ValueError, before anything is changed, if they do not.
+    """
+    check_settings(runs, task, recorded, stopped)
+    if fresh:
+        for run in runs:
+            run.remove()
+    task.tokenizer.save(out / "tokenizer.json")
+    for run in runs:
+        was = recorded.get(run.path, {}).get("tokens")
+        if was == stopped.get(run.path, {}).get("tokens", 0):
+            run.checkpoints.remove()  # left by a process killed after recording
+        if not is_missing(run, recorded):
+            log(f"{run.title}: recorded in {run.path}")

@@ -26,9 +26,11 @@ from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
-from seqmodels.training.trainer import Progress, TrainConfig, Trainer, seed_all
+from seqmodels.training.rng import seed_all
+from seqmodels.training.trainer import Progress, TrainConfig, Trainer
 from seqmodels.utils.progress import Reporter, log
 from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.world import world
 
 # -------------------------------------------------------------------------------------- Settings
 
@@ -49,9 +51,10 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
 def check_same_settings(path: Path, was: Any, now: Mapping[str, Any]) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
-    A missing count is not a difference: it follows from text and tokenizer.
+    A missing count is not a difference: it follows from text and tokenizer. Without `shards`, a
+    batch is not shared.
     """
-    was = was if isinstance(was, dict) else {}
+    was, now = ({"shards": 1} | (d if isinstance(d, dict) else {}) for d in (was, now))
     known = [k for k in now if k in was or not k.startswith("data.n_")]
     changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in known if was.get(k) != now[k]]
     if changed:
@@ -99,7 +102,7 @@ class Run(NamedTuple):
     def settings(self) -> dict[str, Any]:
         """Return everything its result depends on, as a flat dictionary."""
         sizes = {"model": self.name, **model_sizes(self.name, self.task)}
-        return shared_settings(self.task) | sizes | asdict(self.cfg)
+        return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
 def train_run(run: Run, model: SequenceModel) -> Progress:
@@ -112,14 +115,29 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
     where = record.provenance(run.device)
 
     def save() -> None:
-        state = {"settings": settings, "provenance": where, **trainer.state()}
-        with defer_signals():
-            checkpoints.save(trainer.tensors(), state)
+        if world().is_first:
+            state = {"settings": settings, "provenance": where, **trainer.state()}
+            with defer_signals():
+                checkpoints.save(trainer.tensors(), state)
 
-    most_bytes = 2**26 + 5 * sum(
-        p.nbytes for p in model.parameters()
-    )  # larger files cannot be its own
-    if (saved := checkpoints.latest(trainer.log, most_bytes)) is None:
+    begin_or_resume(trainer, run, checkpoints, where)
+    is_drawn = run.tensorboard and world().is_first
+    with tensorboard.drawing(run.path if is_drawn else None, trainer) as draw:
+        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
+    return trainer.progress
+
+
+def begin_or_resume(
+    trainer: Trainer, run: Run, checkpoints: Checkpoints, where: Mapping[str, Any]
+) -> None:
+    """Restore a run's latest checkpoint; without one, begin, or go on from its record.
+
+    Raises ValueError if the checkpoint is of another run.
+    """
+    n_bytes = sum(p.nbytes for p in trainer.model.parameters())
+    most_bytes = 2**26 + 5 * n_bytes  # larger files cannot be its own
+    saved = world().from_first(lambda: checkpoints.latest(trainer.log, most_bytes))
+    if saved is None:
         if run.path.exists():
             continue_training(trainer, run)
         if not {run.name, run.entry.variant_of} & {*run.task.recipes}:
@@ -127,21 +145,16 @@ def train_run(run: Run, model: SequenceModel) -> Progress:
                 "recipe", "no recipe of its own: default sizes, default lr for its kind of state"
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
-    else:
-        check_same_settings(saved.path, saved.state.get("settings"), settings)
-        try:
-            trainer.restore(saved.tensors, saved.state)
-        except ValueError as error:
-            raise ValueError(
-                f"{saved.path} does not fit this run: {error}; --fresh starts again"
-            ) from None
-        done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
-        trainer.log_event(
-            "resumed", f"resumed after {done}{environment_changes(saved.state, where)}"
-        )
-    with tensorboard.drawing(run.path if run.tensorboard else None, trainer) as draw:
-        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
-    return trainer.progress
+        return
+    check_same_settings(saved.path, saved.state.get("settings"), run.settings())
+    try:
+        trainer.restore(saved.tensors, saved.state)
+    except ValueError as error:
+        raise ValueError(
+            f"{saved.path} does not fit this run: {error}; --fresh starts again"
+        ) from None
+    done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
+    trainer.log_event("resumed", f"resumed after {done}{environment_changes(saved.state, where)}")
 
 
 def continue_training(trainer: Trainer, run: Run) -> None:
@@ -194,7 +207,10 @@ def analyse(run: Run, model: SequenceModel) -> dict[str, list[dict[str, float | 
 
 
 def run_one(run: Run) -> dict[str, Any]:
-    """Train, evaluate and record one model; return the record."""
+    """Train, evaluate and record one model; return the record.
+
+    Where several processes train it, all evaluate their share, and the first one writes.
+    """
     task, path, device = run.task, run.path, run.device
     register(run.name, run.entry)
     provenance = record.provenance(device)
@@ -204,15 +220,12 @@ def run_one(run: Run) -> dict[str, Any]:
     progress = train_run(run, model)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete
-    weights_sha256 = None if is_further else checkpoint.save(weights, model.state_dict())
+    weights_sha256 = None
+    if world().is_first and not is_further:
+        weights_sha256 = checkpoint.save(weights, model.state_dict())
     since = time.perf_counter()
-    rows, tests = [], []
-    for test in task.tests:
-        Reporter.detail = f"test set {test.name}"
-        test_rows, scored = evaluate(model, task, test, device)
-        rows += test_rows
-        tests.append(scored)
-    evaluate_s, Reporter.detail = time.perf_counter() - since, ""
+    rows, tests = evaluate_all(model, task, device)
+    evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests, provenance) | {
         "analyses": analyse(run, model),
         "speed": {
@@ -222,11 +235,12 @@ def run_one(run: Run) -> dict[str, Any]:
         "evaluate_s": evaluate_s,
         "weights_sha256": weights_sha256,
     }
-    with defer_signals():
-        if is_further:
-            result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
-        record.save(path, result, rows)
-        run.checkpoints.remove()
+    if world().is_first:
+        with defer_signals():
+            if is_further:
+                result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
+            record.save(path, result, rows)
+            run.checkpoints.remove()
     return result
 
 
@@ -246,7 +260,7 @@ def build_record(
         "model": name,
         "seed": cfg.seed,
         "model_config": model_sizes(name, task),
-        "train_config": asdict(cfg),
+        "train_config": cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),
         "data": task.data,
@@ -273,6 +287,20 @@ def continued_from(run: Run, progress: Progress) -> dict[str, Any] | None:
         return None
     sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
     return {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
+
+
+def evaluate_all(
+    model: SequenceModel, task: Task, device: str
+) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Return the rows of all test sets, and their entries in the record."""
+    rows, tests = [], []
+    for test in task.tests:
+        Reporter.detail = f"test set {test.name}"
+        test_rows, scored = evaluate(model, task, test, device)
+        rows += test_rows
+        tests.append(scored)
+    Reporter.detail = ""
+    return rows, tests
 
 
 def evaluate(

@@ -13,6 +13,7 @@ from seqmodels.metrics.intervals import Row
 from seqmodels.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import track
+from seqmodels.utils.world import world
 
 BATCH_TOKENS = 6000
 
@@ -26,8 +27,8 @@ def teacher_forced(
 ) -> list[Row]:
     """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
     model.eval()
-    rows: list[Row] = [{} for _ in examples]
-    for run in track(phase, batches_by_length(examples, BATCH_TOKENS)):
+    rows: dict[int, Row] = {}
+    for run in track(phase, world().mine(batches_by_length(examples, BATCH_TOKENS))):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -36,7 +37,8 @@ def teacher_forced(
         columns = nats.sum(1).tolist(), real.sum(1).tolist(), correct.sum(1).tolist()
         for i, *values in zip(run, *columns, strict=True):
             rows[i] = dict(zip(("nats", "n_tokens", "n_correct"), values, strict=True))
-    return rows
+    rows = world().merged(rows)
+    return [rows[i] for i in range(len(examples))]
 
 
 def free_running(
@@ -47,8 +49,8 @@ def free_running(
     The length limit depends on a target's own source (see `longest_target`), not on its batch.
     """
     model.eval()
-    generated: list[list[int]] = [[] for _ in examples]
-    for run in track("search", batches_by_length(examples, BATCH_TOKENS // width)):
+    generated: dict[int, list[int]] = {}
+    for run in track("search", world().mine(batches_by_length(examples, BATCH_TOKENS // width))):
         batch = collate([examples[i] for i in run], device)
         max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
         if width == 1:
@@ -57,7 +59,8 @@ def free_running(
             out = beam(model, batch.src, batch.src_mask, max_len, width)
         for i, tokens in zip(run, out, strict=True):
             generated[i] = tokens
-    return generated
+    generated = world().merged(generated)
+    return [generated[i] for i in range(len(examples))]
 
 
 def longest_target(model: SequenceModel, n_source: int) -> int:

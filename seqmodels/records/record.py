@@ -20,6 +20,7 @@ from seqmodels.records import sums
 from seqmodels.records.schema import Record, check
 from seqmodels.records.schema import load as load
 from seqmodels.utils import files
+from seqmodels.utils.world import world
 
 
 def save(path: Path, record: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
@@ -74,6 +75,7 @@ def provenance(device: str) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
         "threads": torch.get_num_threads(),
+        **({"processes": world().size} if world().size > 1 else {}),
     }
 
 

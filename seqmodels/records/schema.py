@@ -135,6 +135,9 @@ class Provenance(Strict):
     system: Text
     device: Text
     threads: Count
+    """Threads of a process."""
+    processes: Count = 1
+    """Processes that trained the model together."""
 
 
 class Speed(Strict):

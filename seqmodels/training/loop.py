@@ -15,9 +15,11 @@ import torch
 from seqmodels.data.batches import BatchIndices, Example, batch_indices, collate
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
-from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer, seed_all
+from seqmodels.training.rng import seed_all
+from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer
 from seqmodels.utils.progress import TRAINING, VALIDATION, report_progress
 from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.world import ProcessLostError
 
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
@@ -110,7 +112,8 @@ def train(
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
     same random numbers, the same bits. `save` writes a checkpoint; it is called whenever one is
-    due, when a signal asks to stop, and at the end. `draw` is called after each step.
+    due, when a signal asks to stop, when another process has ended, and at the end. `draw` is
+    called after each step.
     """
     model, cfg, at = trainer.model, trainer.cfg, trainer.progress
     if not at.step:
@@ -129,7 +132,7 @@ def train(
                 trim_heap()
             if is_due():
                 save()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ProcessLostError):
         save()
         raise
     save()

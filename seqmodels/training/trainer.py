@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +18,14 @@ from torch import Tensor
 
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.records.schema import Count, Strict, check
+from seqmodels.training.rng import (
+    cuda_rng_states,
+    rng_states,
+    seed_shard,
+    set_rng_states,
+    set_torch_rng_states,
+)
+from seqmodels.utils.world import world
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -58,6 +65,12 @@ class TrainConfig:
     """Seed of weights, dropout and data order."""
     precision: Precision = "float32"
     """Precision of matrix products; weights, sums and the optimiser are in float32."""
+    shards: int = 1
+    """Shares of a batch, each with random numbers of its own, dealt to the processes."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a record holds: shards only where a batch is shared."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
 
 
 class Progress(Strict):
@@ -115,32 +128,50 @@ class Trainer:
     def backward(self, batch: Batch) -> float:
         """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
-        If memory runs out, the batch is halved repeatedly: the same gradient, in pieces. Raises
+        Every process adds its shares' part, and then has the sums. If memory runs out in any of
+        them, the shares are halved repeatedly in all: the same gradient, in pieces. Raises
         ValueError if a single row is too much.
         """
         while True:
             self.optimizer.zero_grad()
+            losses, is_full = [], False
             try:
                 losses = [self.backward_part(*part) for part in self.parts(batch)]
-                return sum(losses) if losses else math.nan
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
+                is_full = True
+            loss, n_full = world().sums(sum(losses), is_full)
+            if not n_full:
+                world().sum_gradients(self.model.parameters())
+                return loss if count_targets(batch) else math.nan
             n_parts = 2 * self.progress.n_parts
-            if n_parts >= 2 * len(batch.src):
+            if n_parts >= 2 * -(-len(batch.src) // self.cfg.shards):
                 raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
             self.progress.n_parts = n_parts
             self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
 
-    def parts(self, batch: Batch) -> list[tuple[Batch, float]]:
-        """Cut a batch into pieces with targets; return each with its share of the target tokens."""
-        columns = (tensor.chunk(self.progress.n_parts) for tensor in batch)
-        parts = [Batch(*tensors) for tensors in zip(*columns, strict=True)]
-        counts = [int((part.tgt_out != PAD).sum()) for part in parts]
-        return [(part, n / sum(counts)) for part, n in zip(parts, counts, strict=True) if n]
+    def parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
+        """Yield this process's pieces with targets, each with its part of all target tokens.
+
+        Where there are several shards, a piece is yielded with its shard's random numbers begun:
+        they depend on seed, step and shard, and not on the process.
+        """
+        n_all, shards = count_targets(batch), self.cfg.shards
+        for i in world().mine(range(shards)):
+            shard = batch
+            if shards > 1:
+                shard = take_rows(batch, i, shards)
+                seed_shard(self.cfg.seed, self.progress.step, i)
+            columns = (tensor.chunk(self.progress.n_parts) for tensor in shard)
+            for part in map(Batch._make, zip(*columns, strict=True)):
+                if n := count_targets(part):
+                    yield part, n / n_all
 
     def backward_part(self, part: Batch, share: float) -> float:
         """Add the gradient of one piece's share of the loss; return that share."""
+        device = next(self.model.parameters()).device
+        part = Batch(*(tensor.to(device) for tensor in part))
         is_bfloat16 = self.cfg.precision == "bfloat16"
         with torch.autocast(part.src.device.type, torch.bfloat16, enabled=is_bfloat16):
             loss = loss_of(self.model, part, self.cfg.label_smoothing) * share
@@ -154,11 +185,10 @@ class Trainer:
         Raises ValueError if too many batches had no finite loss or gradient.
         """
         at, cfg, since, lr = self.progress, self.cfg, time.perf_counter(), self.next_lr()
-        n = int((batch.tgt_out != PAD).sum())
-        device = next(self.model.parameters()).device
+        n = count_targets(batch)
         rng_before = torch.get_rng_state(), cuda_rng_states()
         try:
-            loss = self.optimizer_step(Batch(*(tensor.to(device) for tensor in batch)), lr)
+            loss = self.optimizer_step(batch, lr)
         except BaseException:
             set_torch_rng_states(*rng_before)  # for dropout: the same batch will be repeated
             raise
@@ -267,6 +297,18 @@ def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) ->
     )
 
 
+def count_targets(batch: Batch) -> int:
+    """Return the number of target tokens that are scored."""
+    return int((batch.tgt_out != PAD).sum())
+
+
+def take_rows(batch: Batch, first: int, step: int) -> Batch:
+    """Return every step-th row, without the columns that only other rows need."""
+    src, src_mask, tgt_in, tgt_out = (tensor[first::step] for tensor in batch)
+    n_src, n_tgt = (int(real.any(0).sum()) for real in (src_mask, tgt_in != PAD))
+    return Batch(src[:, :n_src], src_mask[:, :n_src], tgt_in[:, :n_tgt], tgt_out[:, :n_tgt])
+
+
 def lr_factor(done: float, warmup: float) -> float:
     """Return the learning rate, as a share of its peak, after the share `done` of the budget."""
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
@@ -308,57 +350,3 @@ def check_shapes(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) ->
         )
         if actual != wanted:
             raise ValueError(f"{name} is {actual}, expected {wanted}")
-
-
-# Random generators
-
-
-def rng_states() -> dict[str, Any]:
-    """Return the state of every random generator that training may draw from."""
-    version, words, gauss = random.getstate()
-    numpy = np.random.get_state(legacy=False)
-    return {
-        "python": [version, list(words), gauss],
-        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
-        "torch": torch.get_rng_state().numpy().tobytes().hex(),
-        "cuda": [state.numpy().tobytes().hex() for state in cuda_rng_states()],
-    }
-
-
-def cuda_rng_states() -> list[Tensor]:
-    """Return the states of the GPUs' generators."""
-    return torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-
-
-def set_rng_states(states: Any) -> None:
-    """Restore the random generators.
-
-    Raises ValueError for an invalid state.
-    """
-    try:
-        version, words, gauss = states["python"]
-        random.setstate((version, tuple(words), gauss))
-        np.random.set_state(states["numpy"])
-        cuda = states["cuda"][: torch.cuda.device_count()]
-        set_torch_rng_states(bytes_tensor(states["torch"]), [bytes_tensor(state) for state in cuda])
-    except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
-        raise ValueError(f"invalid state of a random generator: {error}") from None
-
-
-def set_torch_rng_states(cpu: Tensor, cuda: Sequence[Tensor]) -> None:
-    """Restore torch's generators."""
-    torch.set_rng_state(cpu)
-    for i, state in enumerate(cuda):
-        torch.cuda.set_rng_state(state, i)
-
-
-def bytes_tensor(text: str) -> Tensor:
-    """Return the bytes that a string of hexadecimal digits encodes."""
-    return torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8)
-
-
-def seed_all(seed: int) -> None:
-    """Seed every random generator."""
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)

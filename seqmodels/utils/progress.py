@@ -110,18 +110,20 @@ class RunProgress:
 
 
 class ProgressBoard(AbstractContextManager["ProgressBoard"]):
-    """The display of all runs of a comparison."""
+    """The display of all runs of a comparison; nothing is shown where another process does."""
 
-    def __init__(self, titles: Iterable[str], n_recorded: int, n_parallel: int):
+    def __init__(
+        self, titles: Iterable[str], n_recorded: int, n_parallel: int, is_shown: bool = True
+    ):
         self.waiting, self.n_parallel = list(titles), n_parallel
         self.n_recorded, self.n = n_recorded, n_recorded + len(self.waiting)
         self.runs: dict[str, RunProgress] = {}
         self.lock, self.since_s = threading.RLock(), time.monotonic()
         self.line_s, self.bars = self.since_s, list[tqdm]()
-        self.is_drawn = sys.stderr.isatty()
+        self.is_shown, self.is_drawn = is_shown, is_shown and sys.stderr.isatty()
 
     def __enter__(self) -> ProgressBoard:
-        Reporter.send = self.receive
+        Reporter.send = self.receive if self.is_shown else lambda _: None
         if self.is_drawn:
             n_lines = 1 + min(self.n_parallel, len(self.waiting))
             look = {"total": 1.0, "leave": False, "dynamic_ncols": True, "bar_format": " "}
@@ -217,7 +219,7 @@ class ProgressBoard(AbstractContextManager["ProgressBoard"]):
                 bar.bar_format = " "
                 bar.refresh()
             draw_bar(of_all, "all runs ", *self.summary(now_s))
-        elif not self.is_drawn and now_s >= self.line_s + LINE_EVERY_S:
+        elif self.is_shown and not self.is_drawn and now_s >= self.line_s + LINE_EVERY_S:
             self.line_s = now_s
             updates_line = "; ".join(format_update(run.latest) for run in self.running())
             terminal.print_line(f"{self.summary(now_s)[1]}: {updates_line}")

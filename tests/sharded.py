@@ -1,0 +1,89 @@
+"""What the processes of test_world.py do; torchrun starts them with a folder and names from here.
+
+No file of fixtures is imported: each process would take seconds for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from toy_task import flags, toy
+from toy_training import V, draw_examples
+
+from seqmodels import MODELS, Batch, build
+from seqmodels.comparison import compare
+from seqmodels.comparison.task import Recipe
+from seqmodels.data.batches import collate
+from seqmodels.training import loop
+from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.utils.terminal import guard
+from seqmodels.utils.world import world
+from tools.sizes import sizes_of
+
+CFG = TrainConfig(tokens=2_000, lr=1e-2, batch_tokens=100, n_validations=2)
+SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
+Found = dict[str, torch.Tensor]
+
+
+def trainer_of(name: str, shards: int) -> Trainer:
+    """Return a tiny model in training, in float64 and without dropout."""
+    torch.manual_seed(1)
+    sizes = sizes_of(name, d_model=16, n_positions=64, dropout=0.0, **SIZES)
+    return Trainer(build(name, V, **sizes).double(), replace(CFG, shards=shards))
+
+
+def trained(shards: int = 4) -> Found:
+    """Return weights, losses and points of the curve of all models after more than 30 steps."""
+    found: Found = {}
+    examples = draw_examples(200, 20)
+    for name in MODELS:
+        trainer = trainer_of(name, shards)
+        curve = loop.train(trainer, examples[40:], examples[:40])
+        assert trainer.progress.step >= 30
+        found |= {f"{name}/{key}": t for key, t in trainer.tensors().items()}
+        losses = [*trainer.progress.losses, *(point["valid_nats"] for point in curve)]
+        found[f"{name}/losses"] = torch.tensor(losses, dtype=torch.float64)
+    return found
+
+
+def short_of_memory(shards: int = 2) -> Found:
+    """Return weights and pieces after a step that the last process had no memory for at first."""
+    trainer, original = trainer_of("gpt", shards), Trainer.backward_part
+
+    def backward_part(self: Trainer, part: Batch, share: float) -> float:
+        if world().rank == world().size - 1 and len(part.src) > 3:
+            raise MemoryError
+        return original(self, part, share)
+
+    with mock.patch.object(Trainer, "backward_part", backward_part):
+        trainer.training_step(collate(draw_examples(12, 9)), [1])
+    return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
+
+
+def compared(out: Path, shards: int = 2) -> None:
+    """Compare all models, with dropout in those that have it."""
+    recipes = {
+        name: Recipe({**recipe.sizes, **sizes_of(name, dropout=0.3)}, recipe.lr)
+        for name, recipe in toy().recipes.items()
+    }
+    compare.compare(toy(recipes=recipes), flags(out, shards=shards))
+
+
+def main(out: Path, *names: str) -> None:
+    """Do what is named, and write what it finds."""
+    torch.set_num_threads(1)
+    found: dict[str, Any] = {"trained": trained, "short_of_memory": short_of_memory}
+    for name in names:
+        if name == "compared":
+            compared(out)
+        else:
+            torch.save(found[name](), out / f"{name}-{world().rank}.pt")
+
+
+if __name__ == "__main__":
+    guard("sharded", lambda: main(Path(sys.argv[1]), *sys.argv[2:]))
