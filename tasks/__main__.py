@@ -1,6 +1,6 @@
 """Reproduce `results`: run every comparison with its defaults, then draw all figures and tables.
 
-    python -m tasks                 on built-in data: an hour and a quarter on two cores
+    python -m tasks                 on built-in data: an hour on two cores
     python -m tasks --full          also with larger budgets and several seeds: hours
     python -m tasks --corpora       also on real text, from the folder that SEQMODELS_DATA names or
                                     from the hub: hours

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,7 +26,7 @@ from seqmodels.utils.terminal import guard
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
 
-CFG = TrainConfig(tokens=2_000, lr=1e-2, batch_tokens=100, n_validations=2)
+CFG = TrainConfig(tokens=3_000, lr=1e-2, batch_tokens=100, n_validations=2)
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
 Found = dict[str, torch.Tensor]
 
@@ -78,6 +79,7 @@ def main(out: Path, *names: str) -> None:
     """Do what is named, and write what it finds."""
     torch.set_num_threads(1)
     found: dict[str, Any] = {"trained": trained, "short_of_memory": short_of_memory}
+    found["unsharded"] = partial(trained, 1)
     for name in names:
         if name == "compared":
             compared(out)
