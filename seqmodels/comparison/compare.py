@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from seqmodels.catalog import entry_of
+from seqmodels.comparison import forecast
 from seqmodels.comparison.runs import (
     Run,
     check_same_settings,
@@ -193,6 +194,8 @@ def checkpointed_settings(wanted: Sequence[Path]) -> Settings:
     """Return the settings of the requested runs that have a checkpoint."""
     stopped = {}
     for path in wanted:
+        if not path.parent.is_dir():
+            continue
         if (checkpoint := Checkpoints(path).latest(lambda line: None)) is not None:
             settings = checkpoint.state.get("settings")
             stopped[path] = settings if isinstance(settings, dict) else {}
@@ -259,7 +262,11 @@ def compare(task: Task, args: argparse.Namespace) -> None:
         check_installed()
     check_shards(args.shards)
     device = resolve_device(args.device)
-    out = ensure_out_folder(args.out or Path("runs") / default_folder(task, args))
+    out = args.out or Path("runs") / default_folder(task, args)
+    if args.dry_run:
+        show_forecast(out, device, task, args)
+        return
+    ensure_out_folder(out)
     try:
         with locked(out) as lock:
             compare_in(out, device, task, args, lock)
@@ -298,6 +305,27 @@ def compare_in(
     out: Path, device: str, task: Task, args: argparse.Namespace, lock: Lock | None
 ) -> None:
     """Compare in a folder that is locked, by this process or the first of several."""
+    task, runs, recorded, stopped = plan(out, device, task, args)
+    world().from_first(lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh))
+    todo = [run for run in runs if is_missing(run, recorded)]
+    failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), lock)
+    if world().is_first and any(run.path.exists() for run in runs):
+        drawn = figures.plot_folder(out)
+        print(f"\n{summary.summary(reading.load_records(out))}")
+        print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+        names = ", ".join(sorted(file.name for file in drawn))
+        print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
+    if failed:
+        raise ValueError("; ".join(failed))
+
+
+def plan(
+    out: Path, device: str, task: Task, args: argparse.Namespace
+) -> tuple[Task, list[Run], Settings, Settings]:
+    """Return the task as it is trained, all runs, and settings of those with record or checkpoint.
+
+    Nothing is changed.
+    """
     keys = [(name, seed) for seed in args.seeds for name in args.models]
     paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
     recorded, stopped = world().from_first(
@@ -317,17 +345,23 @@ def compare_in(
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, entry = args.checkpoint_every, entry_of(name)
         runs.append(Run(name, task, cfg, path, device, every_s, entry, args.tensorboard))
-    world().from_first(lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh))
-    todo = [run for run in runs if is_missing(run, recorded)]
-    failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), lock)
-    if world().is_first and any(path.exists() for path in paths):
-        drawn = figures.plot_folder(out)
-        print(f"\n{summary.summary(reading.load_records(out))}")
-        print(f"\nRecords, hypotheses, weights and figures are in {out}:")
-        names = ", ".join(sorted(file.name for file in drawn))
-        print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
-    if failed:
-        raise ValueError("; ".join(failed))
+    return task, runs, recorded, stopped
+
+
+def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
+    """Print what the missing runs will take; raises ValueError if they do not fit the folder."""
+    task, runs, recorded, stopped = plan(out, device, task, args)
+    check_settings(runs, task, recorded, stopped)
+    n_parallel = n_parallel_runs(len(runs), device)
+    threads, records = forecast.threads_each(n_parallel), forecast.records_at_hand(out)
+    todo = [
+        (run, run.cfg.tokens - recorded.get(run.path, {"tokens": 0})["tokens"])
+        for run in runs
+        if is_missing(run, recorded)
+    ]
+    found = forecast.forecasts(todo, threads, records)
+    if world().is_first:
+        print(forecast.table(found, len(runs) - len(todo), n_parallel))
 
 
 def is_missing(run: Run, recorded: Settings) -> bool:
