@@ -74,6 +74,28 @@ def test_a_signal_stops_within_five_seconds(
     assert not list(tmp_path.glob(".*.part"))
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="programs cannot be suspended here")
+def test_a_signal_to_a_suspended_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a signal that only a thread hears which the main one does not wait for."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    argv = command(tmp_path, ["gpt", "bahdanau"], 10_000_000)
+    with subprocess.Popen(
+        argv, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        try:
+            assert "training on 10,000,000 tokens" in program.stdout.readline()
+            time.sleep(2.0)
+            program.send_signal(signal.SIGSTOP)
+            time.sleep(3.0)
+            program.terminate()
+            program.send_signal(signal.SIGCONT)
+            program.communicate(timeout=15 * busy())
+        finally:
+            program.kill()
+    assert program.returncode == 143
+
+
 # ------------------------------------------------------------------------------------------- Ctrl-C
 
 

@@ -12,7 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
@@ -149,8 +149,19 @@ def run_all(todo: Sequence[Run], n: int, n_parallel: int, folder_lock: Lock | No
                     pool.submit(run_in_worker, run): run for run in reversed(todo)
                 }
                 signal.signal(signal.SIGINT, previous)
-                failures = [collect(futures[f], f.result, board) for f in as_completed(futures)]
+                failures = [collect(futures[f], f.result, board) for f in completed(futures)]
     return [line for line in failures if line]
+
+
+def completed(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
+    """Yield each when it has ended, awake every second to heed a signal.
+
+    A signal to a suspended process can reach another thread, which does not wake this one.
+    """
+    waiting = {*futures}
+    while waiting:
+        ended, waiting = wait(waiting, 1.0, FIRST_COMPLETED)
+        yield from ended
 
 
 def collect(run: Run, result: Callable[[], dict[str, Any]], board: ProgressBoard) -> str | None:
