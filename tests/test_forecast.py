@@ -65,8 +65,9 @@ def test_the_disk_holds_what_is_forecast(recorded: Path) -> None:
         compare.compare(toy(), flags(recorded.parent / "more", models=GPT))
     (per_checkpoint,) = sizes
     weights = (recorded / "gpt-seed1.safetensors").stat().st_size
-    said = (2 * forecast.CHECKPOINT_BYTES + 4) * known["n_parameters"]
-    assert said == pytest.approx(2 * per_checkpoint + weights, rel=0.1)
+    run = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))[1][0]
+    said = forecast.forecast(run, 200, (1.0, known["n_parameters"]), 1, [known])
+    assert said.disk_bytes == pytest.approx(2 * per_checkpoint + weights, rel=0.1)
 
 
 def test_nothing_is_written(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,9 +19,11 @@ import pytest
 import sharded
 import torch
 from conftest import Tiny, n_positions
+from toy_task import flags, toy
 from toy_training import CFG, draw_examples
 
 from seqmodels import MODELS, Batch
+from seqmodels.comparison import compare
 from seqmodels.comparison.compare import check_shards
 from seqmodels.data.batches import collate
 from seqmodels.training.trainer import Trainer, take_rows
@@ -177,6 +179,14 @@ def test_two_processes_give_the_same_files(on_two: Path, tmp_path: Path, undrawn
         assert whole[weights] != one[weights]
     record = json.loads((on_two / "gpt-seed1.json").read_text())
     assert record["provenance"]["processes"] == record["train_config"]["shards"] == 2
+
+
+def test_shards_are_a_setting(tmp_path: Path, undrawn: None) -> None:
+    """Keeps out a folder in which some runs were trained in shares and some were not."""
+    compare.compare(toy(), flags(tmp_path, models=["gpt"], shards=2))
+    for shards in (1, 4):
+        with pytest.raises(ValueError, match=f"shards was 2, is {shards}"):
+            compare.compare(toy(), flags(tmp_path, models=["bahdanau"], shards=shards))
 
 
 def test_lack_of_memory_is_shared(on_two: Path) -> None:
