@@ -79,8 +79,8 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--fresh", action="store_true",
                    help="start these runs again, deleting what the folder has of them")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
-                   help="print what the missing runs will take: operations, time, memory and "
-                        "disk; train nothing")  # fmt: skip
+                   help="train nothing; print the estimated FLOPs, time, memory and disk of the "
+                        "missing runs")  # fmt: skip
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip

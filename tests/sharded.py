@@ -1,4 +1,4 @@
-"""What the processes of test_world.py do; torchrun starts them with a folder and names from here.
+"""Worker of test_world.py: torchrun starts it with a folder and the names of what to compute.
 
 No file of fixtures is imported: each process would take seconds for it.
 """

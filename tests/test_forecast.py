@@ -1,4 +1,4 @@
-"""What a comparison will take, printed before anything is launched."""
+"""The estimated cost of a comparison, printed before anything is trained."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from seqmodels.comparison import compare
 from seqmodels.comparison.compare import check_shards
 from seqmodels.data.batches import collate
 from seqmodels.training.trainer import Trainer, take_rows
-from seqmodels.utils.world import BUCKET_BYTES, World, buckets
+from seqmodels.utils.world import World
 from tools.survival import results
 
 ROOT = Path(__file__).parents[1]
@@ -130,15 +129,6 @@ def test_alone_nothing_is_asked() -> None:
     assert one.sums(1, 2.5) == [1, 2.5]
     assert one.merged({1: "a"}) == {1: "a"}
     assert [*World(1, 3).mine(range(8))] == [1, 4, 7]
-
-
-def test_buckets_hold_every_tensor_once() -> None:
-    """Keeps out a gradient that is not sent, and one message for each small one."""
-    wide, narrow = torch.zeros(BUCKET_BYTES // 8), torch.zeros(3, dtype=torch.float16)
-    given = [torch.zeros(2), wide, wide, wide, narrow, narrow]
-    found = [*buckets(given)]
-    assert [len(bucket) for bucket in found] == [3, 1, 2]
-    assert all(a is b for a, b in zip(chain(*found), given, strict=True))
 
 
 def test_shares_are_dealt_evenly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,7 +304,7 @@ def locked(out: Path) -> Iterator[Lock | None]:
     held: list[Lock] = []
     world().from_first(lambda: held.append(Lock(out)))
     try:
-        for _ in held:
+        if held:
             files.remove_partial(out)
         yield held[0] if held else None
     finally:
@@ -360,11 +360,11 @@ def plan(
 
 
 def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
-    """Print what the missing runs will take; raises ValueError if they do not fit the folder."""
+    """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
     task, runs, recorded, stopped = plan(out, device, task, args)
     check_settings(runs, task, recorded, stopped)
     n_parallel = n_parallel_runs(len(runs), device)
-    threads, records = forecast.threads_each(n_parallel), forecast.records_at_hand(out)
+    threads, records = torch.get_num_threads() // n_parallel, forecast.records_at_hand(out)
     todo = [
         (run, run.cfg.tokens - recorded.get(run.path, {"tokens": 0})["tokens"])
         for run in runs

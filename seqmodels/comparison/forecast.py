@@ -1,4 +1,4 @@
-"""What a comparison will take, from the records at hand: operations, time, memory and disk."""
+"""Estimate the cost of a comparison from existing records: FLOPs, time, memory and disk."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import torch
 
 from seqmodels.comparison.runs import Run, untrained
 from seqmodels.comparison.sizes import count_parameters, model_sizes
@@ -23,7 +21,7 @@ CHECKPOINT_BYTES = 4 * 4
 
 
 class Forecast(NamedTuple):
-    """What one run will take."""
+    """The estimated cost of one run."""
 
     title: str
     tokens: int
@@ -54,7 +52,7 @@ def records_at_hand(out: Path) -> list[dict[str, Any]]:
 def forecasts(
     todo: Sequence[tuple[Run, int]], threads: int, records: Sequence[dict[str, Any]]
 ) -> list[Forecast]:
-    """Return what runs will take that have these tokens left, on so many threads each."""
+    """Return the estimated cost of runs with these tokens left, on so many threads each."""
     costs: dict[str, tuple[float, int]] = {}
     for run, _ in todo:
         if run.name not in costs:  # seeds do not differ
@@ -80,13 +78,14 @@ def forecast(
     threads: int,
     records: Sequence[dict[str, Any]],
 ) -> Forecast:
-    """Return what a run will take, from the records most like it."""
+    """Return the estimated cost of a run, from the records most like it."""
     here = record.provenance(run.device)["device"], threads, run.cfg.precision
     like = [r for r in records if r["model"] == run.name and r.get("flops_per_token")]
     like = [r for r in like if r["task"] == run.task.name] or like
     same = [r for r in like if place_of(r) == here]
     speeds = [r["flops_per_token"] * r["curve"][-1]["tokens"] / r["train_s"] for r in same or like]
-    flops, n = tokens * costs[0], costs[1]
+    per_token, n = costs
+    flops = tokens * per_token
     return Forecast(
         run.title,
         tokens,
@@ -137,8 +136,3 @@ def table(found: Sequence[Forecast], n_recorded: int, n_parallel: int) -> str:
         lines.append("* from records of another machine, precision or number of threads")
     to_train = f"To train: {len(found)} runs, {n_parallel} at once, {time}."
     return "\n".join([*lines, "", f"{to_train} Recorded: {n_recorded}. Nothing was written."])
-
-
-def threads_each(n_parallel: int) -> int:
-    """Return the threads of each of the runs that are trained at once."""
-    return max(1, torch.get_num_threads() // n_parallel)

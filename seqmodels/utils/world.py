@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 T = TypeVar("T")
 TIMEOUT = timedelta(days=1)
-"""How long a process may wait for the others: the first one alone evaluates and draws."""
-BUCKET_BYTES = 25 * 2**20
-"""Gradients that are summed in one message, at least."""
+"""How long a process may wait for the others: the first one alone records and draws."""
 
 
 class ProcessLostError(ConnectionError):
@@ -101,32 +100,10 @@ class World:
         for p in parameters:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
             gradients.append(p.grad)
+        flat = parameters_to_vector(gradients)
         with loss_reported():
-            sent = []
-            for bucket in buckets(gradients):
-                flat = torch.cat([gradient.flatten() for gradient in bucket])
-                sent.append((dist.all_reduce(flat, async_op=True), flat, bucket))
-            for message, flat, bucket in sent:
-                message.wait()
-                for gradient, part in zip(
-                    bucket, flat.split([g.numel() for g in bucket]), strict=True
-                ):
-                    gradient.copy_(part.view_as(gradient))
-
-
-def buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Yield neighbours of one type together, at least BUCKET_BYTES of them but for the last."""
-    bucket: list[Tensor] = []
-    for tensor in tensors:
-        if bucket and bucket[0].dtype != tensor.dtype:
-            yield bucket
-            bucket = []
-        bucket.append(tensor)
-        if sum(t.nbytes for t in bucket) >= BUCKET_BYTES:
-            yield bucket
-            bucket = []
-    if bucket:
-        yield bucket
+            dist.all_reduce(flat)
+        vector_to_parameters(flat, gradients)
 
 
 @cache
