@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import torch
 from seqmodels.catalog import Entry, register
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, batch_indices, collate, lengths
+from seqmodels.data.batches import Example, collate, lengths, place_of
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.metrics.intervals import Row
@@ -167,9 +166,9 @@ def continue_training(trainer: Trainer, run: Run) -> None:
         checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
     )
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
-    last, seen = old["curve"][-1], batch_indices(run.task.train, cfg.batch_tokens, cfg.seed)
-    draw = next(islice(seen, last["step"] - 1, None))
-    place = {"epoch": draw.epoch, "batch": draw.batch + 1, "schedule_from": last["tokens"]}
+    last = old["curve"][-1]
+    epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
+    place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
     place |= {key: last[key] for key in ("step", "tokens", "seconds")}
     trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
     seed_all(cfg.seed)

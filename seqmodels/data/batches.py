@@ -12,8 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seqmodels.data.block_order import BlockOrder
 from seqmodels.interface import BOS, PAD, Batch
 
+LARGE = 2**21
+"""Examples above which batches are in `BlockOrder`, which does not hold the order in memory."""
 POOL = 50
 """Batches in a pool, whose examples are sorted by length together."""
 SHARD = 1_000_000
@@ -49,6 +52,10 @@ class LazyExamples(Sequence[Example]):
     def lengths(self) -> np.ndarray:
         """Return the number of tokens of each source and each target: (n, 2)."""
 
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        return self.lengths[start:end]
+
     @abstractmethod
     def at(self, i: int) -> Example:
         """Return one example, 0 ≤ i < n."""
@@ -68,6 +75,17 @@ def lengths(examples: Sequence[Example]) -> np.ndarray:
     if isinstance(examples, LazyExamples):
         return examples.lengths
     return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
+
+
+def block_order(examples: Sequence[Example], batch_tokens: int) -> BlockOrder:
+    """Return the order of the batches of more than LARGE examples."""
+
+    def read_lengths(start: int, end: int) -> np.ndarray:
+        if isinstance(examples, LazyExamples):
+            return examples.lengths_between(start, end)
+        return lengths(examples[start:end])
+
+    return BlockOrder(read_lengths, len(examples), batch_tokens)
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -107,14 +125,22 @@ def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[li
 
 
 def shuffled_batches(
-    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
+    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int, first: int = 0
 ) -> Iterator[list[int]]:
-    """Yield one epoch's batches of indices.
+    """Yield one epoch's batches of indices, from any of them on.
 
     All examples are shuffled; pools of about POOL batches are sorted by length and cut; then the
     batches are shuffled, those of each SHARD examples together. A batch thus has similar lengths,
-    and no two epochs have the same batches.
+    and no two epochs have the same batches. More than LARGE examples are in `BlockOrder`.
     """
+    if len(examples) > LARGE:
+        return block_order(examples, batch_tokens).batches(seed, epoch, first)
+    return islice(_shuffled_batches(examples, batch_tokens, seed, epoch), first, None)
+
+
+def _shuffled_batches(
+    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
+) -> Iterator[list[int]]:
     rng = random.Random(f"{seed}/{epoch}")
     n_tokens = lengths(examples)
     n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
@@ -152,10 +178,29 @@ def batch_indices(
 ) -> Iterator[BatchIndices]:
     """Yield training batches without end, epoch after epoch, starting from any batch."""
     while True:
-        runs = shuffled_batches(examples, batch_tokens, seed, epoch)
-        for i, rows in enumerate(islice(runs, batch, None), batch):
+        runs = shuffled_batches(examples, batch_tokens, seed, epoch, batch)
+        for i, rows in enumerate(runs, batch):
             yield BatchIndices(epoch, i, rows)
         epoch, batch = epoch + 1, 0
+
+
+def place_of(examples: Sequence[Example], batch_tokens: int, seed: int, n: int) -> tuple[int, int]:
+    """Return the epoch and the batch in it that come after n training batches, n ≥ 1.
+
+    After the last batch of an epoch, it is the one after the last.
+    """
+    epoch = 0
+    while True:
+        if len(examples) > LARGE:
+            counts = block_order(examples, batch_tokens).counts(seed, epoch)
+        else:
+            counts = (1 for _ in shuffled_batches(examples, batch_tokens, seed, epoch))
+        n_epoch = 0
+        for count in counts:
+            n_epoch += count
+            if n_epoch >= n:
+                return epoch, n
+        epoch, n = epoch + 1, n - n_epoch
 
 
 def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) -> Iterator[Batch]:

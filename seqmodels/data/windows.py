@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seqmodels.data.batches import Example, LazyExamples
+from seqmodels.data.batches import LARGE, Example, LazyExamples
 from seqmodels.data.store import TokenStream
 from seqmodels.interface import BOS
 
@@ -25,19 +25,37 @@ class ContextWindows(LazyExamples):
     def __init__(
         self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
     ):
-        self.ids, self.starts, self.n_target = ids, starts, n_target
-        rng, n = np.random.default_rng(seed), len(starts) if context else 1
-        most = np.array(contexts(context), np.int32)
-        least = np.append(0, most[:-1] + 1)
-        kind = rng.integers(len(most), size=n)
-        self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)  # 0 if none
+        self.ids, self.starts, self.n_target, self.seed = ids, starts, n_target, seed
+        self.most = np.array(contexts(context), np.int32)
+        self.least = np.append(0, self.most[:-1] + 1)
+        self.contexts = None if len(starts) > LARGE else self._draw_all()
+
+    def _draw_all(self) -> np.ndarray:
+        rng = np.random.default_rng(self.seed)
+        kind = rng.integers(len(self.most), size=len(self))
+        return rng.integers(self.least[kind], self.most[kind] + 1, dtype=np.int32)
+
+    def contexts_between(self, start: int, end: int) -> np.ndarray:
+        """Return the lengths of the contexts of the windows from `start` to before `end`.
+
+        Those of more than LARGE windows are not kept: each follows from a number of its own.
+        """
+        if self.contexts is not None:
+            return self.contexts[start:end]
+        raw = np.random.PCG64(self.seed).advance(start).random_raw(end - start)
+        kind, rest = raw % np.uint64(len(self.most)), (raw >> np.uint64(32)).astype(np.int64)
+        least = self.least[kind]
+        return (least + rest % (self.most[kind] - least + 1)).astype(np.int32)
 
     @property
     def lengths(self) -> np.ndarray:
         """Return the number of tokens of each source and each target: (n, 2)."""
-        n_source = np.maximum(self.contexts, 1)  # BOS is a token
-        both = np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
-        return np.broadcast_to(both, (len(self), 2))
+        return self.lengths_between(0, len(self))
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        n_source = np.maximum(self.contexts_between(start, end), 1)  # BOS is a token
+        return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -45,7 +63,7 @@ class ContextWindows(LazyExamples):
     def at(self, i: int) -> Example:
         """Return an example."""
         start = self.starts[i]
-        begin = start - int(self.contexts[i % len(self.contexts)])
+        begin = start - int(self.contexts_between(i, i + 1)[0])
         src = self.ids.slice(begin, start) or [BOS]
         return Example(src, self.ids.slice(start, start + self.n_target), line=self.ids.line(begin))
 
