@@ -18,7 +18,7 @@ from seqmodels.utils.world import world
 BATCH_TOKENS = 6000
 
 
-@torch.inference_mode()
+@torch.no_grad()  # inference mode would spoil the buffers of weights that are shared out
 def teacher_forced(
     model: SequenceModel,
     examples: Sequence[Example],
@@ -28,7 +28,7 @@ def teacher_forced(
     """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
     model.eval()
     rows: dict[int, Row] = {}
-    for run in track(phase, world().mine(batches_by_length(examples, BATCH_TOKENS))):
+    for run in track(phase, world().dealt(batches_by_length(examples, BATCH_TOKENS))):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD

@@ -132,8 +132,9 @@ def train(
                 trim_heap()
             if is_due():
                 save()
-    except (KeyboardInterrupt, ProcessLostError):
-        save()
+    except (KeyboardInterrupt, ProcessLostError) as ended:
+        if trainer.saves_alone or isinstance(ended, KeyboardInterrupt):
+            save()
         raise
     save()
     model.load_state_dict(trainer.best)

@@ -100,6 +100,9 @@ class Progress(Strict):
 class Trainer:
     """A model in training: all that one batch changes, and all that is needed to resume."""
 
+    saves_alone = True
+    """Whether a process can write a checkpoint after another one has ended."""
+
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
         self.model, self.cfg, self.progress = model, cfg, Progress()
         self.best: dict[str, Tensor] = {}
@@ -119,11 +122,15 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         loss = self.backward(batch)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
+        norm = self.clip()
         if not math.isfinite(loss + norm.item()):
             return math.nan
         self.optimizer.step()
         return loss
+
+    def clip(self) -> Tensor:
+        """Clip the gradient; return its norm before that."""
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
 
     def backward(self, batch: Batch) -> float:
         """Compute the gradient of the mean loss; return the loss, or NaN without targets.
@@ -251,6 +258,10 @@ class Trainer:
         for name, p in self.model.named_parameters():
             found |= {f"{key}/{name}": t for key, t in self.optimizer.state.get(p, {}).items()}
         return found
+
+    def whole(self) -> SequenceModel:
+        """Return the model with all of its weights."""
+        return self.model
 
     def state(self) -> dict[str, Any]:
         """Return everything else needed to resume, in JSON types."""

@@ -25,8 +25,13 @@ TIMEOUT = timedelta(days=1)
 """How long a process may wait for the others: the first one alone records and draws."""
 
 
+LOST = (
+    "another process of this training has ended; the same command resumes from the last checkpoint"
+)
+
+
 class ProcessLostError(ConnectionError):
-    """Another process of this training has ended."""
+    """A process of this training has ended, or must."""
 
 
 @contextmanager
@@ -35,10 +40,7 @@ def loss_reported() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise ProcessLostError(
-            "another process of this training has ended; the same command resumes from the last "
-            "checkpoint"
-        ) from error
+        raise ProcessLostError(LOST) from error
 
 
 class World:
@@ -55,6 +57,11 @@ class World:
     def mine(self, items: Sequence[T]) -> Sequence[T]:
         """Return this process's share of some items: every size-th."""
         return items[self.rank :: self.size]
+
+    def dealt(self, items: Sequence[T]) -> Sequence[T]:
+        """Return this process's share of some items, as many as each: the first ones come twice."""
+        n = -len(items) % self.size
+        return self.mine([*items, *(items[i % len(items)] for i in range(n))])
 
     def from_first(self, find: Callable[[], T]) -> T:
         """Return what the first process finds.
@@ -88,9 +95,23 @@ class World:
         if self.size == 1:
             return [*numbers]
         totals = torch.tensor(numbers, dtype=torch.float64)
-        with loss_reported():
-            dist.all_reduce(totals)
+        self.add_up(totals)
         return totals.tolist()
+
+    def highest(self, *numbers: float) -> list[float]:
+        """Return the highest of each number in any process."""
+        if self.size == 1:
+            return [*numbers]
+        found = torch.tensor(numbers, dtype=torch.float64)
+        with loss_reported():
+            dist.all_reduce(found, dist.ReduceOp.MAX)
+        return found.tolist()
+
+    def add_up(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all processes."""
+        if self.size > 1:
+            with loss_reported():
+                dist.all_reduce(tensor)
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Replace each gradient by its sum over all processes; none counts as zero."""
@@ -101,8 +122,7 @@ class World:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
             gradients.append(p.grad)
         flat = parameters_to_vector(gradients)
-        with loss_reported():
-            dist.all_reduce(flat)
+        self.add_up(flat)
         vector_to_parameters(flat, gradients)
 
 
