@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.data import batches, prepare, store
+from seqmodels.data import batches, cache, prepare
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair, ParallelCorpus
 from seqmodels.data.prepare import Cleaner, PrepareConfig, summary
@@ -138,7 +138,7 @@ def test_nothing_left(split: str) -> None:
         r"\(see --max-tokens\), and 1 have a blank side$",
     ):
         prepared(empty)
-    assert list((store.cache_dir()).glob("*.part-*")) == []
+    assert list((cache.cache_dir()).glob("*.part-*")) == []
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
@@ -267,7 +267,7 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_damage(name: str, damage: str) -> None:
     """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
     known = list(prepared(corpus_of()).train)
-    (path,) = store.cache_dir().glob(f"*/{name}")
+    (path,) = cache.cache_dir().glob(f"*/{name}")
     raw = path.read_bytes()
     middle = len(raw) // 2
     if damage == "gone":
@@ -297,7 +297,7 @@ def test_two_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out two processes that write the same files; the second waits, and says so."""
     context = multiprocessing.get_context("fork")
     ready, go = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(str(store.cache_dir()), ready, go))
+    other = context.Process(target=hold, args=(str(cache.cache_dir()), ready, go))
     other.start()
     assert ready.wait(60)
     said = []
@@ -331,7 +331,7 @@ def test_a_disk_without_locks(
 def test_leftovers_of_a_killed_process() -> None:
     """Keep out a disk that fills up with what killed processes had begun."""
     prepared(corpus_of())
-    (folder,) = (path.parent for path in store.cache_dir().glob("*/made.json"))
+    (folder,) = (path.parent for path in cache.cache_dir().glob("*/made.json"))
     left = folder.with_name(f"{folder.name}.part-abc")
     left.mkdir()
     (left / "train.ids").write_bytes(b"x")
@@ -371,7 +371,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         files.WriteError, match=r"could not be written: No space left on device; set"
     ):
         prepared(corpus_of())
-    assert list(store.cache_dir().glob("*.part-*")) == []
+    assert list(cache.cache_dir().glob("*.part-*")) == []
 
 
 # Real files

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from seqmodels.data import tokenizers
+from seqmodels.data.cache import cached
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, uniform_hash
 from seqmodels.data.readers import lines
-from seqmodels.data.store import PairWriter, TokenizedPairs, TokenStream, cached, write_token_stream
+from seqmodels.data.store import PairWriter, TokenizedPairs, TokenStream, write_token_stream
 from seqmodels.data.text_corpus import TextCorpus
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import EOS, UNK

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from seqmodels.data import bible, corpus, readers
+from seqmodels.data.cache import cache_dir, cached, ensure_dir
 from seqmodels.data.corpus import ParallelCorpus
 from seqmodels.data.languages import resolve_direction
 from seqmodels.data.readers import TABLES
@@ -143,8 +144,6 @@ def open_parallel(
 
 def bible_folder(folder: Path | None, preset: Preset) -> Path:
     """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
-    from seqmodels.data.store import cached  # takes seconds to import, not needed for names
-
     paths = [folder / Path(file).name for file in bible.FILES] if folder else []
     if not (paths and all(path.exists() for path in paths)):
         listed = ", ".join(Path(file).name for file in bible.FILES)
@@ -308,8 +307,6 @@ def download(address: str, name: str, is_expected: Callable[[bytes], bool], hint
     Raises ValueError, which ends with `otherwise`, if the download fails or is not what `is_it`
     accepts, and WriteError.
     """
-    from seqmodels.data.store import cache_dir, ensure_dir  # takes seconds, not needed for names
-
     path = ensure_dir(cache_dir()) / name
     if path.exists():
         return path

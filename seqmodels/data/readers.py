@@ -18,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from seqmodels.data import cache
 from seqmodels.data.languages import LANGUAGES
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
@@ -120,7 +121,15 @@ def _decode(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool]
 
 
 def scan(path: str | Path) -> tuple[str, int]:
-    """Return a file's checksum and number of lines, from its bytes."""
+    """Return a file's checksum and number of lines, from its bytes.
+
+    Those of a large file are kept: see `cache.of_file`.
+    """
+    sha256, n = cache.of_file(Path(path), "scan", lambda: _scan(path))
+    return sha256, n
+
+
+def _scan(path: str | Path) -> tuple[str, int]:
     digest, n, last = hashlib.sha256(), 0, b"\n"
     with _opened(path) as file:
         while chunk := file.read(2**20):

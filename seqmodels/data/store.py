@@ -1,33 +1,20 @@
-"""Tokens on disk: written once, by one of several processes, and read where they are needed.
-
-Each combination of corpus, tokenizer and cleaning has a folder in ~/.cache/seqmodels, or in the
-folder SEQMODELS_CACHE. It can be removed at any time.
-"""
+"""Tokens on disk: written once, and read where they are needed."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-import shutil
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
 import numpy as np
-from filelock import lock_descriptor
 from tqdm import tqdm
 
 from seqmodels.data.batches import Example, LazyExamples
 from seqmodels.data.text_corpus import TextReader
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import UNK
-from seqmodels.utils import files
-from seqmodels.utils.lock import NO_LOCKS
 
 # --------------------------------------------------------------------------------------- Pairs
 
@@ -90,93 +77,6 @@ class PairWriter:
         self.ids.close()
         for kind in ("ends", "line", "n_words"):
             np.save(self.path.with_suffix(f".{kind}.npy"), np.asarray(getattr(self, kind)))
-
-
-# ---------------------------------------------------------------------------------- The folder
-
-
-def cached(
-    key: Sequence[Any],
-    message: str,
-    build: Callable[[Path], dict[str, Any]],
-    log: Callable[[str], None] = print,
-) -> Path:
-    """Return the folder for what depends only on `known`; `build` fills it if it is missing."""
-    folder = ensure_dir(cache_dir()) / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
-    try:
-        with exclusive(folder, log):
-            if not is_complete(folder):
-                log(f"{message}; cached in {folder}")
-                build_atomically(folder, build)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} could not be written: {fault.strerror or fault}; set SEQMODELS_CACHE "
-            "to another folder"
-        ) from fault
-    return folder
-
-
-def cache_dir() -> Path:
-    """Return the folder of the cache."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "seqmodels"
-    try:
-        return Path(os.environ.get("SEQMODELS_CACHE") or default).expanduser()
-    except RuntimeError as fault:
-        raise ValueError("there is no home folder; set SEQMODELS_CACHE to a folder") from fault
-
-
-def ensure_dir(folder: Path) -> Path:
-    """Return a folder, created if it does not exist; raises WriteError if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise files.WriteError(
-            f"{folder} cannot be created: {fault.strerror}; set SEQMODELS_CACHE to another folder"
-        ) from fault
-    return folder
-
-
-@contextmanager
-def exclusive(folder: Path, log: Callable[[str], None]) -> Iterator[None]:
-    """Wait until no other process prepares the same, if the file system has locks."""
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        try:
-            if not lock_descriptor(lock.fileno(), blocking=False):
-                log(f"another process is preparing {folder}; waiting for it")
-                lock_descriptor(lock.fileno())
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-        yield
-
-
-def is_complete(folder: Path) -> bool:
-    """Return whether a folder is complete and unchanged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        sums = files.read_json(folder / "made.json")["sha256"]
-        return all(file_sha256(folder / name) == known for name, known in sums.items())
-    return False
-
-
-def build_atomically(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
-    """Let `build` fill a folder, add its checksums, and move it into place when complete."""
-    for left in folder.parent.glob(f"{folder.name}.part-*"):  # from a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
-    try:
-        data = build(part)
-        sums = {file.name: file_sha256(file) for file in sorted(part.iterdir())}
-        files.write(part / "made.json", json.dumps({"data": data, "sha256": sums}))
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def file_sha256(path: Path) -> str:
-    """Return a file's checksum."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # -------------------------------------------------------------------------------- Running text

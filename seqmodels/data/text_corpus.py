@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from seqmodels.data.cache import of_file
 from seqmodels.data.readers import TABLES, preview, scan, text_chunks
 from seqmodels.utils.terminal import one_line
 
@@ -68,9 +69,8 @@ BOILERPLATE = re.compile(
 
 def has_boilerplate(path: Path) -> bool:
     """Return whether a file has a header of Project Gutenberg, or several."""
-    return any(
-        found[1] == "START" for piece in text_chunks(path) for found in BOILERPLATE.finditer(piece)
-    )
+    marks = (found for piece in text_chunks(path) for found in BOILERPLATE.finditer(piece))
+    return bool(of_file(path, "boilerplate", lambda: any(mark[1] == "START" for mark in marks)))
 
 
 def without_boilerplate(path: Path) -> Iterator[str]:

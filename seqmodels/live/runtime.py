@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from seqmodels.data.store import cache_dir, ensure_dir
+from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.utils.progress import log
 
 HERE = Path(__file__).parent
