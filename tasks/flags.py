@@ -106,6 +106,9 @@ def training_flags(p: Parser) -> None:
                    help="with torchrun: shares in which each batch is dealt to the processes, a "
                         "multiple of their number; the result depends on it (default: "
                         "1)")  # fmt: skip
+    p.add_argument("--fsdp", action="store_true",
+                   help="with torchrun and --shards: each process holds a piece of the weights, "
+                        "for models that do not fit into one (see docs/scale.md)")  # fmt: skip
 
 
 def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:

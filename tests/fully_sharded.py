@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
+from toy_task import flags, toy
 from toy_training import CFG, V, draw_examples
 
-from seqmodels import MODELS, build
+from seqmodels import MODELS, Batch, build
+from seqmodels.comparison import compare
+from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import training_batches
 from seqmodels.training import loop
 from seqmodels.training.fsdp import ShardedTrainer, local
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import guard
-from seqmodels.utils.world import world
+from seqmodels.utils.world import ProcessLostError, world
 from tools.sizes import sizes_of
 
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
@@ -91,13 +98,69 @@ def few_rows() -> Found:
     return found
 
 
+TRAINING = {"tokens": 600, "batch_tokens": 60, "n_validations": 3}
+RECIPES = {
+    name: Recipe({**recipe.sizes, **sizes_of(name, dropout=0.3)}, recipe.lr)
+    for name, recipe in toy().recipes.items()
+}
+
+
+def compared(out: Path) -> Callable[[], None]:
+    """Return what compares one model, with dropout, in a folder."""
+    task = toy(recipes=RECIPES, training=TRAINING)
+    given = flags(out, shards=2, fsdp=True, models=["transformer"])
+    return lambda: compare.compare(task, given)
+
+
+def stopped(out: Path) -> Found:
+    """Send a signal to the second process in the middle of a training; then resume it.
+
+    The same training is not stopped in another folder.
+    """
+    compared(out / "whole")()
+    steps, backward = itertools.count(1), ShardedTrainer.backward
+
+    def signalled(self: ShardedTrainer, batch: Batch) -> Any:
+        if next(steps) == 8 and world().rank == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return backward(self, batch)
+
+    code: Any = None
+    with mock.patch.object(ShardedTrainer, "backward", signalled):
+        try:
+            compared(out / "stopped")()
+        except (KeyboardInterrupt, SystemExit) as ended:
+            code = ended.code  # type: ignore[union-attr]
+    if world().is_first:
+        shutil.copytree(out / "stopped", out / "copy")
+    compared(out / "stopped")()
+    return {"code": code, "steps": next(steps) - 1}
+
+
+def lost() -> Found:
+    """Let memory run out in the second process, which ends; return what each says."""
+    trainer, backward_part = begun(ShardedTrainer, "gpt"), ShardedTrainer.backward_part
+
+    def short(self: ShardedTrainer, part: Batch, share: float) -> Any:
+        if world().rank == 1:
+            raise MemoryError
+        return backward_part(self, part, share)
+
+    with mock.patch.object(ShardedTrainer, "backward_part", short):
+        try:
+            trainer.training_step(next(training_batches(EXAMPLES, 100, 1)), [1])
+        except ProcessLostError as error:
+            return {"said": str(error)}
+    return {"said": None}
+
+
 TO_DO: tuple[Callable[[], Found], ...] = (twelve_steps, validated, held_bytes, few_rows)
 
 
 def main(out: Path) -> None:
     """Do everything, and write what this process finds."""
     torch.set_num_threads(1)
-    found = {do.__name__: do() for do in TO_DO}
+    found = {do.__name__: do() for do in TO_DO} | {"stopped": stopped(out), "lost": lost()}
     torch.save(found, out / f"{world().rank}.pt")
 
 

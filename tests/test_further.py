@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from toy_task import contents, flags, toy
 
-from seqmodels.comparison import compare, runs
+from seqmodels.comparison import compare, measure
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import batch_indices
 from seqmodels.interface import Batch
@@ -117,7 +117,7 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
         raise ValueError("a fault in evaluation")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "evaluate", fail)
+        patch.setattr(measure, "evaluate", fail)
         with pytest.raises(ValueError, match="a fault in evaluation"):
             compare.compare(longer(600), flags(finished, models=["gpt"]))
     after = contents(finished)

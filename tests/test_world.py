@@ -23,7 +23,6 @@ from toy_training import CFG, draw_examples
 
 from seqmodels import MODELS, Batch
 from seqmodels.comparison import compare
-from seqmodels.comparison.compare import check_shards
 from seqmodels.data.batches import collate
 from seqmodels.training.trainer import Trainer, take_rows
 from seqmodels.utils.world import World
@@ -131,13 +130,23 @@ def test_alone_nothing_is_asked() -> None:
     assert [*World(1, 3).mine(range(8))] == [1, 4, 7]
 
 
-def test_shares_are_dealt_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_are_dealt_evenly() -> None:
     """Keeps out a share that no process trains on."""
-    check_shards(3)
-    monkeypatch.setattr("seqmodels.comparison.compare.world", lambda: World(0, 2))
-    check_shards(4)
+    World().check_shards(3)
+    World(0, 2).check_shards(4)
     with pytest.raises(ValueError, match="--shards 3 is not a multiple of the 2 processes"):
-        check_shards(3)
+        World(0, 2).check_shards(3)
+    World(0, 2).check_shards(4, is_fsdp=True)
+    with pytest.raises(ValueError, match="start two or more with torchrun"):
+        World().check_shards(2, is_fsdp=True)
+
+
+def test_each_process_gets_as_many() -> None:
+    """Keeps out a process that waits for a batch that another one does not have."""
+    for n in range(7):
+        dealt = [World(rank, 3).dealt(range(n)) for rank in range(3)]
+        assert len({len(items) for items in dealt}) == 1
+        assert {i for items in dealt for i in items} == {*range(n)}
 
 
 def test_processes_do_not_change_the_result(on_two: Path, tmp_path: Path) -> None:

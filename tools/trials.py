@@ -66,7 +66,7 @@ def try_rates(
         run = Run(model, task, cfg, at, device, args.checkpoint_every, entry_of(model))
         settings = json.loads(json.dumps(run.settings()))
         found = [one["curve"] for one in known if one["settings"] == settings]
-        curve = found[0] if found else train_run(run, untrained(run)).curve
+        curve = found[0] if found else train_run(run, untrained(run))[1].curve
         if not found:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")

@@ -271,7 +271,7 @@ def compare(task: Task, args: argparse.Namespace) -> None:
     """
     if args.tensorboard:
         check_installed()
-    check_shards(args.shards)
+    world().check_shards(args.shards, args.fsdp)
     device = resolve_device(args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
@@ -287,15 +287,6 @@ def compare(task: Task, args: argparse.Namespace) -> None:
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
         raise
-
-
-def check_shards(n: int) -> None:
-    """Raise ValueError if n shares of a batch cannot be dealt out evenly."""
-    if n % (size := world().size):
-        raise ValueError(
-            f"--shards {n} is not a multiple of the {size} processes that torchrun started, such "
-            f"as {size}; the result depends on the shards, and not on the processes"
-        )
 
 
 @contextmanager
@@ -355,7 +346,8 @@ def plan(
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, entry = args.checkpoint_every, entry_of(name)
-        runs.append(Run(name, task, cfg, path, device, every_s, entry, args.tensorboard))
+        run = Run(name, task, cfg, path, device, every_s, entry, args.tensorboard, args.fsdp)
+        runs.append(run)
     return task, runs, recorded, stopped
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from seqmodels.catalog import Entry, register
+from seqmodels.comparison.measure import evaluate_all, example_alignment
 from seqmodels.comparison.sizes import count_parameters, model_sizes
-from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, collate, lengths, place_of
-from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
-from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.metrics.intervals import Row
-from seqmodels.metrics.table import by_bucket, methods, partners, scores, signatures
+from seqmodels.comparison.task import Task
+from seqmodels.data.batches import place_of
+from seqmodels.evaluation.evaluate import cache_bytes
+from seqmodels.interface import SequenceModel
+from seqmodels.metrics.table import methods, signatures
 from seqmodels.models import build
 from seqmodels.records import record, schema, sums
 from seqmodels.training import checkpoint, tensorboard
@@ -80,6 +79,8 @@ class Run(NamedTuple):
     """The model's catalog entry: a spawned process starts with the built-in catalog."""
     tensorboard: bool = False
     """Whether it writes curves for TensorBoard."""
+    is_fsdp: bool = False
+    """Whether each process holds pieces of the weights; the result does not depend on it."""
 
     @property
     def title(self) -> str:
@@ -104,26 +105,46 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
-def train_run(run: Run, model: SequenceModel) -> Progress:
-    """Train a run's model, resuming from its latest checkpoint; return its progress.
+def train_run(run: Run, model: SequenceModel) -> tuple[SequenceModel, Progress]:
+    """Train a run's model, resuming from its latest checkpoint; return it and its progress.
 
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
-    trainer, checkpoints, settings = Trainer(model, run.cfg), run.checkpoints, run.settings()
+    trainer, checkpoints = trainer_of(run, model)
+    settings, where = run.settings(), provenance_of(run)
     trainer.log = lambda line: log(f"{run.title}: {line}")
-    where = record.provenance(run.device)
 
     def save() -> None:
-        if world().is_first:
+        if world().is_first or run.is_fsdp:
             state = {"settings": settings, "provenance": where, **trainer.state()}
             with defer_signals():
                 checkpoints.save(trainer.tensors(), state)
 
     begin_or_resume(trainer, run, checkpoints, where)
     is_drawn = run.tensorboard and world().is_first
-    with tensorboard.drawing(run.path if is_drawn else None, trainer) as draw:
-        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
-    return trainer.progress
+    with (
+        tensorboard.drawing(run.path if is_drawn else None, trainer) as draw,
+        trainer.stops_agreed() as agree,
+    ):
+        is_due = lambda: agree(checkpoints.is_due())  # noqa: E731
+        train(trainer, run.task.train, run.task.valid, save, is_due, draw)
+    return trainer.whole(), trainer.progress
+
+
+def trainer_of(run: Run, model: SequenceModel) -> tuple[Trainer, Checkpoints]:
+    """Return what trains a run's model, and its checkpoints."""
+    if not run.is_fsdp:
+        return Trainer(model, run.cfg), run.checkpoints
+    from seqmodels.training.fsdp import ShardedTrainer
+    from seqmodels.training.sharded_checkpoint import ShardedCheckpoints
+
+    trainer = ShardedTrainer(model, run.cfg)
+    return trainer, ShardedCheckpoints(run.path, run.checkpoint_every_s, trainer.model)
+
+
+def provenance_of(run: Run) -> dict[str, Any]:
+    """Return the hardware and software that a run is trained with."""
+    return record.provenance(run.device) | ({"fsdp": True} if run.is_fsdp else {})
 
 
 def begin_or_resume(
@@ -135,7 +156,7 @@ def begin_or_resume(
     """
     n_bytes = sum(p.nbytes for p in trainer.model.parameters())
     most_bytes = 2**26 + 5 * n_bytes  # larger files cannot be its own
-    saved = world().from_first(lambda: checkpoints.latest(trainer.log, most_bytes))
+    saved = checkpoints.agreed(trainer.log, most_bytes)
     if saved is None:
         if run.path.exists():
             continue_training(trainer, run)
@@ -146,6 +167,11 @@ def begin_or_resume(
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
         return
     check_same_settings(saved.path, saved.state.get("settings"), run.settings())
+    if (saved.path.suffix == checkpoint.FOLDER) != run.is_fsdp:
+        how = "without" if run.is_fsdp else "with"
+        raise ValueError(
+            f"{saved.path} was written {how} --fsdp; resume {how} it, or start again with --fresh"
+        )
     try:
         trainer.restore(saved.tensors, saved.state)
     except ValueError as error:
@@ -162,9 +188,7 @@ def continue_training(trainer: Trainer, run: Run) -> None:
     Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
     """
     old, cfg = record.load(run.path), run.cfg
-    trainer.model.load_state_dict(
-        checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict()
-    )
+    trainer.load(checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict())
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
     last = old["curve"][-1]
     epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
@@ -212,11 +236,10 @@ def run_one(run: Run) -> dict[str, Any]:
     """
     task, path, device = run.task, run.path, run.device
     register(run.name, run.entry)
-    provenance = record.provenance(device)
+    provenance = provenance_of(run)
     record.reset_peak_memory(device)
-    model = untrained(run)
     Reporter.run = run.title
-    progress = train_run(run, model)
+    model, progress = train_run(run, untrained(run))
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete
     weights_sha256 = None
@@ -286,107 +309,3 @@ def continued_from(run: Run, progress: Progress) -> dict[str, Any] | None:
         return None
     sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
     return {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
-
-
-def evaluate_all(
-    model: SequenceModel, task: Task, device: str
-) -> tuple[list[Row], list[dict[str, Any]]]:
-    """Return the rows of all test sets, and their entries in the record."""
-    rows, tests = [], []
-    for test in task.tests:
-        Reporter.detail = f"test set {test.name}"
-        test_rows, scored = evaluate(model, task, test, device)
-        rows += test_rows
-        tests.append(scored)
-    Reporter.detail = ""
-    return rows, tests
-
-
-def evaluate(
-    model: SequenceModel, task: Task, test: TestSet, device: str
-) -> tuple[list[Row], dict[str, Any]]:
-    """Return a test set's rows and its entry in the record."""
-    beam = test.beam or task.beam
-    rows = build_rows(model, task, test, beam, device)
-    score = partial(scores, tokenize=task.bleu_tokenize)
-    entry = {
-        "name": test.name,
-        "axis": test.axis,
-        "primary_metric": test.primary_metric,
-        **({"beam": beam} if test.is_generated else {}),
-        "max_train_length": test.max_train_length,
-        "noun": test.noun,
-        "grouped_by": test.grouped_by or None,
-        "baseline": test.baseline_name or None,
-        "overall": score(rows),
-        "buckets": by_bucket(rows, test.buckets, score),
-    }
-    return rows, entry
-
-
-def build_rows(
-    model: SequenceModel, task: Task, test: TestSet, beam: int, device: str
-) -> list[Row]:
-    """Return a row per example: its texts, losses and, if generated, the hypothesis."""
-    rows = teacher_forced(model, test.examples, device)
-    free = free_running(model, test.examples, beam, device) if test.is_generated else None
-    for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
-        tgt = example.scored()
-        src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
-        n_bytes = task.tokenizer.n_bytes(tgt)
-        if test.texts:
-            src, ref = test.texts[i]
-            n_bytes = len(ref.encode())
-        n_bytes += EOS in tgt  # the end of a text counts as one byte
-        row |= {"set": test.name, "x": test.x[i], "n_bytes": n_bytes, "src": src, "ref": ref}
-        if test.groups is not None:
-            row["group"] = test.groups[i]
-        if test.baseline is not None:
-            row["baseline"] = test.baseline[i]
-        if free is None:
-            row["exact_match"] = row["n_correct"] == row["n_tokens"]
-        else:
-            row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    for i, nats in shuffled_sources(model, test.examples, device).items():
-        rows[i]["nats_shuffled"] = nats
-    return rows
-
-
-def shuffled_sources(
-    model: SequenceModel, examples: Sequence[Example], device: str
-) -> dict[int, float]:
-    """Return the nats of each target given the source of another example of similar length.
-
-    Examples whose source is BOS alone are left out.
-    """
-    real = []
-    if int(lengths(examples)[:, 0].max()) > 1:
-        real = [i for i, example in enumerate(examples) if list(example.src) != [BOS]]
-    if len(real) < 2:
-        return {}
-    own = [examples[i] for i in real]
-    swapped = [
-        example._replace(src=own[j].src)
-        for example, j in zip(own, partners([len(e.src) for e in own]), strict=True)
-    ]
-    rows = teacher_forced(model, swapped, device, "sources shuffled")
-    return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
-
-
-def example_alignment(model: SequenceModel, task: Task, device: str) -> dict[str, Any] | None:
-    """Return the attention weights for the shown example's reference target."""
-    if task.alignment_example is None:
-        return None
-    example, links = task.alignment_example
-    batch = collate([example], device)
-    if not model.src_attentions:
-        return None
-    with torch.inference_mode():
-        alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
-    tgt = [token for token in example.tgt if token != EOS]
-    return {
-        "src": task.tokenizer.tokens(example.src),
-        "tgt": task.tokenizer.tokens(tgt),
-        "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
-        "gold": links,
-    }

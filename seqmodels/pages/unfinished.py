@@ -16,7 +16,7 @@ def find(folder: Path) -> list[Record]:
 
     A checkpoint that is damaged, or replaced while it is read, is passed over.
     """
-    found = [re.match(r"(.+)\.checkpoint-\d", path.name) for path in folder.glob("*.safetensors")]
+    found = [re.match(r"(.+)\.checkpoint-\d", path.name) for path in folder.glob("*.checkpoint-*")]
     names = sorted({match[1] for match in found if match})
     runs = (latest(folder / f"{name}.json") for name in names)
     return [run for run in runs if run and run["curve"]]
@@ -36,7 +36,9 @@ def described(checkpoint: Any) -> Record:
     """Return what curves are drawn from, of a record that is not there yet."""
     state, tensors = checkpoint.state, checkpoint.tensors
     settings, progress = state["settings"], state["progress"]
-    n_parameters = sum(t.numel() for key, t in tensors.items() if key.startswith("model/"))
+    n_parameters = state.get("n_parameters")  # of a folder
+    if n_parameters is None:
+        n_parameters = sum(t.numel() for key, t in tensors.items() if key.startswith("model/"))
     return {
         "task": "in training",
         "model": settings["model"],

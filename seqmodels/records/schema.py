@@ -138,6 +138,8 @@ class Provenance(Strict):
     """Threads of a process."""
     processes: Count = 1
     """Processes that trained the model together."""
+    fsdp: bool = False
+    """Whether each of them held pieces of the weights."""
 
 
 class Speed(Strict):

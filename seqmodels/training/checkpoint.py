@@ -2,7 +2,8 @@
 
 A checkpoint is one file, RUN.checkpoint-NUMBER-CHECKSUM.safetensors: tensors, and everything else
 as JSON in the metadata. Its name contains the beginning of its content's SHA-256, which reveals a
-torn or corrupted file; the previous checkpoint is kept for that case.
+torn or corrupted file; the previous checkpoint is kept for that case. A model whose weights are
+shared out has folders instead (see sharded_checkpoint).
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ from seqmodels.models import build
 from seqmodels.records.schema import renamed
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
+from seqmodels.utils.world import world
 
 SCHEMA = "seqmodels.checkpoint/1"
+FOLDER = ".sharded"
+"""Suffix of a checkpoint that is a folder."""
+STATE = "state.json"
+"""In such a folder, everything except the tensors."""
 MAX_BYTES = 16 * 2**30
 """Size limit of a file of weights."""
 MAX_TIME_SHARE = 0.01
@@ -38,6 +44,7 @@ class Checkpoint(NamedTuple):
 
     path: Path
     tensors: dict[str, Tensor]
+    """Those of a folder are not read with it."""
     state: dict[str, Any]
     """Everything except the tensors, unchecked."""
 
@@ -48,7 +55,7 @@ class Checkpoints:
     def __init__(self, record: Path, every_s: float = 30.0):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
         self.pattern = re.compile(
-            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})\.safetensors"
+            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})(\.safetensors|\.sharded)"
         )
         self.last: Path | None = None
         self.due = time.monotonic() + every_s
@@ -80,30 +87,48 @@ class Checkpoints:
         number = self.number(self.last) + 1 if self.last else 1
         name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
         path = files.write(self.folder / name, content)
-        for old in self.paths():
-            if old not in (path, self.last):
-                old.unlink(missing_ok=True)
+        self.remove_others(path)
         self.last, now = path, time.monotonic()
         self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
+
+    def remove_others(self, path: Path) -> None:
+        """Remove all checkpoints but this one and the last before it."""
+        for old in self.paths():
+            if old not in (path, self.last):
+                files.remove(old)
+
+    def agreed(self, log: Callable[[str], None], most_bytes: int = MAX_BYTES) -> Checkpoint | None:
+        """Return the latest intact checkpoint, the same in all processes, or None."""
+        return world().from_first(lambda: self.latest(log, most_bytes))
 
     def latest(
         self, log: Callable[[str], None] = print, most_bytes: int = MAX_BYTES
     ) -> Checkpoint | None:
         """Return the latest intact checkpoint, or None; report the damaged ones."""
         for path in self.paths():
-            try:
-                found = read(path, most_bytes)
-            except (ValueError, OSError) as error:
-                log(f"{error}; going back to the previous checkpoint")
-            else:
+            if (found := self.intact(path, log, most_bytes)) is not None:
                 self.last = path
                 return found
         return None
 
+    def intact(self, path: Path, log: Callable[[str], None], most_bytes: int) -> Checkpoint | None:
+        """Return a checkpoint, or None if it is damaged, which is reported."""
+        try:
+            return read(path, most_bytes)
+        except (ValueError, OSError) as error:
+            log(f"{error}; going back to the previous checkpoint")
+            return None
+
     def remove(self) -> None:
         """Remove all checkpoints: the run is recorded, or starts again."""
         for path in self.paths():
-            path.unlink(missing_ok=True)
+            files.remove(path)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file of any size."""
+    with files.opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def sha256(content: bytes) -> str:
@@ -114,15 +139,19 @@ def sha256(content: bytes) -> str:
 def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
     """Read a checkpoint.
 
-    Raises ValueError that names the file if its content does not match its name.
+    Raises ValueError that names the file if its content does not match its name. Of a folder, the
+    state alone is read.
     """
-    content = files.read(path, most_bytes)
+    is_folder = path.suffix == FOLDER
+    content = files.read(path / STATE) if is_folder else files.read(path, most_bytes)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:
         n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' own format
-        state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
-        tensors = safetensors.torch.load(content)
+        text = content
+        if not is_folder:
+            text = json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"]
+        state, tensors = json.loads(text), {} if is_folder else safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.training.rng import seed_shard
@@ -151,6 +151,35 @@ class ShardedTrainer(Trainer):
             gradient.mul_(factor)
         return norm
 
+    @contextmanager
+    def stops_agreed(self) -> Iterator[Callable[[bool], bool]]:
+        """Hold signals back, and yield what all processes must call after each step.
+
+        It takes whether a checkpoint is due, and returns what the first process says. If any has
+        heard a signal, it raises Stopped in all: none can stop, or write a checkpoint, alone.
+        """
+        heard: list[int] = []
+
+        def agree(is_due: bool) -> bool:
+            number, due = world().highest(max(heard, default=0), is_due and world().is_first)
+            if number:
+                heard.clear()
+                raise Stopped(int(number))
+            return bool(due)
+
+        with signals_handled_by(lambda number, _: heard.append(number)):
+            yield agree
+        if heard:  # in the last step
+            raise Stopped(heard[0])
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over pieces of whole weights."""
+        for key, tensor in self.model.state_dict().items():
+            whole = weights[key].to(tensor.device)
+            if isinstance(tensor, DTensor):
+                whole = distribute_tensor(whole, tensor.device_mesh, tensor.placements)
+            tensor.copy_(whole)
+
     def whole(self) -> SequenceModel:
         """Return the model with all of its weights, in every process."""
         with torch.device("meta"):
@@ -187,25 +216,3 @@ def failures_explained() -> Iterator[None]:
         if isinstance(error, dist.DistError) or "gloo" in str(error):
             raise ProcessLostError(LOST) from error
         raise
-
-
-@contextmanager
-def signals_agreed() -> Iterator[Callable[[bool], bool]]:
-    """Hold signals back, and yield what all processes must call after each step.
-
-    It takes whether a checkpoint is due, and returns what the first process says. If any process
-    has heard a signal, it raises Stopped in all: none can stop, or write a checkpoint, alone.
-    """
-    heard: list[int] = []
-
-    def agree(is_due: bool) -> bool:
-        number, due = world().highest(max(heard, default=0), is_due and world().is_first)
-        if number:
-            heard.clear()
-            raise Stopped(int(number))
-        return bool(due)
-
-    with signals_handled_by(lambda number, _: heard.append(number)):
-        yield agree
-    if heard:  # in the last step
-        raise Stopped(heard[0])

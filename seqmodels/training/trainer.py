@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -258,6 +259,15 @@ class Trainer:
         for name, p in self.model.named_parameters():
             found |= {f"{key}/{name}": t for key, t in self.optimizer.state.get(p, {}).items()}
         return found
+
+    @contextmanager
+    def stops_agreed(self) -> Iterator[Callable[[bool], bool]]:
+        """Yield what returns whether a checkpoint is due, given what is due for this process."""
+        yield bool
+
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over whole weights."""
+        self.model.load_state_dict(weights)
 
     def whole(self) -> SequenceModel:
         """Return the model with all of its weights."""

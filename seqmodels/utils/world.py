@@ -54,6 +54,20 @@ class World:
         """Return whether this process writes, draws and prints."""
         return self.rank == 0
 
+    def check_shards(self, n: int, is_fsdp: bool = False) -> None:
+        """Raise ValueError if n shares of a batch, or pieces of weights, cannot be dealt evenly."""
+        if is_fsdp and self.size == 1:
+            raise ValueError(
+                "--fsdp shares a model's weights among processes; start two or more with "
+                "torchrun, and give a multiple of their number to --shards"
+            )
+        if n % self.size:
+            raise ValueError(
+                f"--shards {n} is not a multiple of the {self.size} processes that torchrun "
+                f"started, such as {self.size}; the result depends on the shards, and not on the "
+                "processes"
+            )
+
     def mine(self, items: Sequence[T]) -> Sequence[T]:
         """Return this process's share of some items: every size-th."""
         return items[self.rank :: self.size]
