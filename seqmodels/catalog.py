@@ -3,7 +3,8 @@
 No torch. A model's entry is what can be known about it without building it; the rest is in its
 file. Another model is its file and one entry here, or one call of `register`. Variants of a model
 are listed beside it: a comparison trains them if they are named. The kinds of tokenizers are listed
-here as well: command lines offer both before they import anything.
+here as well: command lines offer both before they import anything. So are the first ids of all
+vocabularies, for processes that encode text.
 """
 
 from __future__ import annotations
@@ -258,6 +259,8 @@ def attending() -> list[str]:
     return [name for name, entry in CATALOG.items() if entry.attends]
 
 
+PAD, BOS, EOS, UNK = range(4)
+"""The first four ids of every vocabulary."""
 PUBLISHED = ("gpt2", "o200k_base")
 """tiktoken's encodings that can be downloaded: those of GPT-2 and of GPT-4o."""
 TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *PUBLISHED)

@@ -19,10 +19,11 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from seqmodels import catalog
 from seqmodels.catalog import attending
 from seqmodels.ops.watch import weights_of
 
-PAD, BOS, EOS, UNK = range(4)
+PAD, BOS, EOS, UNK = catalog.PAD, catalog.BOS, catalog.EOS, catalog.UNK
 """The first four ids of every vocabulary."""
 
 S = TypeVar("S", bound=tuple[Any, ...])

@@ -40,7 +40,8 @@ from typing import Any, NamedTuple
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data import presets
-from seqmodels.data.batches import Example, lengths
+from seqmodels.data.batches import Example
+from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.data.readers import sha256
@@ -109,7 +110,7 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
         examples=[Example(e.src[-k:] if k else [BOS], e.tgt) for k in points for e in examples],
         x=[k for k in points for _ in examples],
         buckets=[(k, k) for k in points],
-        max_train_length=int(lengths(train)[:, 0].max()),
+        max_train_length=longest_of(train)[0],
         is_generated=False,
         groups=[i for _ in points for i in range(len(examples))],
         grouped_by="continuations",

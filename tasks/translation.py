@@ -364,9 +364,9 @@ def corpus_task(args: argparse.Namespace) -> Task:
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
     longest = 0
-    for n_tokens in (n_test, lengths(ready.train), lengths(ready.valid)):
-        longest = max(longest, int(n_tokens[:, 0].max()), int(n_tokens[:, 1].max()) // 2)
-    by_length = length_test(ready.test, words, int(ready.train.n_words.max()), ready.test_texts)
+    for split in (ready.test, ready.train, ready.valid):
+        longest = max(longest, split.longest[0], split.longest[1] // 2)
+    by_length = length_test(ready.test, words, ready.train.most_words, ready.test_texts)
     return Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},

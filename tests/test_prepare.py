@@ -14,10 +14,12 @@ import pytest
 
 from seqmodels.data import batches, cache, prepare
 from seqmodels.data.batches import Example
+from seqmodels.data.clean import Cleaner, PrepareConfig, held_out_sources
 from seqmodels.data.corpus import Pair, ParallelCorpus
-from seqmodels.data.prepare import Cleaner, PrepareConfig, summary
+from seqmodels.data.prepare import summary
 from seqmodels.data.presets import read_parallel
-from seqmodels.data.store import PairWriter, TokenizedPairs
+from seqmodels.data.shards import PairWriter
+from seqmodels.data.store import TokenizedPairs
 from seqmodels.interface import EOS
 from seqmodels.utils import files
 
@@ -199,13 +201,23 @@ def test_the_longest_pair_is_chosen() -> None:
 # Memory maps
 
 
+def write(path: Path, made: list[Example]) -> None:
+    """Write examples, in two pieces."""
+    with PairWriter(path) as writer:
+        for part in (made[:2], made[2:]):
+            writer.add(
+                np.array([(len(e.src), len(e.tgt)) for e in part]),
+                np.array([i for e in part for i in [*e.src, *e.tgt]]),
+                np.array([e.line for e in part]),
+                np.array([len(e.src) for e in part]),
+            )
+
+
 def test_tokens(tmp_path: Path) -> None:
     """Keep out examples that differ from those that were written, by one place or at the ends."""
     made = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
     made.append(Example([200_019], [EOS], line=2**40))
-    with PairWriter(tmp_path / "x") as writer:
-        for example in made:
-            writer.add(example.src, example.tgt, example.line, 3)
+    write(tmp_path / "x", made)
     found = TokenizedPairs(tmp_path / "x")
     assert list(found) == made
     assert (found[-1], found[1:]) == (made[-1], made[1:])
@@ -220,9 +232,7 @@ def test_same_batches(tmp_path: Path) -> None:
     """Keep out another order of batches for what lies on disk."""
     draw = np.random.default_rng(1).integers
     made = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
-    with PairWriter(tmp_path / "x") as writer:
-        for example in made:
-            writer.add(example.src, example.tgt, example.line, 1)
+    write(tmp_path / "x", made)
     found = TokenizedPairs(tmp_path / "x")
     assert list(batches.shuffled_batches(found, 100, 1, 2)) == list(
         batches.shuffled_batches(made, 100, 1, 2)
@@ -262,7 +272,10 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
             prepared(corpus, how)
 
 
-@pytest.mark.parametrize("name", ["train.ids", "train.ends.npy", "tokenizer.json", "made.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["train.00000.ids", "train.00000.ends.npy", "train.index.json", "tokenizer.json", "made.json"],
+)
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
 def test_damage(name: str, damage: str) -> None:
     """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
@@ -382,7 +395,8 @@ def test_multi30k() -> None:
     """Keep out a corpus that is not the one whose scores are published, or not whole."""
     names = {"valid": "val", "test": "test_2016_flickr"}
     corpus = read_parallel([DATA / "multi30k"], ("de", "en"), names=names)
-    cleaner = Cleaner(corpus, PrepareConfig(tokenizer="bytes", is_lowercase=True))
+    config = PrepareConfig(tokenizer="bytes", is_lowercase=True)
+    cleaner = Cleaner(corpus, config, held_out_sources(corpus, config))
     sizes = {split: sum(1 for _ in cleaner.pairs(split)) for split in ("train", "valid", "test")}
     assert sizes == {"train": 29_000, "valid": 1_014, "test": 1_000}
     counts = {key: n for key, n in cleaner.counts.items() if n}

@@ -449,13 +449,13 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     first = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; cached "]
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "write_token_stream", None)
+        patch.setattr(prepare, "write_text", None)
         again = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert again.data == first.data
     assert again.train.slice(0, 99) == first.train.slice(0, 99)
     assert len(said) == 1
     (folder,) = (tmp_path / "cache").glob("*/")
-    (folder / "train.ids").write_bytes(b"broken")
+    (folder / "train.00000.ids").write_bytes(b"broken")
     prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     prepare_text(read_text_corpus([path]), "bpe", 310, log=said.append)
     path.write_text("another text, which is as short as can be\n" * 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import tracemalloc
 from pathlib import Path
@@ -12,15 +13,18 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels import BOS
-from seqmodels.data import batches, store, tokenizers
+from seqmodels.data import batches, encode, shards, tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import prepare_text, text_summary
 from seqmodels.data.presets import read_text_corpus
+from seqmodels.data.shards import TokenWriter
 from seqmodels.data.store import TokenStream
 from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
+from seqmodels.utils import workers
+from seqmodels.utils.workers import Workers
 
 pytestmark = pytest.mark.usefixtures("cached")
 
@@ -30,18 +34,9 @@ pytestmark = pytest.mark.usefixtures("cached")
 
 def write(path: Path, tokens: list[int], vocab_size: int = 300) -> TokenStream:
     """Put tokens on disk, as they are."""
-
-    class Numbers(tokenizers.Bytes):
-        vocab_size = 300
-
-        def encode(self, text: str) -> list[int]:
-            return [*map(int, text.split())]
-
-        def decode(self, ids: object) -> str:
-            return ""
-
-    store.write_token_stream(path, lambda: iter([" ".join(map(str, tokens))]), Numbers())
-    return TokenStream(path, vocab_size)
+    with TokenWriter(path, np.min_scalar_type(vocab_size), 0) as writer:
+        writer.add(np.array(tokens), np.zeros(len(tokens), np.uint8))
+    return TokenStream(path)
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
@@ -55,17 +50,20 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
             ids: TokenStream = getattr(ready, split)
             assert ready.tokenizer.decode(ids.slice(0, len(ids))) == "".join(opened.splits[split]())
             assert len(ids) == ready.data[f"n_tokens_{split}"]
-    assert ready.train.ids.dtype == np.uint16
+    assert ready.train.shard(0).ids.dtype == np.uint16
 
 
-def test_every_token_has_its_line(tmp_path: Path) -> None:
+def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a message about a line that no one finds, across pieces of any size."""
     said = "".join(f"{i} said,\n\nand went.\n" for i in range(400))
     tokenizer = tokenizers.Bytes()
+    tokenizer.save(tmp_path / "tokenizer.json")
+    monkeypatch.setattr(shards, "SHARD_TOKENS", 640)
+    monkeypatch.setattr(workers, "FEW", 10**6)
     for size in (1, 7, 31, 32, 33, 5_000_000):
         parts = [said[i : i + size] for i in range(0, len(said), size)]
-        store.write_token_stream(tmp_path / "ids", lambda parts=parts: iter(parts), tokenizer)
-        ids = TokenStream(tmp_path / "ids", tokenizer.vocab_size)
+        encode.write_text(tmp_path / "ids", lambda parts=parts: iter(parts), Workers())
+        ids = TokenStream(tmp_path / "ids")
         assert ids.slice(0, len(ids)) == tokenizer.encode(said)
         for i in (0, 32, 320, 6_400, len(ids) // 32 * 32):
             assert ids.line(i) == 1 + said[:i].count("\n")
@@ -179,12 +177,16 @@ def test_strides_are_as_good_as_a_naive_loop(tiny, name: str, tmp_path: Path) ->
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
     """Keeps out windows that are all made, or a text that is all read, before the first batch."""
     n = 2**28
-    with open(tmp_path / "ids.ids", "wb") as file:
-        file.truncate(2 * n)
-    np.lib.format.open_memmap(tmp_path / "ids.lines.npy", "w+", np.int64, (n // 32,))
+    index = {"n": n, "dtype": "uint16", "shard": n // 4}
+    (tmp_path / "ids.index.json").write_text(json.dumps(index))
+    for i in range(4):
+        with open(tmp_path / f"ids.{i:05}.ids", "wb") as file:
+            file.truncate(2 * n // 4)
+        path = tmp_path / f"ids.{i:05}.lines.npy"
+        np.lib.format.open_memmap(path, "w+", np.int64, (n // 4 // 32,))
     tracemalloc.start()
     try:
-        ids = TokenStream(tmp_path / "ids", 2_000)
+        ids = TokenStream(tmp_path / "ids")
         windows = ContextWindows(ids, range(0, n - 63, 64), 64)
         rows = next(batches.shuffled_batches(windows, 768, seed=1, epoch=0))
         assert len(rows) == 12

@@ -52,6 +52,12 @@ class LazyExamples(Sequence[Example]):
     def lengths(self) -> np.ndarray:
         """Return the number of tokens of each source and each target: (n, 2)."""
 
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the number of tokens of the longest source, and of the longest target."""
+        src, tgt = self.lengths.max(0).tolist()
+        return src, tgt
+
     def lengths_between(self, start: int, end: int) -> np.ndarray:
         """Return the `lengths` of the examples from `start` to before `end`."""
         return self.lengths[start:end]
@@ -75,6 +81,13 @@ def lengths(examples: Sequence[Example]) -> np.ndarray:
     if isinstance(examples, LazyExamples):
         return examples.lengths
     return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
+
+
+def longest(examples: Sequence[Example]) -> tuple[int, int]:
+    """Return the number of tokens of the longest source, and of the longest target."""
+    if isinstance(examples, LazyExamples):
+        return examples.longest
+    return max(len(e.src) for e in examples), max(len(e.tgt) for e in examples)
 
 
 def block_order(examples: Sequence[Example], batch_tokens: int) -> BlockOrder:

@@ -8,13 +8,26 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from seqmodels.data.languages import LANGUAGES, is_language, resolve_direction
-from seqmodels.data.readers import NO_HEADER, Header, header, lines, preview, rows, scan
+from seqmodels.data.readers import (
+    NO_HEADER,
+    WHOLE,
+    Header,
+    Span,
+    header,
+    line_starts,
+    lines,
+    preview,
+    rows,
+    scan,
+    update_by_lines,
+)
 from seqmodels.utils.terminal import one_line
 
 SPLITS = ("train", "valid", "test")
@@ -35,6 +48,63 @@ class Pair(NamedTuple):
 
 PairReader = Callable[[], Iterator[Pair]]
 """Read a split, from its beginning."""
+PIECE = 2**14
+"""Pairs that are prepared together."""
+
+
+@dataclass(frozen=True)
+class LinePairs:
+    """Read the pairs of two text files, or some of them: a `PairReader`."""
+
+    src: Path
+    tgt: Path
+    spans: tuple[Span, Span] = (WHOLE, WHOLE)
+    """The lines of both files."""
+
+    def __call__(self) -> Iterator[Pair]:
+        """Yield the pairs."""
+        src, tgt = self.spans
+        sides = lines(self.src, span=src), lines(self.tgt, span=tgt)
+        return map(Pair, *sides, count(src.line))
+
+    def pieces(self) -> Iterator[LinePairs]:
+        """Yield the pairs in pieces, which another process can read without what is before them."""
+        both = zip(line_starts(self.src, PIECE), line_starts(self.tgt, PIECE), strict=False)
+        for i, starts in enumerate(both):
+            src, tgt = (Span(start, 1 + i * PIECE, PIECE) for start in starts)
+            yield LinePairs(self.src, self.tgt, (src, tgt))
+
+    def update(self, digests: Sequence[Any]) -> None:
+        """Update a digest with each file's lines."""
+        for digest, path in zip(digests, (self.src, self.tgt), strict=True):
+            update_by_lines(digest, path)
+
+
+def cut(reader: PairReader) -> Iterator[PairReader]:
+    """Yield a split in pieces, which other processes can read."""
+    if isinstance(reader, LinePairs):
+        yield from reader.pieces()
+        return
+    pairs = reader()
+    while piece := list(islice(pairs, PIECE)):
+        yield partial(iter, piece)
+
+
+class Draw(NamedTuple):
+    """Which pairs of a file belong to which split: a share to each of some splits, else to train.
+
+    The draw depends only on the source, ignoring case and white space.
+    """
+
+    splits: tuple[str, ...] = ()
+    share: float = 1.0
+
+    def split_of(self, src: str) -> str:
+        """Return the split of a source."""
+        if not self.splits or self.share == 1:
+            return self.splits[0] if self.splits else "train"
+        place = int(uniform_hash(src) / self.share)
+        return self.splits[place] if place < len(self.splits) else "train"
 
 
 class ParallelCorpus(NamedTuple):
@@ -66,20 +136,22 @@ class ParallelCorpus(NamedTuple):
         """Yield the pairs of some splits, each with its split.
 
         Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
-        or a twentieth of it. All pairs with the same source sentence are in the same split; the
-        draw depends only on this sentence, ignoring case and white space, and is always the same.
+        or a twentieth of it. All pairs with the same source sentence are in the same split.
         """
-        drawn = [split for split in SPLITS if split not in self.splits]
+        draw = self.draw()
         for split in self.splits:
-            if split == "train" and drawn:
-                share = min(MAX_HELD_OUT / self.n, 0.05)
+            if split == "train" and draw.splits:
                 for pair in self.splits["train"]():
-                    place = int(uniform_hash(pair.src) / share)
-                    if (found := drawn[place] if place < len(drawn) else "train") in splits:
+                    if (found := draw.split_of(pair.src)) in splits:
                         yield found, pair
             elif split in splits:
                 for pair in self.splits[split]():
                     yield split, pair
+
+    def draw(self) -> Draw:
+        """Return the draw of the splits that it lacks from train."""
+        lacking = tuple(split for split in SPLITS if split not in self.splits)
+        return Draw(lacking, min(MAX_HELD_OUT / self.n, 0.05)) if lacking else Draw()
 
 
 def uniform_hash(sentence: str) -> float:
@@ -162,11 +234,7 @@ def _paired_lines(src: Path, tgt: Path) -> tuple[PairReader, int, str]:
         )
     if all(a == b for a, b in zip(lines(src), lines(tgt), strict=True)):
         raise ValueError(f"{src} and {tgt} contain the same text; one must translate the other")
-    return partial(_pairs, src, tgt), n_src, f"{src_sum} {tgt_sum}"
-
-
-def _pairs(src: Path, tgt: Path) -> Iterator[Pair]:
-    return map(Pair, lines(src), lines(tgt), count(1))
+    return LinePairs(src, tgt), n_src, f"{src_sum} {tgt_sum}"
 
 
 def _languages(folder: Path) -> list[str]:

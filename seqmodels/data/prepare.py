@@ -5,56 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from seqmodels.data import tokenizers
 from seqmodels.data.cache import cached
-from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, uniform_hash
+from seqmodels.data.clean import (
+    FAULT_LABELS,
+    FAULTS,
+    Cleaner,
+    PrepareConfig,
+    checksum,
+    held_out_sources,
+)
+from seqmodels.data.corpus import SPLITS, ParallelCorpus, uniform_hash
+from seqmodels.data.encode import HELD_OUT, TEST_TEXTS, TOKENIZER, write_pairs, write_text
 from seqmodels.data.readers import lines
-from seqmodels.data.store import PairWriter, TokenizedPairs, TokenStream, write_token_stream
+from seqmodels.data.store import TokenizedPairs, TokenStream
 from seqmodels.data.text_corpus import TextCorpus
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
+from seqmodels.utils.workers import Workers
 
-FORMAT = 3
+FORMAT = 4
 """Version of the folder's format: when it changes, a new folder is made."""
-MAX_LENGTH_RATIO = 9.0
-"""Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class PrepareConfig:
-    """How to prepare a corpus."""
-
-    tokenizer: str = "bpe"
-    """One of catalog.TOKENIZERS."""
-    vocab_size: int = 4_000
-    """Maximum number of ids, for the tokenizers whose size can be chosen."""
-    is_lowercase: bool = False
-    """Lower-case both sides."""
-    is_cleaned: bool = False
-    """Leave pairs out of train that are otherwise only counted: see `Cleaner`."""
-    max_tokens: int = 200
-    """On each side, including a source's EOS, in train and valid, and twice as many in test; longer
-    pairs are left out and counted."""
-    has_source_eos: bool = True
-    """End each source with EOS, like each target."""
-
-
-FAULTS = ("duplicate", "unequal", "held_out")
-FAULT_LABELS = {
-    "duplicate": "repeated",
-    "unequal": f"with one side {MAX_LENGTH_RATIO:.0f} times as long as the other",
-    "held_out": "with a source that is in valid or test",
-}  # fmt: skip
 COUNTS = [f"n_{split}" for split in SPLITS]
 COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
 COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
@@ -75,133 +55,60 @@ class Prepared(NamedTuple):
     """Name, checksum and counts, as a record shows them."""
 
 
-# --------------------------------------------------------------------------------- Cleaning
-
-
-class Cleaner:
-    """Lower-case, filter and count pairs.
-
-    Pairs with a blank side are always left out. These are counted, and left out of train if
-    `is_cleaned`: repeated pairs, pairs with one side MAX_LENGTH_RATIO times as long as the other,
-    in words, and pairs of train whose source is also in valid or test.
-    """
-
-    def __init__(self, corpus: ParallelCorpus, config: PrepareConfig):
-        self.corpus, self.config = corpus, config
-        self.held_out: set[str] = set()
-        """Sources of valid and test."""
-        self.reset()
-        self.held_out = {pair.src for _, pair in self.pairs("valid", "test")}
-        self.reset()
-
-    def reset(self) -> None:
-        """Reset all counts."""
-        self.counts: Counter[str] = Counter()
-        self.in_train: set[str] = set()
-        """Sources of valid and test that were found in train."""
-        self.digests = hashlib.sha256(), hashlib.sha256()
-
-    def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
-        """Yield the pairs of some splits that are kept."""
-        seen: dict[str, set[int]] = {split: set() for split in splits}
-        for split, pair in self.corpus.pairs(*splits):
-            for digest, side in zip(self.digests, pair[:2], strict=True):
-                digest.update(f"{side}\n".encode())
-            if self.config.is_lowercase:
-                pair = pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
-            if not pair.src.strip() or not pair.tgt.strip():
-                self.counts[f"n_blank_{split}"] += 1
-                continue
-            faults = self.faults(split, pair, seen[split])
-            self.counts.update(f"n_{fault}_{split}" for fault in faults)
-            if not (self.config.is_cleaned and split == "train" and faults):
-                yield split, pair
-
-    def checksum(self) -> str:
-        """Return the checksum of all that was read since `reset`, the same in both directions."""
-        return hashlib.sha256(b"".join(sorted(d.digest() for d in self.digests))).hexdigest()
-
-    def faults(self, split: str, pair: Pair, seen: set[int]) -> list[str]:
-        """Return the faults of a pair."""
-        found = []
-        mark = hash((pair.src, pair.tgt))
-        if mark in seen:
-            found.append("duplicate")
-        seen.add(mark)
-        n_src, n_tgt = len(pair.src.split()), len(pair.tgt.split())
-        if max(n_src, n_tgt) > MAX_LENGTH_RATIO * min(n_src, n_tgt):
-            found.append("unequal")
-        if split == "train" and pair.src in self.held_out:
-            self.in_train.add(pair.src)
-            found.append("held_out")
-        return found
-
-
 # ------------------------------------------------------------------------------------- Pairs
 
 
 def prepare(
-    corpus: ParallelCorpus, config: PrepareConfig, log: Callable[[str], None] = print
+    corpus: ParallelCorpus,
+    config: PrepareConfig,
+    log: Callable[[str], None] = print,
+    executor: Executor | None = None,
 ) -> Prepared:
-    """Prepare a corpus; the work is done once, by one of several processes.
+    """Prepare a corpus; the work is done once, by one of several processes, which all wait for it.
 
+    That one shares it with processes that it starts if there is much to do, or with `executor`.
     Raises ValueError if nothing is left to train or test on, and WriteError.
     """
     key = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.splits]
     key += astuple(config)
     message = f"{printable(corpus.name)}: cleaning and tokenizing"
-    folder = cached(key, message, lambda part: build(part, corpus, config), log)
+    with Workers(executor) as workers:
+        folder = cached(key, message, lambda part: build(part, corpus, config, workers), log)
     metadata = files.read_json(folder / "made.json")
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
-    tokenizer = tokenizers.load(folder / "tokenizer.json")
+    tokenizer = tokenizers.load(folder / TOKENIZER)
     train, valid, test = (TokenizedPairs(folder / split) for split in SPLITS)
     name += ", lower-cased" if config.is_lowercase else ""
     name += ", cleaned" if config.is_cleaned else ""
     data = {"name": name, **metadata["data"], "tokenizer": tokenizer.name}
     data |= {"case": "lower"} if config.is_lowercase else {}
-    texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / "test.jsonl"))]
+    texts = [(src, tgt) for src, tgt in map(json.loads, lines(folder / TEST_TEXTS))]
     return Prepared(tokenizer, train, valid, test, texts, data)
 
 
-def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
+def build(
+    folder: Path, corpus: ParallelCorpus, config: PrepareConfig, workers: Workers
+) -> dict[str, Any]:
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
-    cleaner = Cleaner(corpus, config)
+    held_out = held_out_sources(corpus, config, workers)
+    cleaner = Cleaner(corpus, config, held_out)
     for split in SPLITS:
         if next(cleaner.pairs(split), None) is None:
             raise ValueError(explain_empty_split(split, corpus, cleaner.counts))
     sides = (side for _, pair in cleaner.pairs("train") for side in pair[:2])
-    tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
-    tokenizer.save(folder / "tokenizer.json")
-    cleaner.reset()
-    counts, end = cleaner.counts, [EOS] if config.has_source_eos else []
-    sources, limit = [], dict.fromkeys(SPLITS, config.max_tokens) | {"test": 2 * config.max_tokens}
-    with ExitStack() as stack:
-        texts = stack.enter_context(open(folder / "test.jsonl", "w", encoding="utf-8"))
-        writers = {split: stack.enter_context(PairWriter(folder / split)) for split in SPLITS}
-        pairs = cleaner.pairs(*SPLITS)
-        for split, pair in tqdm(pairs, "preparing", unit=" pairs", leave=False, disable=None):
-            src = [*tokenizer.encode(pair.src), *end]
-            tgt = [*tokenizer.encode(pair.tgt), EOS]
-            if max(len(src), len(tgt)) > limit[split]:
-                counts[f"n_too_long_{split}"] += 1
-                continue
-            counts[f"n_{split}"] += 1
-            counts[f"n_tokens_{split}"] += len(src) + len(tgt)
-            counts[f"n_unknown_{split}"] += src.count(UNK) + tgt.count(UNK)
-            writers[split].add(src, tgt, pair.line, len(pair.src.split()))
-            if split == "test":
-                texts.write(json.dumps(pair[:2], ensure_ascii=False) + "\n")
-                sources.append(pair.src)
+    tokenizers.make(config.tokenizer, sides, config.vocab_size).save(folder / TOKENIZER)
+    files.write(folder / HELD_OUT, json.dumps(sorted(held_out)))
+    counts = write_pairs(folder, corpus, config, workers)
+    (folder / HELD_OUT).unlink()
     for split in SPLITS:
         if not counts[f"n_{split}"]:
-            raise ValueError(explain_none_left(split, corpus, counts, limit[split]))
-    counts["n_test_sources_in_train"] = sum(src in cleaner.in_train for src in sources)
+            raise ValueError(explain_none_left(split, corpus, counts, config.limit(split)))
     return {
-        "sha256": cleaner.checksum(),
+        "sha256": checksum(corpus),
         **{key: counts[key] for key in COUNTS},
         "source_end": "EOS" if config.has_source_eos else "none",
-        "max_tokens": limit["train"],
-        "max_tokens_test": limit["test"],
+        "max_tokens": config.limit("train"),
+        "max_tokens_test": config.limit("test"),
     }
 
 
@@ -274,7 +181,11 @@ class PreparedText(NamedTuple):
 
 
 def prepare_text(
-    corpus: TextCorpus, kind: str, vocab_size: int, log: Callable[[str], None] = print
+    corpus: TextCorpus,
+    kind: str,
+    vocab_size: int,
+    log: Callable[[str], None] = print,
+    executor: Executor | None = None,
 ) -> PreparedText:
     """Prepare running text; the work is done once, as in `prepare`.
 
@@ -282,15 +193,19 @@ def prepare_text(
     """
     key = [FORMAT, "text", corpus.key, corpus.n_left_out, kind, vocab_size]
     message = f"{printable(corpus.name)}: tokenizing"
-    folder = cached(key, message, lambda part: build_text(part, corpus, kind, vocab_size), log)
+    with Workers(executor) as workers:
+        build = partial(build_text, corpus=corpus, kind=kind, vocab_size=vocab_size)
+        folder = cached(key, message, lambda part: build(part, workers), log)
     metadata = files.read_json(folder / "made.json")["data"]
-    tokenizer = tokenizers.load(folder / "tokenizer.json")
-    train, valid, test = (TokenStream(folder / split, tokenizer.vocab_size) for split in SPLITS)
+    tokenizer = tokenizers.load(folder / TOKENIZER)
+    train, valid, test = (TokenStream(folder / split) for split in SPLITS)
     name = printable(corpus.name)[:200]
     return PreparedText(tokenizer, train, valid, test, {"name": name, **metadata})
 
 
-def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> dict[str, Any]:
+def build_text(
+    folder: Path, workers: Workers, corpus: TextCorpus, kind: str, vocab_size: int
+) -> dict[str, Any]:
     """Write the tokenizer and the tokens; return facts for the record."""
     for split in SPLITS:
         is_needed = str.strip if split == "train" else bool
@@ -300,18 +215,22 @@ def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> 
                 "text"
             )
     tokenizer = tokenizers.make(kind, corpus.splits["train"](), vocab_size)
-    tokenizer.save(folder / "tokenizer.json")
-    digest = hashlib.sha256()
+    tokenizer.save(folder / TOKENIZER)
+    digest, unread = hashlib.sha256(), hashlib.sha256()
     data: dict[str, int | str] = {}
     for split in SPLITS:
-        n, n_unknown = write_token_stream(folder / split, corpus.splits[split], tokenizer)
+        read = unread if split == "test" and corpus.is_valid_tested else digest
+        see = partial(update, read)
+        n, n_unknown = write_text(folder / split, corpus.splits[split], workers, see)
         data |= {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
-        if split != "test" or not corpus.is_valid_tested:
-            for piece in corpus.splits[split]():
-                digest.update(piece.encode())
     data |= {"n_characters_left_out": corpus.n_left_out, "tokenizer": tokenizer.name}
     data |= {"tested": "valid"} if corpus.is_valid_tested else {}
     return {"sha256": digest.hexdigest(), **data}
+
+
+def update(digest: Any, piece: str) -> None:
+    """Update a digest with a piece of text."""
+    digest.update(piece.encode())
 
 
 def text_summary(data: dict[str, Any]) -> str:

@@ -14,9 +14,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+import numpy as np
 
 from seqmodels.data import cache
 from seqmodels.data.languages import LANGUAGES
@@ -50,22 +52,64 @@ def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
-def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
+class Span(NamedTuple):
+    """Some lines of a file."""
+
+    start: int = 0
+    """Where they begin, in bytes."""
+    line: int = 1
+    """The number of the first one."""
+    n: int | None = None
+    """How many; None: all up to the end."""
+
+
+WHOLE = Span()
+"""All lines of a file."""
+
+
+def lines(path: str | Path, takes_pipe: bool = False, span: Span = WHOLE) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
 
     Raises ValueError that names file and line for anything that is not text.
     """
-    n = 0
     with _opened(path, takes_pipe) as file:
-        for n in count(1):
+        if span.start:
+            file.seek(span.start)
+        for n in islice(count(span.line), span.n):
             raw = file.readline(MAX_LINE_BYTES + 1)
             if n == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
+            if not raw and n == 1:
+                raise ValueError(f"{path} is empty")
             if not raw:
-                break
+                return
             yield _decode_line(path, n, raw)
-    if n == 1:
-        raise ValueError(f"{path} is empty")
+
+
+def line_starts(path: str | Path, every: int) -> Iterator[int]:
+    """Yield where every so many lines of a file begin, in bytes; the last may be its end."""
+    yield 0
+    n = at = 0
+    with _opened(path) as file:
+        while chunk := file.read(2**20):
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            yield from (at + 1 + ends[(-n - 1) % every :: every]).tolist()
+            n, at = n + len(ends), at + len(chunk)
+
+
+def update_by_lines(digest: Any, path: str | Path) -> None:
+    """Update a digest with what `lines` yields, each line followed by a line feed."""
+    last, is_ended = b"", True
+    with _opened(path) as file:
+        chunk = file.read(2**20).removeprefix(codecs.BOM_UTF8)
+        while chunk:
+            whole = (last + chunk).replace(b"\r\n", b"\n")
+            last = b"\r" if whole.endswith(b"\r") else b""
+            digest.update(whole.removesuffix(b"\r"))
+            is_ended = whole.endswith(b"\n")
+            chunk = file.read(2**20)
+    if not is_ended:
+        digest.update(b"\n")
 
 
 def _decode_line(path: str | Path, n: int, raw: bytes) -> str:

@@ -1,134 +1,140 @@
-"""Tokens on disk: written once, and read where they are needed."""
+"""Tokens on disk, in shards: only those being read are in memory. `shards` writes them."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import finalize
 
 import numpy as np
-from tqdm import tqdm
 
 from seqmodels.data.batches import Example, LazyExamples
-from seqmodels.data.text_corpus import TextReader
-from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.interface import UNK
+from seqmodels.data.shards import LINE_EVERY, index_path, pieces, shard_path
+from seqmodels.utils.files import read_json
+
+N_OPEN = 32
+"""Shards that are open at a time; the memory that maps take is given back when they are closed."""
+
+
+class Ids:
+    """The token ids of a shard. They are not a map, whose pages would stay in memory."""
+
+    def __init__(self, path: Path, dtype: str):
+        self.dtype = np.dtype(dtype)
+        self.file = open(path, "rb", 0)  # noqa: SIM115
+        finalize(self, self.file.close)
+
+    def slice(self, start: int, end: int) -> list[int]:
+        """Return the ids from `start` to before `end`."""
+        size = self.dtype.itemsize
+        self.file.seek(start * size)
+        return np.frombuffer(self.file.read((end - start) * size), self.dtype).tolist()
+
 
 # --------------------------------------------------------------------------------------- Pairs
 
 
+class PairShard(NamedTuple):
+    """Some pairs on disk."""
+
+    ids: Ids
+    ends: np.ndarray
+    """0, then where each source and each target ends."""
+    line: np.ndarray
+
+
+def open_pairs(path: Path, dtype: str, i: int) -> PairShard:
+    """Open a shard of pairs."""
+    ends, line = (np.load(shard_path(path, i, f".{kind}.npy"), "r") for kind in ("ends", "line"))
+    return PairShard(Ids(shard_path(path, i, ".ids"), dtype), ends, line)
+
+
 class TokenizedPairs(LazyExamples):
-    """Examples on disk; only those being read are in memory."""
+    """Examples on disk."""
 
     def __init__(self, path: Path):
-        self.path = path
-        self.ids = open(path.with_suffix(".ids"), "rb", 0)  # noqa: SIM115 (a map's pages would stay)
-        finalize(self, self.ids.close)
-        self.ends, self.line, self.n_words = (
-            np.load(path.with_suffix(f".{kind}.npy"), mmap_mode="r")
-            for kind in ("ends", "line", "n_words")
-        )
+        self.path, index = path, read_json(index_path(path))
+        self.n, self.per_shard = int(index["n"]), int(index["shard"])
+        self._longest = int(index["longest"][0]), int(index["longest"][1])
+        self.most_words = int(index["most_words"])
+        """Words of the longest source."""
+        self.shard = lru_cache(N_OPEN)(partial(open_pairs, path, index["dtype"]))
 
     @property
     def lengths(self) -> np.ndarray:
         """Return the number of tokens of each source and each target: (n, 2)."""
-        return np.diff(self.ends, prepend=0).astype(np.int32).reshape(-1, 2)
+        return self.lengths_between(0, self.n)
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        found = [np.empty((0, 2), np.int32)]
+        for a, b in pieces(start, end - start, self.per_shard):
+            shard, first = divmod(start + a, self.per_shard)
+            ends = self.shard(shard).ends[2 * first : 2 * (first + b - a) + 1]
+            found.append(np.diff(ends).astype(np.int32).reshape(-1, 2))
+        return np.concatenate(found)
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the number of tokens of the longest source, and of the longest target."""
+        return self._longest
 
     def __len__(self) -> int:
-        return len(self.line)
+        return self.n
 
     def at(self, i: int) -> Example:
         """Return an example."""
-        start = int(self.ends[2 * i - 1]) if i else 0
-        middle, end = self.ends[2 * i : 2 * i + 2].tolist()
-        self.ids.seek(4 * start)
-        ids = np.frombuffer(self.ids.read(4 * (end - start)), np.uint32).tolist()
-        return Example(ids[: middle - start], ids[middle - start :], line=int(self.line[i]))
+        shard, j = self.shard(i // self.per_shard), i % self.per_shard
+        start, middle, end = shard.ends[2 * j : 2 * j + 3].tolist()
+        ids = shard.ids.slice(start, end)
+        return Example(ids[: middle - start], ids[middle - start :], line=int(shard.line[j]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pass the path to another process."""
         return TokenizedPairs, (self.path,)
 
 
-class PairWriter:
-    """Writes pairs one by one; `TokenizedPairs` reads them."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.ids = open(path.with_suffix(".ids"), "wb")  # noqa: SIM115 (closed by __exit__)
-        self.ends, self.line, self.n_words = array("q"), array("q"), array("i")
-        self.end = 0
-
-    def add(self, src: Sequence[int], tgt: Sequence[int], line: int, n_words: int) -> None:
-        """Write a source of `n_words` words and its target."""
-        self.ids.write(np.array([*src, *tgt], np.uint32).tobytes())
-        middle = self.end + len(src)
-        self.end = middle + len(tgt)
-        self.ends.extend((middle, self.end))
-        self.line.append(line)
-        self.n_words.append(n_words)
-
-    def __enter__(self) -> PairWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.ids.close()
-        for kind in ("ends", "line", "n_words"):
-            np.save(self.path.with_suffix(f".{kind}.npy"), np.asarray(getattr(self, kind)))
-
-
 # -------------------------------------------------------------------------------- Running text
 
-LINE_EVERY = 32
-"""The line is stored for every token whose index is a multiple of this."""
+
+class TokenShard(NamedTuple):
+    """Some tokens of running text on disk."""
+
+    ids: Ids
+    lines: np.ndarray
+    """The line of every LINE_EVERY-th token."""
+
+
+def open_tokens(path: Path, dtype: str, i: int) -> TokenShard:
+    """Open a shard of running text."""
+    lines = np.load(shard_path(path, i, ".lines.npy"), "r")
+    return TokenShard(Ids(shard_path(path, i, ".ids"), dtype), lines)
 
 
 class TokenStream:
-    """Token ids of running text on disk; only those being read are in memory."""
+    """Token ids of running text on disk."""
 
-    def __init__(self, path: Path, vocab_size: int):
-        self.path, self.vocab_size = path, vocab_size
-        self.ids = _memmap(path.with_suffix(".ids"), np.min_scalar_type(vocab_size - 1))
-        self.lines = np.load(path.with_suffix(".lines.npy"), mmap_mode="r")
+    def __init__(self, path: Path):
+        self.path, index = path, read_json(index_path(path))
+        self.n, self.per_shard = int(index["n"]), int(index["shard"])
+        self.shard = lru_cache(N_OPEN)(partial(open_tokens, path, index["dtype"]))
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return self.n
 
     def slice(self, start: int, end: int) -> list[int]:
         """Return the tokens from `start` to before `end`."""
-        return self.ids[start:end].tolist()
+        end, found = min(end, self.n), list[int]()
+        for a, b in pieces(start, end - start, self.per_shard):
+            shard, first = divmod(start + a, self.per_shard)
+            found += self.shard(shard).ids.slice(first, first + b - a)
+        return found
 
     def line(self, i: int) -> int:
         """Return the line of a token, or of one shortly before it; 0: unknown."""
-        return int(self.lines[i // LINE_EVERY])
+        return int(self.shard(i // self.per_shard).lines[i % self.per_shard // LINE_EVERY])
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pass the path to another process."""
-        return TokenStream, (self.path, self.vocab_size)
-
-
-def _memmap(path: Path, dtype: Any) -> np.ndarray:
-    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
-
-
-def write_token_stream(path: Path, texts: TextReader, tokenizer: Tokenizer) -> tuple[int, int]:
-    """Write a text for `TokenStream`, piece by piece; return its number of tokens and of UNKs."""
-    dtype = np.min_scalar_type(tokenizer.vocab_size - 1)
-    feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
-    lines, line, n, n_unknown = array("q"), int(feeds.any()), 0, 0
-    with (
-        open(path.with_suffix(".ids"), "wb") as file,
-        tqdm(desc=path.name, unit=" tokens", unit_scale=True, leave=False, disable=None) as bar,
-    ):
-        for piece in texts():
-            ids = np.array(tokenizer.encode(piece), dtype)
-            file.write(ids.tobytes())
-            passed = feeds[ids]
-            lines.extend((line + passed.cumsum() - passed)[-n % LINE_EVERY :: LINE_EVERY].tolist())
-            line, n = line + int(passed.sum()), n + len(ids)
-            n_unknown += int((ids == UNK).sum())
-            bar.update(len(ids))
-    np.save(path.with_suffix(".lines.npy"), np.asarray(lines))
-    return n, n_unknown
+        return TokenStream, (self.path,)

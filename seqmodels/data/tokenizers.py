@@ -26,7 +26,7 @@ from typing import Any
 
 import tiktoken
 
-from seqmodels.catalog import PUBLISHED, SIZED
+from seqmodels.catalog import PUBLISHED, SIZED, UNK
 from seqmodels.catalog import TOKENIZERS as KINDS
 from seqmodels.data.merges import (
     MAX_PIECE_BYTES,
@@ -37,7 +37,6 @@ from seqmodels.data.merges import (
     train_merges,
     training_blocks,
 )
-from seqmodels.interface import UNK
 from seqmodels.utils.files import read_json, write
 from seqmodels.utils.terminal import printable
 

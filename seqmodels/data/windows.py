@@ -52,6 +52,15 @@ class ContextWindows(LazyExamples):
         """Return the number of tokens of each source and each target: (n, 2)."""
         return self.lengths_between(0, len(self))
 
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the number of tokens of the longest source, and of the longest target.
+
+        Of more than LARGE windows, some have the longest context.
+        """
+        most = self.most[-1] if self.contexts is None else self.contexts.max()
+        return max(int(most), 1), self.n_target
+
     def lengths_between(self, start: int, end: int) -> np.ndarray:
         """Return the `lengths` of the examples from `start` to before `end`."""
         n_source = np.maximum(self.contexts_between(start, end), 1)  # BOS is a token
