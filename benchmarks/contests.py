@@ -30,8 +30,9 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.search import beam, sample
+from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.loop import fastest_precision
-from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of
+from seqmodels.training.trainer import Trainer, loss_of
 from tasks.made import grammar, trees
 
 Make = Callable[[], SequenceModel]

@@ -18,7 +18,8 @@ from seqmodels import EOS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate
 from seqmodels.training import loop
-from seqmodels.training.trainer import Precision, TrainConfig, Trainer
+from seqmodels.training.config import Precision, TrainConfig
+from seqmodels.training.trainer import Trainer
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 

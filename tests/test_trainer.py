@@ -16,8 +16,9 @@ from toy_training import draw_examples
 
 from seqmodels import Batch
 from seqmodels.data.batches import collate
+from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.rng import seed_all
-from seqmodels.training.trainer import Precision, TrainConfig, Trainer, loss_of, lr_factor
+from seqmodels.training.trainer import Trainer, loss_of, lr_factor
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 

@@ -205,7 +205,7 @@ def test_an_error_is_said_once(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.count("gpt-seed1.json") == 1, done.stderr
     assert "sharded: " in done.stderr
-    assert "process 1" not in done.stderr
+    assert "(process 1)" not in done.stderr
 
 
 COMMAND = [

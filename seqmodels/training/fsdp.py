@@ -6,7 +6,6 @@ AdamW's moments. The weights of a block are gathered while it computes, and drop
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +14,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
-from seqmodels.training.rng import seed_shard
 from seqmodels.training.trainer import (
+    Piece,
     TrainConfig,
     Trainer,
     count_targets,
@@ -114,31 +114,35 @@ class ShardedTrainer(Trainer):
         shard(model)
         super().__init__(model, cfg)
 
-    def parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
-        """Yield a piece for each of this process's shards; without targets, one that counts zero.
+    def pieces(self, batch: Batch) -> list[Piece]:
+        """Return a piece for each of this process's shards; without targets, one that counts zero.
 
         A batch without any target has no pieces.
         """
         shards = self.cfg.shards
         if not (n_all := count_targets(batch)):
-            return
+            return []
+        found = []
         scored = int((batch.tgt_out != PAD).any(1).nonzero()[0])
         for i in world().mine(range(shards)):
-            seed_shard(self.cfg.seed, self.progress.step, i)
             share = take_rows(batch, i, shards)
             n = count_targets(share)
-            yield share if n else take_rows(batch, scored, len(batch.src)), n / n_all
+            share = share if n else take_rows(batch, scored, len(batch.src))
+            found.append(Piece(i, self.placed(share), n / n_all))
+        return found
 
-    def backward(self, batch: Batch) -> float:
+    def backward(self, batch: Batch) -> Float[Tensor, ""]:
         """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
         Raises ProcessLostError if memory runs out or another process has ended.
         """
         self.optimizer.zero_grad()
+        loss = self.no_loss(batch)
         with failures_explained():
-            losses = [self.backward_part(*part) for part in self.parts(batch)]
-        (loss,) = world().sums(sum(losses))
-        return loss if losses else math.nan
+            for part in self.parts(batch):
+                loss += self.backward_part(*part)
+        world().add_up(loss)
+        return loss
 
     def clip(self) -> Tensor:
         """Clip the gradient of the whole model; return its norm before that."""

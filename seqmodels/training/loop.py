@@ -6,17 +6,19 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from seqmodels.data.batches import BatchIndices, Example, batch_indices, collate
 from seqmodels.evaluation.evaluate import teacher_forced
-from seqmodels.interface import SequenceModel
+from seqmodels.interface import Batch, SequenceModel
+from seqmodels.training.config import Precision, Progress, TrainConfig
+from seqmodels.training.prefetch import ahead
 from seqmodels.training.rng import seed_all
-from seqmodels.training.trainer import Precision, Progress, TrainConfig, Trainer
+from seqmodels.training.trainer import Piece, Trainer
 from seqmodels.utils.progress import TRAINING, VALIDATION, report_progress
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import ProcessLostError
@@ -115,36 +117,57 @@ def train(
     due, when a signal asks to stop, when another process has ended, and at the end. `draw` is
     called after each step.
     """
-    model, cfg, at = trainer.model, trainer.cfg, trainer.progress
+    cfg, at = trainer.cfg, trainer.progress
     if not at.step:
         seed_all(cfg.seed)
-    batches = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
-    model.train()
+    indices = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
+    drawn = (make(trainer, examples, one) for one in indices)
+    trainer.model.train()
     try:
-        while True:
-            validate_if_due(trainer, valid)
-            draw()
-            report_progress(TRAINING, min(at.tokens, cfg.tokens), cfg.tokens, describe_losses(at))
-            if at.tokens >= cfg.tokens:
-                break
-            train_on_batch(trainer, examples, next(batches))
-            if at.step % TRIM_EVERY == 0:
-                trim_heap()
-            if is_due():
-                save()
+        with ahead(drawn, trainer.device) if trainer.is_ahead else nullcontext(drawn) as batches:
+            while True:
+                validate_if_due(trainer, valid)
+                draw()
+                done = min(at.tokens, cfg.tokens)
+                report_progress(TRAINING, done, cfg.tokens, describe_losses(at))
+                if at.tokens >= cfg.tokens:
+                    break
+                train_on_batch(trainer, next(batches))
+                if at.step % TRIM_EVERY == 0:
+                    trim_heap()
+                if is_due():
+                    save()
     except (KeyboardInterrupt, ProcessLostError) as ended:
         if trainer.saves_alone or isinstance(ended, KeyboardInterrupt):
             save()
         raise
     save()
-    model.load_state_dict(trainer.best)
+    trainer.model.load_state_dict(trainer.best)
     return at.curve
 
 
-def train_on_batch(trainer: Trainer, examples: Sequence[Example], indices: BatchIndices) -> None:
-    """Train on one batch, and note that it is done."""
-    chosen, at = [examples[i] for i in indices.rows], trainer.progress
+class Made(NamedTuple):
+    """A batch that is ready to be trained on."""
+
+    indices: BatchIndices
+    lines: list[int]
+    batch: Batch
+    n_parts: int
+    pieces: list[Piece]
+
+
+def make(trainer: Trainer, examples: Sequence[Example], indices: BatchIndices) -> Made:
+    """Collate a batch, and move its pieces to the device."""
+    chosen = [examples[i] for i in indices.rows]
     lines = [e.line or i + 1 for e, i in zip(chosen, indices.rows, strict=True)]
+    batch, n_parts = collate(chosen), trainer.progress.n_parts
+    return Made(indices, lines, batch, n_parts, trainer.pieces(batch))
+
+
+def train_on_batch(trainer: Trainer, made: Made) -> None:
+    """Train on one batch, and note that it is done."""
+    at, indices = trainer.progress, made.indices
+    trainer.made = made.batch, made.n_parts, made.pieces
     with defer_signals():
-        trainer.training_step(collate(chosen), lines)
+        trainer.training_step(made.batch, made.lines)
         at.epoch, at.batch = indices.epoch, indices.batch + 1

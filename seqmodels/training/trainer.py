@@ -7,18 +7,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from pydantic import Field
 from torch import Tensor
 
 from seqmodels.interface import PAD, Batch, SequenceModel
-from seqmodels.records.schema import Count, Strict, check
+from seqmodels.records.schema import check
+from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.rng import (
     cuda_rng_states,
     rng_states,
@@ -27,8 +26,6 @@ from seqmodels.training.rng import (
     set_torch_rng_states,
 )
 from seqmodels.utils.world import world
-
-Precision = Literal["float32", "bfloat16"]
 
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""
@@ -40,62 +37,13 @@ MAX_EVENTS = 1_000
 """Events in a record, at most."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """How to train; all models of one comparison differ only in `lr`."""
+class Piece(NamedTuple):
+    """Rows of a batch that go through the model together, on its device."""
 
-    tokens: int
-    """Budget: target tokens to train on."""
-    lr: float
-    """Peak learning rate of AdamW."""
-    batch_tokens: int = 1500
-    """Rows × longest source or target in a batch."""
-    warmup: float = 0.1
-    """Share of the budget over which the learning rate rises; then it falls linearly to zero."""
-    beta_2: float = 0.98
-    """AdamW's decay of squared gradients (Vaswani et al. 2017, 5.3)."""
-    weight_decay: float = 0.01
-    """AdamW's weight decay."""
-    max_grad_norm: float = 1.0
-    """Norm to which larger gradients are clipped."""
-    label_smoothing: float = 0.0
-    """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
-    n_validations: int = 10
-    """Points of the curve; the best one's weights are kept."""
-    seed: int = 1
-    """Seed of weights, dropout and data order."""
-    precision: Precision = "float32"
-    """Precision of matrix products; weights, sums and the optimiser are in float32."""
-    shards: int = 1
-    """Shares of a batch, each with random numbers of its own, dealt to the processes."""
-
-    def settings(self) -> dict[str, Any]:
-        """Return what a record holds: shards only where a batch is shared."""
-        return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
-
-
-class Progress(Strict):
-    """How far training has come, in JSON types."""
-
-    epoch: Count = 0
-    batch: Count = 0
-    """The epoch's next batch."""
-    step: Count = 0
-    tokens: Count = 0
-    seconds: float = 0.0
-    losses: list[float] = Field(default_factory=list)
-    """Losses of the last batches, to detect a spike."""
-    nats_sum: float = 0.0
-    """Sum of the losses since the curve's last point."""
-    n_losses: Count = 0
-    n_parts: Count = 1
-    """Pieces in which a batch goes through the model, one by one, for lack of memory."""
-    n_skipped: Count = 0
-    schedule_from: Count = 0
-    """Tokens after which the schedule began: those of a finished run that is trained further."""
-    curve: list[dict[str, int | float]] = Field(default_factory=list)
-    events: list[dict[str, int | str]] = Field(default_factory=list)
-    """Events for the record (see schema.Event)."""
+    shard: int
+    part: Batch
+    share: float
+    """Their part of the batch's target tokens."""
 
 
 class Trainer:
@@ -107,6 +55,11 @@ class Trainer:
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
         self.model, self.cfg, self.progress = model, cfg, Progress()
         self.best: dict[str, Tensor] = {}
+        self.device = next(model.parameters()).device
+        self.is_ahead = self.device.type == "cuda"
+        """Whether a thread makes the next batch."""
+        self.made: tuple[Batch | None, int, list[Piece]] = None, 1, []
+        """The pieces that it has made, and of what batch in how many."""
         self.optimizer = torch.optim.AdamW(
             model.parameters(),
             cfg.lr,
@@ -122,9 +75,9 @@ class Trainer:
         """
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        loss = self.backward(batch)
-        norm = self.clip()
-        if not math.isfinite(loss + norm.item()):
+        found = self.backward(batch), self.clip().double()
+        loss, norm = torch.stack(found).tolist()  # a GPU is read, and waited for, only here
+        if not math.isfinite(loss + norm):
             return math.nan
         self.optimizer.step()
         return loss
@@ -133,7 +86,7 @@ class Trainer:
         """Clip the gradient; return its norm before that."""
         return torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.cfg.max_grad_norm)
 
-    def backward(self, batch: Batch) -> float:
+    def backward(self, batch: Batch) -> Float[Tensor, ""]:
         """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
         Every process adds its shares' part, and then has the sums. If memory runs out in any of
@@ -142,22 +95,28 @@ class Trainer:
         """
         while True:
             self.optimizer.zero_grad()
-            losses, is_full = [], False
+            loss, is_full = self.no_loss(batch), False
             try:
-                losses = [self.backward_part(*part) for part in self.parts(batch)]
+                for part in self.parts(batch):
+                    loss += self.backward_part(*part)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
                 is_full = True
-            loss, n_full = world().sums(sum(losses), is_full)
-            if not n_full:
+            if not any(world().sums(is_full)):
                 world().sum_gradients(self.model.parameters())
-                return loss if count_targets(batch) else math.nan
+                world().add_up(loss)
+                return loss
             n_parts = 2 * self.progress.n_parts
             if n_parts >= 2 * -(-len(batch.src) // self.cfg.shards):
                 raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
             self.progress.n_parts = n_parts
             self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
+
+    def no_loss(self, batch: Batch) -> Float[Tensor, ""]:
+        """Return a sum of losses to begin with: zero, or NaN if there is nothing to score."""
+        start = 0.0 if count_targets(batch) else math.nan
+        return torch.tensor(start, dtype=torch.float64, device=self.device)
 
     def parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
         """Yield this process's pieces with targets, each with its part of all target tokens.
@@ -165,26 +124,40 @@ class Trainer:
         Where there are several shards, a piece is yielded with its shard's random numbers begun:
         they depend on seed, step and shard, and not on the process.
         """
-        n_all, shards = count_targets(batch), self.cfg.shards
+        made, n_parts, pieces = self.made
+        if made is not batch or n_parts != self.progress.n_parts:
+            pieces = self.pieces(batch)
+        begun = None
+        for shard, part, share in pieces:
+            if self.cfg.shards > 1 and shard != begun:
+                seed_shard(self.cfg.seed, self.progress.step, shard)
+            begun = shard
+            yield part, share
+
+    def pieces(self, batch: Batch) -> list[Piece]:
+        """Return this process's pieces with targets; a thread may call this for a later batch."""
+        n_all, shards, found = count_targets(batch), self.cfg.shards, []
         for i in world().mine(range(shards)):
-            shard = batch
-            if shards > 1:
-                shard = take_rows(batch, i, shards)
-                seed_shard(self.cfg.seed, self.progress.step, i)
+            shard = take_rows(batch, i, shards) if shards > 1 else batch
             columns = (tensor.chunk(self.progress.n_parts) for tensor in shard)
             for part in map(Batch._make, zip(*columns, strict=True)):
                 if n := count_targets(part):
-                    yield part, n / n_all
+                    found.append(Piece(i, self.placed(part), n / n_all))
+        return found
 
-    def backward_part(self, part: Batch, share: float) -> float:
+    def placed(self, part: Batch) -> Batch:
+        """Return a piece on the model's device; a GPU copies it when it comes to it."""
+        if self.device.type == "cuda":
+            part = Batch(*(tensor.contiguous().pin_memory() for tensor in part))
+        return Batch(*(tensor.to(self.device, non_blocking=True) for tensor in part))
+
+    def backward_part(self, part: Batch, share: float) -> Float[Tensor, ""]:
         """Add the gradient of one piece's share of the loss; return that share."""
-        device = next(self.model.parameters()).device
-        part = Batch(*(tensor.to(device) for tensor in part))
         is_bfloat16 = self.cfg.precision == "bfloat16"
         with torch.autocast(part.src.device.type, torch.bfloat16, enabled=is_bfloat16):
             loss = loss_of(self.model, part, self.cfg.label_smoothing) * share
         loss.backward()
-        return loss.item()
+        return loss.detach()
 
     def training_step(self, batch: Batch, lines: Sequence[int]) -> None:
         """Take the next step of the schedule, and then update the progress.

@@ -1,0 +1,70 @@
+"""How a model is trained, and how far its training has come."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from seqmodels.records.schema import Count, Strict
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How to train; all models of one comparison differ only in `lr`."""
+
+    tokens: int
+    """Budget: target tokens to train on."""
+    lr: float
+    """Peak learning rate of AdamW."""
+    batch_tokens: int = 1500
+    """Rows × longest source or target in a batch."""
+    warmup: float = 0.1
+    """Share of the budget over which the learning rate rises; then it falls linearly to zero."""
+    beta_2: float = 0.98
+    """AdamW's decay of squared gradients (Vaswani et al. 2017, 5.3)."""
+    weight_decay: float = 0.01
+    """AdamW's weight decay."""
+    max_grad_norm: float = 1.0
+    """Norm to which larger gradients are clipped."""
+    label_smoothing: float = 0.0
+    """Share of the target's probability spread over the vocabulary (Vaswani et al. 2017, 5.4)."""
+    n_validations: int = 10
+    """Points of the curve; the best one's weights are kept."""
+    seed: int = 1
+    """Seed of weights, dropout and data order."""
+    precision: Precision = "float32"
+    """Precision of matrix products; weights, sums and the optimiser are in float32."""
+    shards: int = 1
+    """Shares of a batch, each with random numbers of its own, dealt to the processes."""
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a record holds: shards only where a batch is shared."""
+        return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
+
+
+class Progress(Strict):
+    """How far training has come, in JSON types."""
+
+    epoch: Count = 0
+    batch: Count = 0
+    """The epoch's next batch."""
+    step: Count = 0
+    tokens: Count = 0
+    seconds: float = 0.0
+    losses: list[float] = Field(default_factory=list)
+    """Losses of the last batches, to detect a spike."""
+    nats_sum: float = 0.0
+    """Sum of the losses since the curve's last point."""
+    n_losses: Count = 0
+    n_parts: Count = 1
+    """Pieces in which a batch goes through the model, one by one, for lack of memory."""
+    n_skipped: Count = 0
+    schedule_from: Count = 0
+    """Tokens after which the schedule began: those of a finished run that is trained further."""
+    curve: list[dict[str, int | float]] = Field(default_factory=list)
+    events: list[dict[str, int | str]] = Field(default_factory=list)
+    """Events for the record (see schema.Event)."""

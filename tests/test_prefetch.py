@@ -1,0 +1,127 @@
+"""The next batch is made in advance: the same bits, and a GPU is not waited for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from conftest import Tiny
+from torch.utils._python_dispatch import TorchDispatchMode
+from toy_training import CFG, assert_same, examples, finish
+
+from seqmodels.data.batches import collate
+from seqmodels.training import loop
+from seqmodels.training.prefetch import ahead
+from seqmodels.training.trainer import Trainer
+
+CPU = torch.device("cpu")
+
+
+def threads() -> list[threading.Thread]:
+    """Return the threads that make batches."""
+    return [thread for thread in threading.enumerate() if "prefetch" in thread.name]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_it_gives_the_same_bits(shards: int, fresh: Tiny) -> None:
+    """Keeps out batches in another order, pieces of another batch, and other dropout."""
+    start = {k: v.clone() for k, v in fresh("gpt").state_dict().items()}
+    found = []
+    for is_ahead in (False, True):
+        model = fresh("gpt", dropout=0.2)
+        model.load_state_dict(start)
+        trainer = Trainer(model, replace(CFG, shards=shards))
+        assert not trainer.is_ahead  # on a CPU
+        trainer.is_ahead = is_ahead
+        found.append(finish(trainer))
+    assert_same(*found)
+    assert not threads()
+
+
+def test_one_item_is_made_in_advance() -> None:
+    """Keeps out a thread that begins when it is asked, and one that makes all."""
+    asked, numbers = threading.Event(), []
+
+    def make() -> Iterator[int]:
+        for i in range(1, 5):
+            numbers.append(i)
+            if i == 2:
+                asked.set()
+            yield i
+
+    with ahead(make(), CPU) as items:
+        assert next(items) == 1
+        assert asked.wait(5)
+        assert numbers == [1, 2]
+        assert [*items] == [2, 3, 4]
+        assert threads()
+    assert not threads()
+
+
+def test_what_it_raises_is_raised(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
+    trainer, make = Trainer(fresh("gpt"), CFG), loop.make
+    trainer.is_ahead = True
+
+    def failing(trainer: Trainer, *given: Any) -> Any:
+        if given[1].batch == 3:
+            raise ValueError("the fourth batch cannot be read")
+        return make(trainer, *given)
+
+    monkeypatch.setattr(loop, "make", failing)
+    with pytest.raises(ValueError, match="the fourth batch cannot be read"):
+        finish(trainer)
+    assert trainer.progress.step == 3
+    assert not threads()
+
+
+def test_it_ends_where_training_is_stopped(fresh: Tiny) -> None:
+    """Keeps out a thread that makes batches for nobody."""
+    trainer = Trainer(fresh("gpt"), CFG)
+    trainer.is_ahead = True
+
+    def stop() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finish(trainer, is_due=stop)
+    assert trainer.progress.step == 1
+    assert not threads()
+
+
+def test_pieces_made_before_memory_ran_out_are_not_used(fresh: Tiny) -> None:
+    """Keeps out pieces that are as large as those for which there was no memory."""
+    trainer, batch = Trainer(fresh("gpt"), CFG), collate(examples(8))
+    trainer.made = batch, 1, trainer.pieces(batch)
+    assert len([*trainer.parts(batch)]) == 1
+    trainer.progress.n_parts = 4
+    assert len([*trainer.parts(batch)]) == 4
+    assert len([*trainer.parts(collate(examples(8)))]) == 4
+
+
+class Reads(TorchDispatchMode):
+    """Counts the numbers that are read from tensors, for which a GPU is waited for."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count, and compute."""
+        self.n += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **kwargs or {})
+
+
+def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
+    """Keeps out a read of the device for each piece of a batch."""
+    found = []
+    for n_parts in (1, 4):
+        trainer, batch = Trainer(fresh("transformer"), CFG), collate(examples(8))
+        trainer.progress.n_parts = n_parts
+        trainer.made = batch, n_parts, trainer.pieces(batch)
+        with Reads() as reads:
+            trainer.optimizer_step(batch, 1e-2)
+        found.append(reads.n)
+    assert found[0] == found[1]
