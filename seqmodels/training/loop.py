@@ -6,7 +6,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -120,11 +120,9 @@ def train(
     cfg, at = trainer.cfg, trainer.progress
     if not at.step:
         seed_all(cfg.seed)
-    indices = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
-    drawn = (make(trainer, examples, one) for one in indices)
     trainer.model.train()
     try:
-        with ahead(drawn, trainer.device) if trainer.is_ahead else nullcontext(drawn) as batches:
+        with made_batches(trainer, examples) as batches:
             while True:
                 validate_if_due(trainer, valid)
                 draw()
@@ -154,6 +152,16 @@ class Made(NamedTuple):
     batch: Batch
     n_parts: int
     pieces: list[Piece]
+
+
+def made_batches(
+    trainer: Trainer, examples: Sequence[Example]
+) -> AbstractContextManager[Iterator[Made]]:
+    """Return batches without end, beginning with the trainer's next one."""
+    cfg, at = trainer.cfg, trainer.progress
+    indices = batch_indices(examples, cfg.batch_tokens, cfg.seed, at.epoch, at.batch)
+    batches = (make(trainer, examples, one) for one in indices)
+    return ahead(batches, trainer.device) if trainer.is_ahead else nullcontext(batches)
 
 
 def make(trainer: Trainer, examples: Sequence[Example], indices: BatchIndices) -> Made:
