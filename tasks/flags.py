@@ -84,6 +84,12 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "
                         "(default: 30)")  # fmt: skip
+    p.add_argument("--launcher", choices=["ray", "slurm"],
+                   help="train each run on a cluster, whose machines share the disk, instead of "
+                        "on this machine; see docs/scale.md")  # fmt: skip
+    p.add_argument("--address", metavar="HOST:PORT",
+                   help="with --launcher ray: the cluster's head (default: RAY_ADDRESS, or this "
+                        "machine alone)")  # fmt: skip
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip
@@ -118,6 +124,8 @@ def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
         given = getattr(args, flag)
         if twice := [str(value) for value in given if given.count(value) > 1]:
             p.error(f"--{flag}: {twice[0]} is given twice; give each once")
+    if args.address and args.launcher != "ray":
+        p.error("--address needs --launcher ray")
     return args
 
 

@@ -11,7 +11,7 @@ import torch
 from toy_task import contents, flags, toy
 
 from seqmodels import MODELS
-from seqmodels.comparison import compare, runs
+from seqmodels.comparison import compare, launch, runs
 from seqmodels.data import tokenizers
 from seqmodels.metrics import intervals
 from seqmodels.records import record
@@ -51,7 +51,7 @@ def test_a_run_of_version_1_is_not_refused_for_what_it_lacks(
     for field in ("weights_sha256", "intervals", "continued"):
         del old[field]
     path.write_text(json.dumps(old))
-    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
     without = toy(data={**toy().data, "source_end": "none"})
     compare.compare(without, flags(copied, models=["gpt"]))
     ended = toy(data={**toy().data, "source_end": "EOS"})
@@ -64,7 +64,7 @@ def test_what_is_recorded_is_not_trained_again(
 ) -> None:
     """Keeps out hours of training for a figure: a second call only draws."""
     before = named_files(copied)
-    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
     compare.compare(toy(), flags(copied))
     assert named_files(copied) == before
     assert (copied / "tables.md").exists()
@@ -123,7 +123,7 @@ def test_all_is_checked_before_anything_is_trained(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out an error after an hour of training that could be known before it."""
-    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(launch, "run_one", lambda *_: pytest.fail("trained"))
     for path in copied.glob("rnn_encdec-seed1*"):
         path.unlink()
     with pytest.raises(ValueError, match=r"gpt-seed1.* was made with other settings"):
@@ -161,14 +161,14 @@ def test_a_run_that_diverges_costs_the_others_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out a comparison that stops at the first model whose rate is too high."""
-    run_one = compare.run_one
+    run_one = launch.run_one
 
     def diverge(one: runs.Run) -> dict[str, Any]:
         if one.name == "rnn_encdec":
             raise ValueError("training diverged")
         return run_one(one)
 
-    monkeypatch.setattr(compare, "run_one", diverge)
+    monkeypatch.setattr(launch, "run_one", diverge)
     with pytest.raises(ValueError, match=r"^rnn_encdec, seed 1: training diverged$"):
         compare.compare(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
     assert (tmp_path / "gpt-seed1.json").exists()

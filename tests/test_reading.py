@@ -361,7 +361,9 @@ def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
 def test_what_is_imported_is_declared(path: Path) -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extra = project["optional-dependencies"]["export"] if path.parent.name == "export" else []
+    extras = {"export": ("export",), "launchers": ("ray", "slurm")}
+    known = extras.get(path.parent.name) or extras.get(path.stem, ())
+    extra = [line for name in known for line in project["optional-dependencies"][name]]
     names = (re.split(r"[^\w.-]", line)[0] for line in [*project["dependencies"], *extra])
     declared = {name.replace("-", "_") for name in names}
     assert tops(imports(path)) - sys.stdlib_module_names <= declared | {"seqmodels", "tasks"}

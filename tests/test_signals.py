@@ -16,7 +16,7 @@ from checks import check_one_line
 from conftest import Call
 from toy_task import TOY
 
-from seqmodels.comparison import compare
+from seqmodels.comparison import launch
 from seqmodels.comparison.runs import Run
 from tasks import recall
 from tools.survival import PHASES, command, survive
@@ -106,19 +106,19 @@ def test_finished_runs_are_kept(
     """Keeps out a stop that costs what was done; the same command goes on with the rest."""
     monkeypatch.setitem(recall.SIZES, "smoke", TOY)
     flags = ["--size", "smoke", "--models", "gpt", "rnn_encdec", "--tokens", 200, "--out", tmp_path]
-    run_one = compare.run_one
+    run_one = launch.run_one
 
     def stop_at_rnn(one: Run) -> dict[str, Any]:
         if one.name == "rnn_encdec":
             raise KeyboardInterrupt
         return run_one(one)
 
-    monkeypatch.setattr(compare, "run_one", stop_at_rnn)
+    monkeypatch.setattr(launch, "run_one", stop_at_rnn)
     check_one_line(call(recall, *flags), "stopped; the same command resumes", code=130)
     kept = tmp_path / "gpt-seed1.json"
     assert [path.name for path in tmp_path.glob("*-seed*.json")] == [kept.name]
     before = kept.stat().st_mtime_ns
-    monkeypatch.setattr(compare, "run_one", run_one)
+    monkeypatch.setattr(launch, "run_one", run_one)
     code, out, _ = call(recall, *flags)
     assert code == 0
     assert "gpt, seed 1: recorded in" in out

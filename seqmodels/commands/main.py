@@ -11,21 +11,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from seqmodels.commands import score
 from seqmodels.utils.terminal import (
     Parser,
     check_memory_limit,
     ensure_out_folder,
     for_terminal,
     guard,
-    increasing,
     non_negative,
     positive,
     positive_float,
     printable,
 )
 
-BUCKETS = "10,20,30,40,50,60,80"
-"""Words of the longest source of each bucket, unless other ends are given."""
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 MAPS = 24
@@ -80,6 +78,14 @@ def plot(args: argparse.Namespace) -> None:
     print("\n".join(printable(str(file)) for file in plot_results(args.folder)))
 
 
+def status(args: argparse.Namespace) -> None:
+    """Print how far each run of a folder is."""
+    check_folder(args.folder)
+    from seqmodels.commands.status import table
+
+    print(for_terminal(table(args.folder)))
+
+
 def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
     for folder in args.folders:
@@ -114,47 +120,6 @@ def live(args: argparse.Namespace) -> None:
         from seqmodels.live.page import write
 
     print(printable(str(write(args.folder, args.out))))
-
-
-def score(args: argparse.Namespace) -> None:
-    """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
-    check_score(args)
-    ends = args.buckets or increasing(BUCKETS)
-    scored: Any
-    if args.gold:
-        from seqmodels.analysis import alignments as scored
-
-        given = scored.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
-        out = ensure_out_folder(args.out) if args.out else None
-        result = scored.score(given, ends)
-    else:
-        from seqmodels.evaluation import external as scored
-
-        tokenize = "13a" if args.tokenize is None else args.tokenize
-        texts = scored.read(args.src, args.ref, args.hyps)
-        out = ensure_out_folder(args.out) if args.out else None
-        result = scored.score(texts, tokenize, args.lowercase, ends)
-    written = scored.write(result, out) if out else []
-    if out and not args.gold:
-        from seqmodels.pages import systems
-
-        written.append(systems.write(result, texts, tokenize, args.lowercase, out))
-    print(scored.table(result))
-    if out:
-        print("", *written, sep="\n")
-
-
-def check_score(args: argparse.Namespace) -> None:
-    """Raise ValueError for flags of `score` that do not go together."""
-    if args.gold:
-        if args.tokenize is not None or args.lowercase:
-            raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
-        if args.buckets and not args.src:
-            raise ValueError("--buckets needs --src, whose words it counts")
-    elif not args.ref or not args.src:
-        raise ValueError("give --ref and --src to score translations, or --gold for alignments")
-    elif args.gold_one_based:
-        raise ValueError("--gold-one-based needs --gold")
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -332,28 +297,6 @@ def port(text: str) -> int:
     return number
 
 
-def add_score(commands: Any) -> None:
-    """Add the command `score`."""
-    c = commands.add_parser("score", help="score translations or alignments from elsewhere")
-    c.add_argument("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
-    c.add_argument("--src", type=Path, metavar="FILE", help="source; with --gold optional")
-    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
-                   help="a system's output: translations or, with --gold, alignments; others "
-                        "are compared with the first; all: UTF-8, a sentence per line")  # fmt: skip
-    c.add_argument("--gold", type=Path, metavar="FILE",
-                   help="score word alignments against this one: i-j are sure links, i?j or ipj "
-                        "possible ones, words counted from 0")  # fmt: skip
-    c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
-    c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
-    c.add_argument("--lowercase", action="store_true", help="ignore case")
-    c.add_argument("--buckets", type=increasing, metavar="N,N,…",
-                   help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
-    c.add_argument("--out", type=Path, metavar="DIR",
-                   help="write the scores as JSON and, for translations, a figure and a "
-                        "page that leads to the sentences")  # fmt: skip
-    c.set_defaults(run_command=score)
-
-
 def build_parser() -> Parser:
     """Return the command line."""
     p = Parser(prog="seqmodels", description=__doc__)
@@ -369,9 +312,12 @@ def build_parser() -> Parser:
         "folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders"
     )
     c.set_defaults(run_command=plot)
+    c = commands.add_parser("status", help="show how far the runs of a folder are, on all machines")
+    c.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a comparison")
+    c.set_defaults(run_command=status)
     add_report(commands)
     add_site(commands)
-    add_score(commands)
+    score.add_to(commands)
     c = commands.add_parser("translate", help="translate one text with a trained run")
     c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     c.add_argument("text")

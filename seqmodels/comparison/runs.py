@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +27,9 @@ from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
 from seqmodels.training.rng import seed_all
 from seqmodels.training.trainer import Progress, TrainConfig, Trainer
+from seqmodels.utils.lock import GRACE_S, LOCK, Lock
 from seqmodels.utils.progress import Reporter, log
+from seqmodels.utils.status import StatusFile, reported
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import world
 
@@ -92,9 +95,15 @@ class Run(NamedTuple):
         """Return its checkpoints."""
         return Checkpoints(self.path, self.checkpoint_every_s)
 
+    @property
+    def status(self) -> StatusFile:
+        """Return the file that says how far it is."""
+        return StatusFile(self.path, self.title, self.cfg.tokens)
+
     def remove(self) -> None:
         """Delete all its files."""
         self.checkpoints.remove()
+        self.status.remove()
         for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         tensorboard.remove(self.path)
@@ -229,16 +238,46 @@ def analyse(run: Run, model: SequenceModel) -> dict[str, list[dict[str, float | 
     return found
 
 
-def run_one(run: Run) -> dict[str, Any]:
+def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
+    """Train, evaluate and record one model, unless another process has; return the record.
+
+    Raises ValueError if another process does so at present, and has not ended in `patience_s`.
+    """
+    register(run.name, run.entry)
+    with locked(run, patience_s):
+        if (done := world().from_first(lambda: recorded(run))) is not None:
+            return done
+        with reported(run.status) if world().is_first else nullcontext():
+            return train_and_record(run)
+
+
+@contextmanager
+def locked(run: Run, patience_s: float) -> Iterator[None]:
+    """Let no other process train a run; of several that train it, the first one holds the lock."""
+    held: list[Lock] = []
+    name = f".{run.path.stem}{LOCK}"
+    world().from_first(lambda: held.append(Lock(run.path.parent, name, patience_s, log)))
+    try:
+        yield
+    finally:
+        for lock in held:
+            lock.release()
+
+
+def recorded(run: Run) -> dict[str, Any] | None:
+    """Return a run's record, if it has one with its budget."""
+    old = record.load(run.path) if run.path.exists() else None
+    return old if old and old["train_config"]["tokens"] >= run.cfg.tokens else None
+
+
+def train_and_record(run: Run) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record.
 
     Where several processes train it, all evaluate their share, and the first one writes.
     """
     task, path, device = run.task, run.path, run.device
-    register(run.name, run.entry)
     provenance = provenance_of(run)
     record.reset_peak_memory(device)
-    Reporter.run = run.title
     model, progress = train_run(run, untrained(run))
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete

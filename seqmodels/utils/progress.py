@@ -28,6 +28,8 @@ LINE_EVERY_S = 180.0
 MIN_ESTIMATE_S = 2.0
 """Before this, the speed is too uncertain for an estimate of the time left."""
 TRAINING, VALIDATION = "training", "validation"
+MAX_BARS = 16
+"""Bars of runs on a cluster, of which there can be hundreds."""
 EVALUATION_SHARE = 0.25
 """Assumed ratio of evaluation time to training time, until a run has ended."""
 
@@ -110,10 +112,13 @@ class RunProgress:
 
 
 class ProgressBoard(AbstractContextManager["ProgressBoard"]):
-    """The display of all runs of a comparison; nothing is shown where another process does."""
+    """The display of all runs of a comparison; nothing is shown where another process does.
+
+    `n_parallel` is None where a cluster decides how many runs train at once.
+    """
 
     def __init__(
-        self, titles: Iterable[str], n_recorded: int, n_parallel: int, is_shown: bool = True
+        self, titles: Iterable[str], n_recorded: int, n_parallel: int | None, is_shown: bool = True
     ):
         self.waiting, self.n_parallel = list(titles), n_parallel
         self.n_recorded, self.n = n_recorded, n_recorded + len(self.waiting)
@@ -125,7 +130,7 @@ class ProgressBoard(AbstractContextManager["ProgressBoard"]):
     def __enter__(self) -> ProgressBoard:
         Reporter.send = self.receive if self.is_shown else lambda _: None
         if self.is_drawn:
-            n_lines = 1 + min(self.n_parallel, len(self.waiting))
+            n_lines = 1 + min(self.n_parallel or MAX_BARS, len(self.waiting))
             look = {"total": 1.0, "leave": False, "dynamic_ncols": True, "bar_format": " "}
             self.bars = [tqdm(position=i, **look) for i in range(n_lines)]
         return self
@@ -195,7 +200,8 @@ class ProgressBoard(AbstractContextManager["ProgressBoard"]):
         if not whole:
             return None
         left += [fmean(whole)] * n_unknown
-        return max(sum(left) / self.n_parallel, max(left, default=0.0))
+        n_parallel = self.n_parallel or max(len(self.running()), 1)
+        return max(sum(left) / n_parallel, max(left, default=0.0))
 
     def summary(self, now_s: float) -> tuple[float, str]:
         """Return the fraction of the time that has passed, and the line about all runs."""
