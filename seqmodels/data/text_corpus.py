@@ -56,7 +56,11 @@ def read_texts(
     key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
     name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
     read = [partial(without_boilerplate if path in framed else text_chunks, path) for path in paths]
-    splits = split_by_share(partial(_concatenate, read), shares)
+    texts = partial(_concatenate, read)
+    size: Callable[[], int] = cache(lambda: sum(map(len, texts())))
+    if len(paths) == 1:  # known of a large file: each start would read it to the end
+        size = partial(of_file, paths[0], "n_characters", size)
+    splits = split_by_share(texts, shares, cache(size))
     origin = str(paths[0]) + name.removeprefix(paths[0].name)
     return TextCorpus(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
 
@@ -74,18 +78,33 @@ def has_boilerplate(path: Path) -> bool:
 
 
 def without_boilerplate(path: Path) -> Iterator[str]:
-    """Yield the books of a file, each in one piece, without Project Gutenberg's text."""
-    is_in, book = False, list[str]()
+    """Yield the books of a file, piece by piece, without Project Gutenberg's text.
+
+    Pieces end where every tokenizer splits a text, so that the tokens are those of whole books.
+    """
+    is_in, book = False, ""
     for piece in text_chunks(path):
         start = 0
         for found in BOILERPLATE.finditer(piece):
             if is_in:
-                yield "".join([*book, piece[start : found.start()]])
-            is_in, start, book = found[1] == "START", found.end(), []
+                yield book + piece[start : found.start()]
+            is_in, start, book = found[1] == "START", found.end(), ""
         if is_in:
-            book.append(piece[start:])
+            book += piece[start:]
+            end = last_break(book)
+            yield book[:end]
+            book = book[end:]
     if is_in:
-        yield "".join(book)
+        yield book
+
+
+def last_break(text: str) -> int:
+    """Return where the last line begins that nothing joins to the line before it; 0: nowhere."""
+    end = len(text) - 1
+    while (end := text.rfind("\n", 1, end)) > 0:
+        if not text[end - 1].isspace() and not text[end + 1].isspace() and text[end + 1] != "/":
+            return end + 1
+    return 0
 
 
 def _concatenate(files: Sequence[TextReader]) -> Iterator[str]:
@@ -100,10 +119,12 @@ def _concatenate(files: Sequence[TextReader]) -> Iterator[str]:
 
 
 def split_by_share(
-    texts: TextReader, shares: Mapping[str, tuple[float, float]]
+    texts: TextReader,
+    shares: Mapping[str, tuple[float, float]],
+    size: Callable[[], int] | None = None,
 ) -> dict[str, TextReader]:
-    """Cut a text into splits, each a share of its characters."""
-    size = cache(lambda: sum(map(len, texts())))
+    """Cut a text into splits, each a share of its characters, whose number `size` may know."""
+    size = size or cache(lambda: sum(map(len, texts())))
     return {split: partial(_text_between, texts, size, *share) for split, share in shares.items()}
 
 
