@@ -101,6 +101,7 @@ class RayLauncher(Launcher):
     """Ray tasks, on a cluster at an address or on this machine."""
 
     def __init__(self, device: str, address: str | None):
+        os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # of 20, each half a minute
         import ray
 
         super().__init__()

@@ -18,8 +18,6 @@ from itertools import count, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import numpy as np
-
 from seqmodels.data import cache
 from seqmodels.data.languages import LANGUAGES
 from seqmodels.utils import files
@@ -88,6 +86,8 @@ def lines(path: str | Path, takes_pipe: bool = False, span: Span = WHOLE) -> Ite
 
 def line_starts(path: str | Path, every: int) -> Iterator[int]:
     """Yield where every so many lines of a file begin, in bytes; the last may be its end."""
+    import numpy as np  # help and mistakes do not wait for it
+
     yield 0
     n = at = 0
     with _opened(path) as file:
