@@ -223,8 +223,8 @@ def plan(
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, entry = args.checkpoint_every, entry_of(name)
-        run = Run(name, task, cfg, path, device, every_s, entry, args.tensorboard, args.fsdp)
-        runs.append(run)
+        ways = args.tensorboard, args.fsdp, args.compile
+        runs.append(Run(name, task, cfg, path, device, every_s, entry, *ways))
     return task, runs, recorded, stopped
 
 

@@ -84,6 +84,8 @@ class Run(NamedTuple):
     """Whether it writes curves for TensorBoard."""
     is_fsdp: bool = False
     """Whether each process holds pieces of the weights; the result does not depend on it."""
+    is_compiled: bool = False
+    """Whether a step's forward pass is compiled; the result does not depend on it either."""
 
     @property
     def title(self) -> str:
@@ -143,17 +145,23 @@ def train_run(run: Run, model: SequenceModel) -> tuple[SequenceModel, Progress]:
 def trainer_of(run: Run, model: SequenceModel) -> tuple[Trainer, Checkpoints]:
     """Return what trains a run's model, and its checkpoints."""
     if not run.is_fsdp:
-        return Trainer(model, run.cfg), run.checkpoints
+        trainer = Trainer(model, run.cfg)
+        if run.is_compiled:
+            from seqmodels.training.compiled import compiled
+
+            trainer.compiled = compiled(model)
+        return trainer, run.checkpoints
     from seqmodels.training.fsdp import ShardedTrainer
     from seqmodels.training.sharded_checkpoint import ShardedCheckpoints
 
-    trainer = ShardedTrainer(model, run.cfg)
-    return trainer, ShardedCheckpoints(run.path, run.checkpoint_every_s, trainer.model)
+    sharded = ShardedTrainer(model, run.cfg)
+    return sharded, ShardedCheckpoints(run.path, run.checkpoint_every_s, sharded.model)
 
 
 def provenance_of(run: Run) -> dict[str, Any]:
     """Return the hardware and software that a run is trained with."""
-    return record.provenance(run.device) | ({"fsdp": True} if run.is_fsdp else {})
+    how = {"fsdp": run.is_fsdp, "compiled": run.is_compiled}
+    return record.provenance(run.device) | {key: True for key, is_used in how.items() if is_used}
 
 
 def begin_or_resume(

@@ -140,6 +140,8 @@ class Provenance(Strict):
     """Processes that trained the model together."""
     fsdp: bool = False
     """Whether each of them held pieces of the weights."""
+    compiled: bool = False
+    """Whether the forward pass of a training step was compiled."""
 
 
 class Speed(Strict):

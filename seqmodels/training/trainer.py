@@ -58,6 +58,8 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.is_ahead = self.device.type == "cuda"
         """Whether a thread makes the next batch."""
+        self.compiled: Callable[..., Tensor] | None = None
+        """What computes the loss instead of `loss_of`."""
         self.made: tuple[Batch | None, int, list[Piece]] = None, 1, []
         """The pieces that it has made, and of what batch in how many."""
         self.optimizer = torch.optim.AdamW(
@@ -155,7 +157,8 @@ class Trainer:
         """Add the gradient of one piece's share of the loss; return that share."""
         is_bfloat16 = self.cfg.precision == "bfloat16"
         with torch.autocast(part.src.device.type, torch.bfloat16, enabled=is_bfloat16):
-            loss = loss_of(self.model, part, self.cfg.label_smoothing) * share
+            compute = self.compiled or loss_of
+            loss = compute(self.model, part, self.cfg.label_smoothing) * share
         loss.backward()
         return loss.detach()
 
