@@ -105,11 +105,10 @@ RECIPES = {
 }
 
 
-def compared(out: Path) -> Callable[[], None]:
-    """Return what compares one model, with dropout, in a folder."""
-    task = toy(recipes=RECIPES, training=TRAINING)
-    given = flags(out, shards=2, fsdp=True, models=["transformer"])
-    return lambda: compare.compare(task, given)
+def compared(out: Path, tokens: int = 600, is_fsdp: bool = True) -> None:
+    """Compare one model, with dropout, in a folder."""
+    task = toy(recipes=RECIPES, training=TRAINING | {"tokens": tokens})
+    compare.compare(task, flags(out, shards=2, fsdp=is_fsdp, models=["transformer"]))
 
 
 def stopped(out: Path) -> Found:
@@ -117,7 +116,7 @@ def stopped(out: Path) -> Found:
 
     The same training is not stopped in another folder.
     """
-    compared(out / "whole")()
+    compared(out / "whole")
     steps, backward = itertools.count(1), ShardedTrainer.backward
 
     def signalled(self: ShardedTrainer, batch: Batch) -> Any:
@@ -128,12 +127,14 @@ def stopped(out: Path) -> Found:
     code: Any = None
     with mock.patch.object(ShardedTrainer, "backward", signalled):
         try:
-            compared(out / "stopped")()
+            compared(out / "stopped")
         except (KeyboardInterrupt, SystemExit) as ended:
             code = ended.code  # type: ignore[union-attr]
     if world().is_first:
         shutil.copytree(out / "stopped", out / "copy")
-    compared(out / "stopped")()
+        shutil.copytree(out / "whole", out / "further", dirs_exist_ok=True)
+    compared(out / "stopped")
+    compared(out / "further", 1_200)
     return {"code": code, "steps": next(steps) - 1}
 
 

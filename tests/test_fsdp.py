@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,21 @@ def test_a_stopped_run_is_resumed_as_it_began(on_two: list[Found]) -> None:
     assert [p["valid_nats"] for p in run["curve"]] == [
         p["valid_nats"] for p in whole["curve"][: len(run["curve"])]
     ]
+
+
+def test_a_finished_run_is_trained_further(
+    on_two: list[Found], tmp_path: Path, undrawn: None
+) -> None:
+    """Keeps out weights that are drawn anew, and pieces in the wrong place."""
+    shutil.copytree(on_two[0]["out"] / "whole", tmp_path, dirs_exist_ok=True)
+    fully_sharded.compared(tmp_path, 1_200, is_fsdp=False)
+    sharded, whole = (
+        json.loads((folder / "transformer-seed1.json").read_text())["curve"]
+        for folder in (on_two[0]["out"] / "further", tmp_path)
+    )
+    assert [point["tokens"] for point in sharded] == [point["tokens"] for point in whole]
+    losses = ([point["valid_nats"] for point in curve] for curve in (sharded, whole))
+    assert next(losses) == pytest.approx(next(losses), rel=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")

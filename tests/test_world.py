@@ -44,10 +44,9 @@ def environment() -> dict[str, str]:
 
 
 def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        argv, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
-    )
+    """Run a command to its end, but no longer than any takes: processes can wait for others."""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 900}
+    return subprocess.run(argv, cwd=ROOT, env=environment(), check=False, **how)
 
 
 @pytest.fixture(scope="module")
