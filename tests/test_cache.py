@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from seqmodels.data import cache, readers
+from seqmodels.data import cache, readers, text_corpus
+from seqmodels.data.presets import read_text_corpus
+from seqmodels.data.readers import text_chunks
 
 pytestmark = pytest.mark.usefixtures("cached")
 
@@ -84,6 +86,29 @@ def test_what_is_kept_is_not_trusted(large: Path, damage: str) -> None:
     kept.parent.rmdir()
     kept.parent.write_text("a file")
     assert readers.scan(large) == before
+
+
+def test_the_length_of_a_large_text_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a start that reads a large text to its end only to show how it begins."""
+    monkeypatch.setattr(cache, "LARGE_BYTES", 8)
+    path, read = tmp_path / "a.txt", list[str]()
+    path.write_text("a line\n" * 999)
+    os.utime(path, (path.stat().st_mtime - 60,) * 2)
+    monkeypatch.setattr(readers, "CHUNK_BYTES", 70)
+    monkeypatch.setattr(text_corpus, "text_chunks", lambda p: map(note, text_chunks(p)))
+
+    def note(piece: str) -> str:
+        read.append(piece)
+        return piece
+
+    known = [*read_text_corpus([path]).splits["valid"]()]
+    read.clear()
+    again = read_text_corpus([path])
+    assert "a line" in again.first_line()
+    assert len(read) < 4
+    assert [*again.splits["valid"]()] == known
 
 
 def test_a_small_file_is_always_read(tmp_path: Path) -> None:

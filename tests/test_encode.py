@@ -17,7 +17,18 @@ import numpy as np
 import psutil
 import pytest
 
-from seqmodels.data import cache, clean, corpus, encode, prepare, presets, readers, shards
+from seqmodels.data import (
+    cache,
+    clean,
+    corpus,
+    encode,
+    prepare,
+    presets,
+    readers,
+    shards,
+    text_corpus,
+    tokenizers,
+)
 from seqmodels.data.clean import PrepareConfig, Seen
 from seqmodels.data.corpus import LinePairs, Pair, cut
 from seqmodels.data.store import TokenizedPairs
@@ -155,6 +166,23 @@ def test_pieces_are_the_whole(
     whole.update(digests)
     for side, digest in enumerate(digests):
         assert digest.hexdigest() == readers.sha256(pair[side] for pair in whole())
+
+
+def test_a_long_book_is_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a book that is held in memory, and other tokens than those of the whole book."""
+    monkeypatch.setattr(readers, "CHUNK_BYTES", 200)
+    lines = [
+        f"{i} said,{'  ' * (i % 3)}\n{chr(10) * (i % 4)}{'/' * (i % 5 == 0)}" for i in range(900)
+    ]
+    said = "".join(lines)
+    start, end = "*** START OF THIS BOOK ***\n", "*** END OF THIS BOOK ***\n"
+    (tmp_path / "a.txt").write_text(f"before\n{start}{said}{end}between\n{start}{said}")
+    pieces = [*text_corpus.without_boilerplate(tmp_path / "a.txt")]
+    assert "".join(pieces) == said * 2
+    assert max(map(len, pieces)) < 600
+    bpe = tokenizers.BPE.train([said], 400)
+    ids = [i for piece in pieces for i in bpe.encode(piece)]
+    assert ids == bpe.encode(said) * 2
 
 
 def test_a_carriage_return_between_two_reads(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from urllib.error import URLError
 import datasets
 import pytest
 
-from seqmodels.data import cache, hub, prepare, presets, readers, text_corpus, tokenizers
+from seqmodels.data import hub, prepare, presets, readers, tokenizers
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import prepare_text, text_summary
 from seqmodels.data.presets import read_text_corpus
@@ -341,46 +341,6 @@ def test_a_frame_is_left_out(internet: Fetch) -> None:
     told = text_summary(ready.data)
     assert f"{opened.n_left_out} characters of Project Gutenberg's header and licence are" in told
     assert presets.checksum_warning("war-and-peace", ready.data["sha256"])
-
-
-def test_a_long_book_is_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a book that is held in memory, and other tokens than those of the whole book."""
-    monkeypatch.setattr(readers, "CHUNK_BYTES", 200)
-    lines = [
-        f"{i} said,{'  ' * (i % 3)}\n{chr(10) * (i % 4)}{'/' * (i % 5 == 0)}" for i in range(900)
-    ]
-    said = "".join(lines)
-    start, end = "*** START OF THIS BOOK ***\n", "*** END OF THIS BOOK ***\n"
-    (tmp_path / "a.txt").write_text(f"before\n{start}{said}{end}between\n{start}{said}")
-    pieces = [*text_corpus.without_boilerplate(tmp_path / "a.txt")]
-    assert "".join(pieces) == said * 2
-    assert max(map(len, pieces)) < 600
-    bpe = tokenizers.BPE.train([said], 400)
-    ids = [i for piece in pieces for i in bpe.encode(piece)]
-    assert ids == bpe.encode(said) * 2
-
-
-def test_the_length_of_a_large_text_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a start that reads a large text to its end only to show how it begins."""
-    monkeypatch.setattr(cache, "LARGE_BYTES", 8)
-    path, read = tmp_path / "a.txt", list[str]()
-    path.write_text("a line\n" * 999)
-    os.utime(path, (path.stat().st_mtime - 60,) * 2)
-    monkeypatch.setattr(readers, "CHUNK_BYTES", 70)
-    monkeypatch.setattr(text_corpus, "text_chunks", lambda p: map(note, text_chunks(p)))
-
-    def note(piece: str) -> str:
-        read.append(piece)
-        return piece
-
-    known = whole(read_text_corpus([path]), "valid")
-    read.clear()
-    again = read_text_corpus([path])
-    assert "a line" in again.first_line()
-    assert len(read) < 4
-    assert whole(again, "valid") == known
 
 
 def test_shakespeare(data: Path) -> None:
