@@ -227,8 +227,13 @@ class SlurmLauncher(Launcher):
         """Settle the futures of jobs that have ended, until the launcher is shut down."""
         while self.is_open:
             for future, job in [*self.jobs.items()]:
-                if not future.done() and job.done():
-                    settle_job(future, job)
+                if future.done():
+                    continue
+                try:
+                    if job.done():
+                        settle_job(future, job)
+                except Exception as error:  # raised where the future is waited for
+                    future.set_exception(error)
             time.sleep(POLL_S)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:

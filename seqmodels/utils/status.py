@@ -129,7 +129,7 @@ def reported(status: StatusFile) -> Iterator[None]:
     status.write(state="running")
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # SLURM's jobs exit when they are to be queued again
         status.remove()
         raise
     except BaseException as error:
