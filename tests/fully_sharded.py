@@ -31,6 +31,8 @@ from tools.sizes import sizes_of
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
 EXAMPLES = draw_examples(200, 20)
 Found = dict[str, Any]
+FED = "lstm_seq2seq_dot_fed"
+"""A model whose decoder calls its stack for each token."""
 
 
 def begun(kind: type[Trainer], name: str, **sizes: int) -> Trainer:
@@ -44,7 +46,7 @@ def begun(kind: type[Trainer], name: str, **sizes: int) -> Trainer:
 def twelve_steps() -> Found:
     """Return losses and norms of all models in twelve steps, with whole weights and without."""
     found: Found = {}
-    for name in MODELS:
+    for name in (*MODELS, FED):
         for kind in (Trainer, ShardedTrainer):
             trainer = begun(kind, name)
             norms = listened(trainer)

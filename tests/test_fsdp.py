@@ -27,6 +27,7 @@ from seqmodels.utils.files import WriteError
 from tools.survival import results
 
 Found = dict[str, Any]
+FED = fully_sharded.FED
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,13 @@ def test_the_losses_are_the_same(name: str, on_two: list[Found]) -> None:
         assert max(found[f"Trainer/{name}"][1]) > 0.2  # some were clipped
 
 
+def test_a_stack_that_goes_by_tokens_learns_the_same(on_two: list[Found]) -> None:
+    """Keeps out weights that are gathered for each token, or not at all."""
+    for found in (there["twelve_steps"] for there in on_two):
+        sharded, whole = (found[f"{kind}/{FED}"] for kind in ("ShardedTrainer", "Trainer"))
+        assert sharded[0] == pytest.approx(whole[0], rel=1e-5)
+
+
 def test_validation_is_the_same(on_two: list[Found]) -> None:
     """Keeps out a process that waits for another's batch, and a batch that is counted twice."""
     for found in (there["validated"] for there in on_two):
@@ -73,6 +81,7 @@ def test_a_process_without_rows_takes_part(on_two: list[Found]) -> None:
 UNITS = {
     "rnn_encdec": [],
     "lstm_seq2seq": [f"{side}.layers.{i}" for side in ("decoder", "encoder") for i in (1, 0)],
+    "lstm_seq2seq_dot_fed": ["encoder.layers.1", "encoder.layers.0"],  # its decoder goes by tokens
     "transformer": [
         *(f"decoder.{i}.src_attention.W_{part}" for i in (0, 1) for part in "kv"),
         *(f"{side}.{i}" for side in ("decoder", "encoder") for i in (1, 0)),
