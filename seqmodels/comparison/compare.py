@@ -140,14 +140,15 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     if args.tensorboard:
         check_installed()
     world().check_shards(args.shards, args.fsdp)
+    device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
-        show_forecast(out, resolve_device(args.device), task, args)
+        show_forecast(out, device, task, args)
         return
     ensure_out_folder(out)
     try:
         with launchers.launched(args) as launcher, locked(out):
-            device = launcher.device if launcher else resolve_device(args.device)
+            device = launcher.device if launcher else device
             compare_in(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
         if not world().is_first:
