@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_shares_add_up_to_the_batch(
 ) -> None:
     """Keeps out the mean of the shares' means, which this test can tell from the batch's."""
     model = fresh(name, **n_positions(name, 64))
-    batch, trainer = collate(draw_examples(13, 20)), Trainer(model, CFG)
+    batch, trainer = collate(draw_examples(13, 20)), Trainer(model, replace(CFG))
     whole = gradient(trainer, batch)
     object.__setattr__(trainer.cfg, "shards", shards)
     assert (gradient(trainer, batch) - whole).norm() < 1e-6 * whole.norm()
@@ -105,7 +106,7 @@ def test_every_row_is_in_one_share() -> None:
 
 def test_a_share_has_numbers_of_its_own(fresh: Tiny) -> None:
     """Keeps out one dropout for all shares or steps, and one that depends on what came before."""
-    trainer = Trainer(fresh("gpt", dropout=0.5).train(), CFG)
+    trainer = Trainer(fresh("gpt", dropout=0.5).train(), replace(CFG))
     object.__setattr__(trainer.cfg, "shards", 2)
     batch, drawn = collate(draw_examples(8, 9)), []
     for step in (0, 0, 1):
