@@ -26,6 +26,7 @@ from seqmodels.utils import status
 from seqmodels.utils.lock import owner
 from seqmodels.utils.progress import ProgressBoard, ProgressUpdate, Reporter, log
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
+from seqmodels.utils.workers import exit_with_parent
 from seqmodels.utils.world import world
 
 OUT_OF_MEMORY = "out of memory in evaluation; what was trained is kept"
@@ -96,13 +97,6 @@ def start_worker(threads: int, messages: Any) -> None:
     torch.set_num_threads(threads)
     Reporter.send = messages.put
     threading.Thread(target=exit_with_parent, daemon=True).start()
-
-
-def exit_with_parent() -> None:
-    """Wait until the parent has ended, in whatever way, then exit."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
 
 
 def run_in_worker(run: Run) -> dict[str, Any]:

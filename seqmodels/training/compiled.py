@@ -38,12 +38,12 @@ def check_compiles(model: SequenceModel) -> None:
     No random number is drawn.
     """
     trace = torch.compile(loss_of, dynamic=True, fullgraph=True, backend="eager")
-    was_training = model.training
+    was_training, device = model.training, next(model.parameters()).device
     model.eval()
     try:
-        trace(model, batch_of(*SHAPES[0]))
+        trace(model, batch_of(*SHAPES[0], device))
         with torch._dynamo.config.patch(error_on_recompile=True):
-            trace(model, batch_of(*SHAPES[1]))
+            trace(model, batch_of(*SHAPES[1], device))
     except (RecompileError, FailOnRecompileLimitHit):
         raise ValueError(
             "--compile: this model has a loop over time, so that it would be compiled anew for "
@@ -59,7 +59,7 @@ def check_compiles(model: SequenceModel) -> None:
         torch._dynamo.reset()
 
 
-def batch_of(n_rows: int, n_src: int, n_tgt: int) -> Batch:
+def batch_of(n_rows: int, n_src: int, n_tgt: int, device: torch.device) -> Batch:
     """Return a batch of EOS alone, of this shape."""
-    src, tgt = (torch.full((n_rows, n), EOS) for n in (n_src, n_tgt))
+    src, tgt = (torch.full((n_rows, n), EOS, device=device) for n in (n_src, n_tgt))
     return Batch(src, src != PAD, tgt, tgt)
