@@ -41,11 +41,11 @@ def done(*given: object) -> str:
 
 
 def drawn(folder: Path) -> dict[str, bytes]:
-    """Return all files that are not a run's, but for those that show times."""
+    """Return all files that are not a run's, but for those that show times or name checksums."""
     return {
         path.name: path.read_bytes()
         for path in folder.iterdir()
-        if "-seed" not in path.name and path.stem not in ("tables", "curves")
+        if "-seed" not in path.name and path.stem not in ("tables", "curves", "significance")
     }
 
 

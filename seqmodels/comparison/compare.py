@@ -267,4 +267,5 @@ def prepare_folder(
         if was == stopped.get(run.path, {}).get("tokens", 0):
             run.checkpoints.remove()  # left by a process killed after recording
         if not is_missing(run, recorded):
+            run.status.remove()  # also left by such a process
             log(f"{run.title}: recorded in {run.path}")
