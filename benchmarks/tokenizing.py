@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -40,6 +39,8 @@ def corpus_in(folder: Path) -> ParallelCorpus:
 
 def measure(folder: Path, n: int) -> dict[str, object]:
     """Prepare the corpus in a folder with n processes; return the times in seconds, and a sum."""
+    import resource  # Windows has none
+
     corpus, config = corpus_in(folder), PrepareConfig()
     with tempfile.TemporaryDirectory(dir=folder) as name:
         out = Path(name)

@@ -109,7 +109,8 @@ class RayLauncher(Launcher):
         self.is_own = not ray.is_initialized()
         if self.is_own:
             try:
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+                at = address or os.environ.get("RAY_ADDRESS") or "local"
+                ray.init(at, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 where = f"--address {address}" if address else "--launcher ray"
                 why = str(error).partition("\n")[0]
