@@ -24,7 +24,8 @@ from seqmodels.comparison.sizes import fit_width
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 from tasks.translation import POSITIONED, RECIPES
 
 VOCAB = 1_000

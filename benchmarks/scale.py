@@ -24,7 +24,8 @@ from seqmodels.catalog import CATALOG
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.data.batches import training_batches
 from seqmodels.models import build
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import Parser, guard
 from seqmodels.utils.world import world
 from tasks.translation import builtin_task, parse

@@ -39,13 +39,11 @@ def compared(out: Path, tokens: int, **given: Any) -> None:
 
 def on_two_nodes(n_kills: int, task: Callable[[str], None]) -> None:
     """Carry out a task at the address of a cluster of two nodes, of which some are killed."""
-    import ray
     from ray.cluster_utils import Cluster
 
     cluster, rng = Cluster(), random.Random(n_kills)
     cluster.add_node(num_cpus=0)
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
-    ray.init(cluster.address, log_to_driver=False)
     with ThreadPoolExecutor(1) as thread:  # nodes can be added by the main thread alone
         done, n_killed = thread.submit(task, cluster.address), 0
         while n_killed < n_kills and not wait([done], rng.uniform(4.0, 8.0)).done:
@@ -54,7 +52,6 @@ def on_two_nodes(n_kills: int, task: Callable[[str], None]) -> None:
             n_killed += 1
         done.result()
     print(f"{n_killed} nodes were killed")
-    ray.shutdown()
     cluster.shutdown()
 
 

@@ -21,7 +21,8 @@ from seqmodels.comparison import compare
 from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import guard
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of

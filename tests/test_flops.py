@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
+from seqmodels.training.config import TrainConfig
 from seqmodels.training.flops import N_ROWS, flops_per_token
-from seqmodels.training.trainer import TrainConfig
 
 V, D = 11, 8
 CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)

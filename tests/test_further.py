@@ -22,7 +22,8 @@ from seqmodels.interface import Batch
 from seqmodels.metrics import intervals
 from seqmodels.records import record
 from seqmodels.report import figures, wording
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from checks import check_one_line
@@ -284,12 +285,56 @@ def test_a_missing_extra_is_named(
     """Keeps out a traceback where the extra is not installed."""
     monkeypatch.setitem(sys.modules, package, None)
     result = call(recall, "--size", "smoke", "--launcher", name, "--out", tmp_path)
-    check_one_line(result, f"{package} is not installed; pip install 'seqmodels[{name}]'")
+    check_one_line(result, f"{package} is not installed; pip install {package}")
 
 
 def test_an_address_needs_ray(call: Call) -> None:
     """Keeps out a flag that is silently ignored."""
     check_one_line(call(recall, "--address", "head:6379"), "--address needs --launcher ray")
+
+
+@pytest.mark.parametrize(
+    ("choice", "n_gpus", "device"),
+    [("auto", 2, "cuda"), ("auto", 0, "cpu"), ("cpu", 2, "cpu"), ("cuda", 0, "cuda")],
+)
+def test_what_is_asked_of_ray(
+    choice: str, n_gpus: int, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a cluster that is not the one named, and runs that share a core or a GPU."""
+    ray = mock.MagicMock()
+    ray.is_initialized.return_value = False
+    ray.cluster_resources.return_value = {"CPU": 8, "GPU": n_gpus}
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    launcher = launchers.RayLauncher(choice, "head:6379")
+    assert ray.init.call_args.args == ("head:6379",)
+    assert launcher.device == device
+    launcher.submit(print)
+    asked = ray.remote.return_value.options.call_args.kwargs
+    assert asked == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(device == "cuda")}
+
+
+@pytest.mark.parametrize(("choice", "n_gpus"), [("auto", 0), ("cpu", 0), ("cuda", 1)])
+def test_what_is_asked_of_slurm(
+    choice: str, n_gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out jobs without a GPU or a core of their own, and job files among the records."""
+    submitit = mock.MagicMock()
+    monkeypatch.setitem(sys.modules, "submitit", submitit)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
+    launcher = launchers.SlurmLauncher(choice)
+    launcher.shutdown()
+    assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
+    asked = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
+    assert (asked["cpus_per_task"], asked["gpus_per_node"]) == (3, n_gpus)
+
+
+def test_a_dry_run_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out a forecast for the cores of the machine on which the command was typed."""
+    compare.compare(toy(), flags(tmp_path, models=PAIR, launcher="ray", dry_run=True))
+    assert "To train: 2 runs, one after the other, " in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_cluster_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,8 @@ from seqmodels.metrics import intervals, student, table
 from seqmodels.metrics.table import METRICS
 from seqmodels.report import findings
 from seqmodels.training import loop
-from seqmodels.training.trainer import N_LOSSES, TrainConfig, Trainer, is_spike
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
 from tasks import translation
 
 

@@ -27,7 +27,7 @@ from seqmodels.data.batches import Example
 from seqmodels.metrics import intervals, table
 from seqmodels.records import record
 from seqmodels.training import checkpoint, loop
-from seqmodels.training.trainer import TrainConfig
+from seqmodels.training.config import TrainConfig
 from tasks import next_token, recall, translation
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,8 @@ import torch
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
 from seqmodels.training import loop
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 
 V = 11
 """Tokens in the vocabulary of all tiny models."""

@@ -19,7 +19,8 @@ from seqmodels import MODELS, build
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
-from seqmodels.training.trainer import TrainConfig, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
 
 PATH = Path(__file__).parents[1] / "tests" / "golden.json"

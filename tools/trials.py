@@ -21,7 +21,7 @@ from seqmodels.catalog import CATALOG, VARIANTS, entry_of
 from seqmodels.comparison.compare import resolve_device, with_precision
 from seqmodels.comparison.runs import Run, train_run, untrained
 from seqmodels.comparison.task import Task
-from seqmodels.training.trainer import TrainConfig
+from seqmodels.training.config import TrainConfig
 from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
 from tasks import flags
 

@@ -164,7 +164,8 @@ def try_model(name: str) -> str:
     from seqmodels.data.batches import Example, collate
     from seqmodels.interface import PAD
     from seqmodels.search import beam, greedy
-    from seqmodels.training.trainer import TrainConfig, Trainer
+    from seqmodels.training.config import TrainConfig
+    from seqmodels.training.trainer import Trainer
 
     since = time.perf_counter()
     device, precision = defaults()

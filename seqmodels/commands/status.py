@@ -16,6 +16,9 @@ from seqmodels.utils.lock import LOCK, is_held
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import printable
 
+ENDED = ("recorded", "waiting", "stopped", "failed")
+"""States of a run that no process is training; otherwise its state is its phase."""
+
 
 class Row(NamedTuple):
     """A run, in words."""
@@ -43,10 +46,6 @@ def table(folder: Path) -> str:
     ]
     counts = Counter(row.state if row.state in ENDED else "running" for row in rows)
     return "\n".join([*lines, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
-
-
-ENDED = ("recorded", "waiting", "stopped", "failed")
-"""States of a run that nobody trains at present; the others are its phase."""
 
 
 def stems(folder: Path) -> Iterator[str]:

@@ -28,9 +28,9 @@ from seqmodels.comparison.task import Task
 from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.config import TrainConfig
 from seqmodels.training.loop import fastest_precision
 from seqmodels.training.tensorboard import check_installed
-from seqmodels.training.trainer import TrainConfig
 from seqmodels.utils import files
 from seqmodels.utils.lock import LOCK, Lock
 from seqmodels.utils.progress import log
@@ -147,7 +147,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         return
     ensure_out_folder(out)
     try:
-        with launchers.launched(args) as launcher, locked(out):
+        with locked(out), launchers.launched(args) as launcher:
             device = launcher.device if launcher else device
             compare_in(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
@@ -233,8 +233,11 @@ def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) 
     """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
     task, runs, recorded, stopped = plan(out, device, task, args)
     check_settings(runs, task, recorded, stopped)
-    n_parallel = n_parallel_runs(len(runs), device)
-    threads, records = torch.get_num_threads() // n_parallel, forecast.records_at_hand(out)
+    n_parallel, threads = None, launchers.threads_elsewhere()
+    if not args.launcher:
+        n_parallel = n_parallel_runs(len(runs), device)
+        threads = torch.get_num_threads() // n_parallel
+    records = forecast.records_at_hand(out)
     todo = [
         (run, run.cfg.tokens - recorded.get(run.path, {"tokens": 0})["tokens"])
         for run in runs

@@ -103,8 +103,11 @@ def place_of(r: dict[str, Any]) -> tuple[str, int, str]:
     return where["device"], where["threads"], r["train_config"]["precision"]
 
 
-def table(found: Sequence[Forecast], n_recorded: int, n_parallel: int) -> str:
-    """Return a table of forecasts, and a sentence on all of them."""
+def table(found: Sequence[Forecast], n_recorded: int, n_parallel: int | None) -> str:
+    """Return a table of forecasts, and a sentence on all of them.
+
+    `n_parallel` is None where a cluster decides how many runs train at once.
+    """
     if not found:
         return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was written."
     head = ("run", "tokens", "TFLOP", "training", "memory", "disk")
@@ -130,9 +133,10 @@ def table(found: Sequence[Forecast], n_recorded: int, n_parallel: int) -> str:
     seconds = [f.seconds for f in found if f.seconds is not None]
     time = "for an unknown time"
     if len(seconds) == len(found):
-        all_s = max(sum(seconds) / n_parallel, max(seconds, default=0.0))
+        all_s = max(sum(seconds) / (n_parallel or 1), max(seconds, default=0.0))
         time = f"{format_duration(all_s)}, without evaluation"
     if any(f.seconds is not None and not f.is_here for f in found):
         lines.append("* from records of another machine, precision or number of threads")
-    to_train = f"To train: {len(found)} runs, {n_parallel} at once, {time}."
+    at_once = f"{n_parallel} at once" if n_parallel else "one after the other"
+    to_train = f"To train: {len(found)} runs, {at_once}, {time}."
     return "\n".join([*lines, "", f"{to_train} Recorded: {n_recorded}. Nothing was written."])

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -25,8 +24,8 @@ from seqmodels.training.trainer import is_out_of_memory
 from seqmodels.utils import status
 from seqmodels.utils.lock import owner
 from seqmodels.utils.progress import ProgressBoard, ProgressUpdate, Reporter, log
-from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
-from seqmodels.utils.workers import exit_with_parent
+from seqmodels.utils.terminal import raise_stopped, signals_handled_by
+from seqmodels.utils.workers import exit_with_parent, stop
 from seqmodels.utils.world import world
 
 OUT_OF_MEMORY = "out of memory in evaluation; what was trained is kept"
@@ -108,10 +107,6 @@ def run_in_worker(run: Run) -> dict[str, Any]:
         os._exit(1)
 
 
-STOP_S = 4.0
-"""Time limit for a worker's last step and checkpoint."""
-
-
 @contextmanager
 def workers(n: int, board: ProgressBoard) -> Iterator[ProcessPoolExecutor]:
     """Start n processes that share the threads; whatever goes wrong, none is left running.
@@ -129,14 +124,7 @@ def workers(n: int, board: ProgressBoard) -> Iterator[ProcessPoolExecutor]:
         messages.put(None)
         listener.join()
     except BaseException:
-        with defer_signals():
-            deadline = time.monotonic() + STOP_S
-            processes = multiprocessing.active_children()
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.join(max(0.0, deadline - time.monotonic()))
-                process.kill()
+        stop(multiprocessing.active_children())
         raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -60,9 +60,8 @@ def launched(args: argparse.Namespace) -> Iterator[Launcher | None]:
             else SlurmLauncher(args.device)
         )
     except ModuleNotFoundError as error:
-        extra = f"pip install 'seqmodels[{args.launcher}]'"
         raise ValueError(
-            f"--launcher {args.launcher}: {error.name} is not installed; {extra}"
+            f"--launcher {args.launcher}: {error.name} is not installed; pip install {error.name}"
         ) from None
     try:
         yield launcher

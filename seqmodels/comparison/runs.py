@@ -23,10 +23,11 @@ from seqmodels.models import build
 from seqmodels.records import record, schema, sums
 from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
+from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
 from seqmodels.training.rng import seed_all
-from seqmodels.training.trainer import Progress, TrainConfig, Trainer
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.lock import GRACE_S, LOCK, Lock
 from seqmodels.utils.progress import Reporter, log
 from seqmodels.utils.status import StatusFile, reported
@@ -137,7 +138,10 @@ def train_run(run: Run, model: SequenceModel) -> tuple[SequenceModel, Progress]:
         tensorboard.drawing(run.path if is_drawn else None, trainer) as draw,
         trainer.stops_agreed() as agree,
     ):
-        is_due = lambda: agree(checkpoints.is_due())  # noqa: E731
+
+        def is_due() -> bool:
+            return agree(checkpoints.is_due())
+
         train(trainer, run.task.train, run.task.valid, save, is_due, draw)
     return trainer.whole(), trainer.progress
 

@@ -1,4 +1,4 @@
-"""What is made once and kept: folders of prepared corpora, and the checksums of large files.
+"""The cache: folders of prepared corpora, and the checksums of large files.
 
 Each combination of corpus, tokenizer and cleaning has a folder in ~/.cache/seqmodels, or in the
 folder SEQMODELS_CACHE. It can be removed at any time.

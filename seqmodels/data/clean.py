@@ -28,7 +28,7 @@ class PrepareConfig:
     is_lowercase: bool = False
     """Lower-case both sides."""
     is_cleaned: bool = False
-    """Leave pairs out of train that are otherwise only counted: see `Cleaner`."""
+    """Leave out of train the faulty pairs that `Cleaner` otherwise only counts."""
     max_tokens: int = 200
     """On each side, including a source's EOS, in train and valid, and twice as many in test; longer
     pairs are left out and counted."""
@@ -114,9 +114,9 @@ def _held_out(config: PrepareConfig, draw: Draw, read: PairReader) -> set[str]:
 class Cleaner:
     """Lower-case, filter and count pairs.
 
-    Pairs with a blank side are always left out. These are counted, and left out of train if
-    `is_cleaned`: repeated pairs, pairs with one side MAX_LENGTH_RATIO times as long as the other,
-    in words, and pairs of train whose source is also in valid or test.
+    Pairs with a blank side are always left out. Three faults are counted in every split, and
+    training pairs with one are left out if `is_cleaned`: the pair is repeated, one side has
+    MAX_LENGTH_RATIO times as many words as the other, or the source is also in valid or test.
     """
 
     def __init__(self, corpus: ParallelCorpus, config: PrepareConfig, held_out: Collection[str]):

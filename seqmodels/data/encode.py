@@ -73,7 +73,7 @@ class EncodedPairs(NamedTuple):
     texts: list[tuple[str, str]]
     """Source and target of the rows of test."""
     held_out: set[str]
-    """Sources of train that are in valid or test."""
+    """Training sources that also occur in valid or test."""
     n_blank: Counter[str]
     """Pairs with a blank side, by split."""
 

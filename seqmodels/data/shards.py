@@ -49,7 +49,7 @@ class _Writer:
         self.n = 0
         self.file: IO[bytes] | None = None
         self.kept: dict[str, list[np.ndarray]] = {}
-        """What is saved as an array at the end of a shard."""
+        """Columns, which are written as arrays when their shard is complete."""
         self.index: dict[str, Any] = {}
 
     def _write(self, ids: np.ndarray, n: int, **kept: np.ndarray) -> None:

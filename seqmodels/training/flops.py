@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seqmodels.data.batches import Example, training_batches
 from seqmodels.interface import PAD, Batch, SequenceModel
-from seqmodels.training.trainer import TrainConfig, loss_of
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import loss_of
 
 N_BATCHES, N_ROWS = 4, 4
 """How many batches are counted, and how many rows of each: more give the same within 2 %."""

@@ -21,14 +21,8 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
-from seqmodels.training.trainer import (
-    Piece,
-    TrainConfig,
-    Trainer,
-    count_targets,
-    is_out_of_memory,
-    take_rows,
-)
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import Piece, Trainer, count_targets, is_out_of_memory, take_rows
 from seqmodels.utils.terminal import Stopped, signals_handled_by
 from seqmodels.utils.world import LOST, ProcessLostError, world
 

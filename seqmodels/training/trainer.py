@@ -59,7 +59,7 @@ class Trainer:
         self.is_ahead = self.device.type == "cuda"
         """Whether a thread makes the next batch."""
         self.compiled: Callable[..., Tensor] | None = None
-        """What computes the loss instead of `loss_of`."""
+        """A compiled `loss_of`, used in its place; None: there is none."""
         self.made: tuple[Batch | None, int, list[Piece]] = None, 1, []
         """The pieces that it has made, and of what batch in how many."""
         self.optimizer = torch.optim.AdamW(

@@ -21,7 +21,7 @@ NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def owner() -> str:
-    """Return what the others are told of this process."""
+    """Return a name for this process in messages to others."""
     return f"process {os.getpid()} on {platform.node()}"
 
 

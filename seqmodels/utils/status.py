@@ -1,4 +1,4 @@
-"""What each run of a folder is doing: a small file per run, kept by whoever trains it. No torch.
+"""Status files: how far each run of a folder is, by the process that trains it. No torch.
 
 The runs of a comparison can be trained on many machines that share a disk. The files tell the
 command that sent them there, and `seqmodels status`, how far each has come.
@@ -25,7 +25,7 @@ WRITE_EVERY_S = 5.0
 
 
 class Status(BaseModel):
-    """What is known of a run that has not been recorded."""
+    """The state of a run that is not recorded yet."""
 
     run: str
     """Title, such as "gpt, seed 1"."""

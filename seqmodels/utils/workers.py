@@ -7,11 +7,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, islice
+from multiprocessing.process import BaseProcess
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -25,7 +27,7 @@ FEW = 16
 AHEAD = 64
 """Pieces that wait for a process, or for their turn, at a time."""
 STOP_S = 4.0
-"""Time limit for a process to end after it has been asked to."""
+"""How long processes may take for their last step and checkpoint."""
 
 
 class Workers:
@@ -72,15 +74,21 @@ class Workers:
         if self.executor is None or self.given is not None:
             return
         if kind is not None:
-            with defer_signals():
-                children = multiprocessing.active_children()
-                own = [child for child in children if child.pid not in self.before]
-                for process in own:
-                    process.terminate()
-                for process in own:
-                    process.join(STOP_S)
-                    process.kill()
+            children = multiprocessing.active_children()
+            stop(child for child in children if child.pid not in self.before)
         self.executor.shutdown(cancel_futures=True)
+
+
+def stop(processes: Iterable[BaseProcess]) -> None:
+    """Ask processes to end, and kill those that have not within STOP_S."""
+    asked = [*processes]
+    with defer_signals():
+        deadline = time.monotonic() + STOP_S
+        for process in asked:
+            process.terminate()
+        for process in asked:
+            process.join(max(0.0, deadline - time.monotonic()))
+            process.kill()
 
 
 def n_cores() -> int:
