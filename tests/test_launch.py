@@ -75,6 +75,18 @@ def test_what_is_lost_is_taken_up_again(
     assert capsys.readouterr().out.count("lost with its machine; it is submitted again") == 3
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_runs_at_once_share_the_threads(
+    local: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out processes that leave cores idle, or compete for them."""
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 4)
+    compare.compare(toy(), flags(tmp_path, models=PAIR))
+    for name in NAMES:
+        assert record.load(tmp_path / f"{name}.json")["provenance"]["threads"] == 2
+    assert results(tmp_path).keys() == local.keys()
+
+
 def test_a_run_is_not_taken_up_without_end(tmp_path: Path) -> None:
     """Keeps out a run that kills every machine in turn."""
     executor = InTurn(100)
@@ -192,9 +204,10 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
     """Keeps out a state that nobody would know a run by, or one of the run before."""
     monkeypatch.setattr(status, "WRITE_EVERY_S", 0.0)
     monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
-    seen, step = [], Trainer.training_step
+    seen, n_tokens, step = [], list[int](), Trainer.training_step
 
     def watch(self: Trainer, *given: Any) -> None:
+        n_tokens.append(self.progress.tokens)  # as reported before the step
         step(self, *given)
         seen.append(table(tmp_path))
 
@@ -204,7 +217,8 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
     assert head.split() == ["run", "state", "tokens", "loss", "or", "score", "where"]
     assert first == "gpt, seed 1         waiting   0 of 200"
     assert second.startswith("rnn_encdec, seed 1  training  ")
-    assert " of 200 " in second
+    assert f"  {n_tokens[2]:,} of 200 " in second
+    assert n_tokens[2] > 0
     assert "train " in second
     assert f"process {launch.os.getpid()} on " in second
     assert counts == "1 waiting, 1 running"
@@ -298,7 +312,7 @@ def test_an_address_needs_ray(call: Call) -> None:
     [("auto", 2, "cuda"), ("auto", 0, "cpu"), ("cpu", 2, "cpu"), ("cuda", 0, "cuda")],
 )
 def test_what_is_asked_of_ray(
-    choice: str, n_gpus: int, device: str, monkeypatch: pytest.MonkeyPatch
+    choice: str, n_gpus: int, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a cluster that is not the one named, and runs that share a core or a GPU."""
     ray = mock.MagicMock()
@@ -306,10 +320,12 @@ def test_what_is_asked_of_ray(
     ray.cluster_resources.return_value = {"CPU": 8, "GPU": n_gpus}
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    launcher = launchers.RayLauncher(choice, "head:6379")
+    args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
+    with launchers.launched(args) as launcher:
+        assert launcher is not None
+        assert launcher.device == device
+        launcher.submit(print).set_result(None)
     assert ray.init.call_args.args == ("head:6379",)
-    assert launcher.device == device
-    launcher.submit(print)
     asked = ray.remote.return_value.options.call_args.kwargs
     assert asked == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(device == "cuda")}
 
