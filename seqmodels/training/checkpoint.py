@@ -147,11 +147,12 @@ def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:
-        n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' own format
-        text = content
-        if not is_folder:
-            text = json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"]
-        state, tensors = json.loads(text), {} if is_folder else safetensors.torch.load(content)
+        if is_folder:
+            state, tensors = json.loads(content), {}
+        else:
+            n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
+            state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
+            tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
