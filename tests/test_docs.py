@@ -113,7 +113,9 @@ def check(words: list[str], project: dict[str, Any]) -> None:
         case ["python", script, *_]:
             assert (ROOT / script).exists()
         case [program, *_]:
-            assert program in {"python3", ".", "pytest", "ruff", "mypy", "pre-commit", "uv", "echo", ".ci/run"}
+            assert program in {
+                "python3", ".", "pytest", "ruff", "mypy", "pre-commit", "uv", "echo", ".ci/run",
+            }  # fmt: skip
 
 
 @each_page
@@ -129,7 +131,7 @@ def test_a_wrong_command_is_noticed() -> None:
     project: dict[str, Any] = {"optional-dependencies": {"dev": []}}
     for line in (
         "python -m tasks.recall --sedes 1",
-        "python -m tools.mutants --dead",
+        "python -m tools.survival --dead",
         "seqmodels transalte RUN text",
         "pip install -e .[nothing]",
         "python tests/nothing.py",
