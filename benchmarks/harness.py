@@ -23,8 +23,8 @@ from seqmodels.search import greedy
 Row = dict[str, Any]
 
 COMMANDS = {
-    "seqmodels --help": ("from seqmodels.commands.main import main; main()", "--help"),
-    "seqmodels models": ("from seqmodels.commands.main import main; main()", "models"),
+    "seqmodels --help": ("from seqmodels.cli.main import main; main()", "--help"),
+    "seqmodels models": ("from seqmodels.cli.main import main; main()", "models"),
     "import seqmodels": ("import seqmodels",),
     "import torch": ("import torch",),
 }

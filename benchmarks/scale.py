@@ -28,7 +28,7 @@ from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import Parser, guard
 from seqmodels.utils.world import world
-from tasks.translation import builtin_task, parse
+from tasks.translation.__main__ import builtin_task, parse
 
 ROOT = Path(__file__).parents[1]
 BATCH_TOKENS, WARM_UP, N_STEPS = 1_600, 5, 30

@@ -147,7 +147,7 @@ def _varied(model: str, label: str, colour: str, marker: str, **fields: Any) -> 
 
 def _positions(kind: str, label: str, colour: str, marker: str, year: int, paper: str) -> Entry:
     """Return the entry of a Transformer with other positions."""
-    home = "seqmodels.variants.positions:TransformerPositions"
+    home = "seqmodels.models.variants.positions:TransformerPositions"
     fields = {"year": year, "paper": paper, "home": home, "sizes": {"positions": kind}}
     return _varied("transformer", label, colour, marker, **fields)
 
@@ -155,7 +155,7 @@ def _positions(kind: str, label: str, colour: str, marker: str, year: int, paper
 def _ladder(kind: str, label: str, marker: str, colour: str, fed: str) -> dict[str, Entry]:
     """Return the entries of an LSTM with a context vector, without and with input feeding."""
     about: dict[str, Any] = {"year": 2015, "paper": "Luong et al., arXiv:1508.04025"}
-    about |= {"home": "seqmodels.variants.ladder:Ladder"}
+    about |= {"home": "seqmodels.models.variants.ladder:Ladder"}
     if kind != "last":
         about |= {"state": "grows", "handed_over": "d_model", "attends": True}
     sizes = {"attention": kind}
@@ -183,7 +183,7 @@ def _dial() -> dict[str, Entry]:
         found[f"bahdanau_{k}"] = _varied(
             "bahdanau", f"{k} vector{'s' * (k > 1)}", colour, marker, year=2017,
             paper="after Britz et al., arXiv:1707.00110", state="fixed",
-            home="seqmodels.variants.pooled:PooledBahdanau",
+            home="seqmodels.models.variants.pooled:PooledBahdanau",
             handed_over="2 × n_queries × d_model", sizes={"n_queries": k},
         )  # fmt: skip
     return found

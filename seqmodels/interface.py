@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from seqmodels import catalog
 from seqmodels.catalog import attending
-from seqmodels.ops.watch import weights_of
+from seqmodels.models.ops.watch import weights_of
 
 PAD, BOS, EOS, UNK = catalog.PAD, catalog.BOS, catalog.EOS, catalog.UNK
 """The first four ids of every vocabulary."""

@@ -80,7 +80,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         since = time.perf_counter()
         print_line(f"[{n}/{len(todo)}] {folder}")
         try:
-            import_module(f"tasks.{task}").main(passed)
+            import_module(f"tasks.{task}.__main__").main(passed)
         except SystemExit as ended:
             if ended.code:
                 raise

@@ -31,19 +31,17 @@ from toy_training import V  # noqa: E402
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
 from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
-from seqmodels.lesson import site  # noqa: E402
-from seqmodels.metrics import intervals  # noqa: E402
+from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
-from tasks import (  # noqa: E402
-    bottleneck,
-    distance,
-    heads,
-    ladder,
-    next_token,
-    positions,
-    recall,
-    translation,
-)
+from seqmodels.site.lesson import site  # noqa: E402
+from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
+from tasks.distance import __main__ as distance  # noqa: E402
+from tasks.heads import __main__ as heads  # noqa: E402
+from tasks.ladder import __main__ as ladder  # noqa: E402
+from tasks.next_token import __main__ as next_token  # noqa: E402
+from tasks.positions import __main__ as positions  # noqa: E402
+from tasks.recall import __main__ as recall  # noqa: E402
+from tasks.translation import __main__ as translation  # noqa: E402
 from tools.sizes import sizes_of  # noqa: E402
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # oracles are built from sizes, never downloaded

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG, attending
-from seqmodels.metrics import table
+from seqmodels.evaluation import table
 from seqmodels.records import sums
 from seqmodels.report import findings, scores
 

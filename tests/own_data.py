@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from seqmodels.comparison.task import Task
-from tasks import next_token, translation
 from tasks.flags import TEXT_FLAGS
+from tasks.next_token import __main__ as next_token
+from tasks.translation import __main__ as translation
 
 
 def from_folder(folder: Path, *flags: str) -> Task:

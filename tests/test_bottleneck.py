@@ -15,7 +15,8 @@ from seqmodels import EOS, build
 from seqmodels.catalog import VARIANTS
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.models.bahdanau import Bahdanau
-from tasks import bottleneck, flags
+from tasks import flags
+from tasks.bottleneck import __main__ as bottleneck
 
 NAMES = flags.MODELS["bottleneck"]
 

@@ -24,8 +24,8 @@ import seqmodels
 from seqmodels import MODELS
 from seqmodels.comparison.trained import TrainedRun
 from seqmodels.interface import BOS, EOS
-from seqmodels.live import page as live
 from seqmodels.search import allowed_argmax, generate
+from seqmodels.site.live import page as live
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def built(folder: Path, scratch: Path) -> Path:
     out = scratch / f"{folder.name}.html"
     with FileLock(f"{out}.lock"):
         if not out.exists():
-            script = "from seqmodels.commands.main import main; main()"
+            script = "from seqmodels.cli.main import main; main()"
             given = [sys.executable, "-c", script, "live", str(folder), "--out", str(out)]
             done = subprocess.run(given, capture_output=True, text=True, check=False)
             if "npm" in done.stderr and done.returncode == 2:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.live import page, vocabulary
+from seqmodels.site.live import page, vocabulary
 
 LINES = [
     "Although the cat watched them, the hat had disappeared.",

@@ -13,7 +13,7 @@ from toy_task import contents, flags, toy
 from seqmodels import MODELS
 from seqmodels.comparison import compare, launch, runs
 from seqmodels.data import tokenizers
-from seqmodels.metrics import intervals
+from seqmodels.evaluation import intervals
 from seqmodels.records import record
 
 

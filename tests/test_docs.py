@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from benchmarks.__main__ import build_parser as benchmarks_parser
-from seqmodels.commands.main import build_parser
+from seqmodels.cli.main import build_parser
 from tasks import flags
 from tools import diffs
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from seqmodels import MODELS
-from seqmodels.commands import doctor, main
+from seqmodels.cli import doctor, main
 
 Report = Callable[[], tuple[int, dict[str, str], str]]
 
@@ -82,7 +82,7 @@ def test_packages_that_are_missing_or_too_old(
 def test_without_torch_there_is_a_report(tmp_path: Path) -> None:
     """Keeps out a traceback where torch, which all else here imports, is what is broken."""
     program = "import sys; sys.modules['torch'] = None; sys.argv[1:] = ['doctor']\n"
-    program += "from seqmodels.commands.main import main; main()"
+    program += "from seqmodels.cli.main import main; main()"
     env = os.environ | {"PYTHONPATH": str(Path(doctor.__file__).parents[1])}
     run = [sys.executable, "-c", program]
     done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path, env=env, check=False)

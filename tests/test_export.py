@@ -19,9 +19,9 @@ from conftest import TINY, Call, Tiny, V
 
 import seqmodels
 from seqmodels import MODELS
-from seqmodels.commands import main
-from seqmodels.export import loops, package
+from seqmodels.cli import main
 from seqmodels.interface import BOS, EOS, PAD
+from seqmodels.site.export import loops, package
 
 NAMES = "bahdanau", "lstm_seq2seq", "gpt"
 """The models of the toy runs."""
@@ -41,7 +41,7 @@ def exported(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("exported")
     for name in NAMES:
         half = ["--half"] if name == "gpt" else []
-        script, run = "from seqmodels.commands.main import main; main()", trained / f"{name}-seed1"
+        script, run = "from seqmodels.cli.main import main; main()", trained / f"{name}-seed1"
         said = printed(script, "export", run, "--out", out / name, *half)
         assert "checked with onnxruntime over" in said
     return out
@@ -148,7 +148,7 @@ def test_every_model_can_be_exported() -> None:
 import tempfile, torch
 from pathlib import Path
 from seqmodels import build
-from seqmodels.export import graphs, package
+from seqmodels.site.export import graphs, package
 for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}.items():
     torch.manual_seed(1)
     model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
@@ -188,7 +188,7 @@ def test_scans_are_the_loops() -> None:
     script = f"""
 import torch
 from seqmodels import build
-from seqmodels.export import graphs, loops
+from seqmodels.site.export import graphs, loops
 for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
     model = build(name, {V}, **sizes).double().eval()
     for p in model.parameters():
@@ -263,7 +263,7 @@ def test_mistakes(
     (tmp_path / "file").write_text("")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "file")
     assert (code, "is a file" in said) == (2, True)
-    monkeypatch.setitem(sys.modules, "seqmodels.export.package", None)
-    monkeypatch.delattr("seqmodels.export.package")
+    monkeypatch.setitem(sys.modules, "seqmodels.site.export.package", None)
+    monkeypatch.delattr("seqmodels.site.export.package")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "out")
     assert (code, "pip install onnx" in said) == (2, True)

@@ -12,14 +12,14 @@ import pytest
 from sacrebleu.metrics import TER
 
 import tasks
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.comparison.compare import compare
-from seqmodels.metrics import intervals
-from seqmodels.metrics.sacre import SacreMetric
-from seqmodels.metrics.table import METRICS, Metric
+from seqmodels.evaluation import intervals
+from seqmodels.evaluation.sacre import SacreMetric
+from seqmodels.evaluation.table import METRICS, Metric
 from seqmodels.records import ledger, schema
 from tasks import __main__ as everything
-from tasks import translation
+from tasks.translation import __main__ as translation
 
 ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
 

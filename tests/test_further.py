@@ -18,8 +18,8 @@ from toy_task import contents, flags, toy
 from seqmodels.comparison import compare, measure
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import batch_indices
+from seqmodels.evaluation import intervals
 from seqmodels.interface import Batch
-from seqmodels.metrics import intervals
 from seqmodels.records import record
 from seqmodels.report import figures, wording
 from seqmodels.training.config import TrainConfig

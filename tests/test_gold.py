@@ -20,9 +20,9 @@ from conftest import Call
 
 import seqmodels
 from seqmodels.analysis import alignments
-from seqmodels.analysis.alignments import RATES, Links, counts, parse
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
+from seqmodels.evaluation.alignments import RATES, Links, counts, parse
 from seqmodels.evaluation.external import Text
 
 ROOT = Path(__file__).parents[1]

@@ -24,16 +24,17 @@ from toy_task import flags, toy
 
 from benchmarks import __main__ as benchmarks_main
 from seqmodels import build
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.comparison import compare
 from seqmodels.data import presets, tokenizers
-from seqmodels.evaluation import external
-from seqmodels.metrics import intervals, table
+from seqmodels.evaluation import external, intervals, table
 from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
 from tasks import __main__ as tasks_main
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 from tools import hostile, survival
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +69,7 @@ for package in (seqmodels, tasks, benchmarks):
             importlib.import_module(found.name)
 """
 SMOKE = """
-from tasks import translation
+from tasks.translation import __main__ as translation
 flags = "--size smoke --models lstm_seq2seq --tokens 500 --device cpu --out".split()
 translation.main([*flags, "OUT"])
 """
@@ -140,7 +141,7 @@ def test_errors_that_nobody_hears(stderr: str) -> None:
     for program, expected in (
         (PRINTS.format("1"), (0, "1\n")),
         (PRINTS.format("1 / open('/nope')"), (2, "")),
-        ("from seqmodels.commands.main import main; main()", (2, "")),
+        ("from seqmodels.cli.main import main; main()", (2, "")),
     ):
         program = f"import sys; sys.argv = ['seqmodels', '--nope']; {program}"
         assert shell(f'"$PYTHON" -c "$PROGRAM" {stderr}', PROGRAM=program) == (*expected, "")
@@ -151,7 +152,7 @@ def test_errors_that_nobody_hears(stderr: str) -> None:
 def test_help_that_cannot_be_printed(flag: str, unbuffered: str) -> None:
     """Keeps out `Exception ignored` where argparse prints: it ends before any command begins."""
     program = f"import sys; sys.argv = 'seqmodels {flag}'.split(); "
-    program += "from seqmodels.commands.main import main; main()"
+    program += "from seqmodels.cli.main import main; main()"
     how = {"PROGRAM": program, "PYTHONUNBUFFERED": unbuffered}
     code, out, err = shell('"$PYTHON" -c "$PROGRAM" > /dev/full', **how)
     assert (code, out) == (1, "")
@@ -214,12 +215,12 @@ def test_what_goes_on_says_how(
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no ulimit -v")
 @pytest.mark.parametrize("n_kib", [200_000, 500_000])
-@pytest.mark.parametrize("call", ["seqmodels.commands.main models", "tasks.recall --size smoke"])
+@pytest.mark.parametrize("call", ["seqmodels.cli.main models", "tasks.recall --size smoke"])
 def test_memory_that_is_short_from_the_start(call: str, n_kib: int, tmp_path: Path) -> None:
     """Keeps out the tracebacks of imports that find no memory."""
-    run = "from seqmodels.commands.main import main; main()"
+    run = "from seqmodels.cli.main import main; main()"
     name, *argv = call.split()
-    argv = ["-c", run, *argv] if name == "seqmodels.commands.main" else ["-m", name, *argv, "--out"]
+    argv = ["-c", run, *argv] if name == "seqmodels.cli.main" else ["-m", name, *argv, "--out"]
     line = f'ulimit -v {n_kib}; exec "$PYTHON" "$@" {tmp_path if "-m" in argv else ""}'
     env = os.environ | {"PYTHON": sys.executable, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

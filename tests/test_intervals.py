@@ -11,10 +11,10 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data.batches import Example
-from seqmodels.metrics import intervals, sacre, table
-from seqmodels.metrics.intervals import Interval, Row
-from seqmodels.metrics.table import METRICS
-from tasks import next_token
+from seqmodels.evaluation import intervals, sacre, table
+from seqmodels.evaluation.intervals import Interval, Row
+from seqmodels.evaluation.table import METRICS
+from tasks.next_token import __main__ as next_token
 
 # ------------------------------------------------------------------------------ Known coverage
 

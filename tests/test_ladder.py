@@ -20,10 +20,11 @@ from seqmodels.catalog import entries
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
-from seqmodels.metrics.intervals import wilson
+from seqmodels.evaluation.intervals import wilson
 from seqmodels.report import places as by_place
 from seqmodels.report import rungs
-from tasks import flags, ladder
+from tasks import flags
+from tasks.ladder import __main__ as ladder
 
 KINDS = ["last", "dot", "general", "additive"]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]

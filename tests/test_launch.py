@@ -14,12 +14,12 @@ from checks import check_one_line
 from conftest import Call
 from toy_task import flags, results, toy
 
-from seqmodels.commands.status import table
+from seqmodels.cli.status import table
 from seqmodels.comparison import compare, launch, launchers, runs
 from seqmodels.records import record
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock, progress, status
-from tasks import recall
+from tasks.recall import __main__ as recall
 
 PAIR = ["rnn_encdec", "gpt"]
 NAMES = [f"{name}-seed1" for name in PAIR]

@@ -21,12 +21,12 @@ import ziamath
 from conftest import Call
 
 from seqmodels.catalog import CATALOG
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.comparison.sizes import count_parameters
-from seqmodels.lesson import attention, charts, equations, pair, site, source
-from seqmodels.lesson.source import Chapter
 from seqmodels.models import MODELS
 from seqmodels.report import reading
+from seqmodels.site.lesson import attention, charts, equations, pair, site, source
+from seqmodels.site.lesson.source import Chapter
 
 RESULTS = Path(__file__).parents[1] / "results"
 CHAPTERS = {chapter.name: chapter for chapter in source.chapters()}

@@ -17,10 +17,10 @@ import pytest
 from conftest import Call
 from test_report_page import data_of
 
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.export import package
-from seqmodels.live import page, runtime, vocabulary
+from seqmodels.site.export import package
+from seqmodels.site.live import page, runtime, vocabulary
 
 MANIFEST = {"files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None, "attention": None}
 

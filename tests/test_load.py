@@ -17,11 +17,11 @@ from conftest import train_toys
 from sacrebleu.metrics import BLEU, CHRF
 
 import seqmodels
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.comparison import trained
 from seqmodels.data import tokenizers
+from seqmodels.evaluation import intervals
 from seqmodels.interface import BOS, EOS
-from seqmodels.metrics import intervals
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]

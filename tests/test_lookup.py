@@ -17,7 +17,7 @@ from seqmodels.catalog import VARIANTS
 from seqmodels.comparison import compare
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.comparison.task import Task
-from tasks import lookup
+from tasks.lookup import __main__ as lookup
 
 
 def made(**given: object) -> Task:

@@ -18,7 +18,7 @@ from conftest import Call
 
 from seqmodels import MODELS
 from seqmodels.catalog import CATALOG
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.report import alignment
 
 ROOT = Path(__file__).parents[1]
@@ -185,7 +185,7 @@ def test_a_picture_of_another_kind(trained: Path, call: Call, tmp_path: Path) ->
     check_one_line((code, out, err), "looked.doc" if out.strip() else "generated nothing")
 
 
-CONSOLE = ["-c", "from seqmodels.commands.main import main; main()"]
+CONSOLE = ["-c", "from seqmodels.cli.main import main; main()"]
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
 
 

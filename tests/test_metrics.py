@@ -9,7 +9,7 @@ import pytest
 import sacrebleu
 from toy_task import scored_rows
 
-from seqmodels.metrics import intervals, table
+from seqmodels.evaluation import intervals, table
 
 
 def test_a_ratio_is_one_of_sums() -> None:

@@ -15,10 +15,12 @@ from checks import check_one_line, no_network
 from conftest import Call
 from toy_task import TOY
 
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.data import presets
 from seqmodels.records import record
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,8 +19,8 @@ from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.windows import contexts
-from tasks import next_token
 from tasks.flags import TEXT_FLAGS
+from tasks.next_token import __main__ as next_token
 
 
 def test_next_token_runs(run: Run, tmp_path: Path) -> None:

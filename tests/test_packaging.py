@@ -22,7 +22,7 @@ def test_only_one_name_is_installed() -> None:
     folders = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
     found = [n for n in folders if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
     assert found == ["seqmodels"]
-    assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.commands.main:main"}
+    assert setup["project"]["scripts"] == {"seqmodels": "seqmodels.cli.main:main"}
 
 
 @pytest.mark.slow

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 from conftest import Call
 
-from seqmodels.commands import main
-from tasks import bottleneck, distance, heads, ladder, next_token, positions, recall, translation
+from seqmodels.cli import main
+from tasks.bottleneck import __main__ as bottleneck
+from tasks.distance import __main__ as distance
+from tasks.heads import __main__ as heads
+from tasks.ladder import __main__ as ladder
+from tasks.next_token import __main__ as next_token
+from tasks.positions import __main__ as positions
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("tasks/*.py"))]

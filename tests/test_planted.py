@@ -22,14 +22,13 @@ from seqmodels.data.prepare import prepare_text
 from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
-from seqmodels.evaluation import evaluate
-from seqmodels.metrics import intervals, student, table
-from seqmodels.metrics.table import METRICS
+from seqmodels.evaluation import evaluate, intervals, student, table
+from seqmodels.evaluation.table import METRICS
 from seqmodels.report import findings
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
-from tasks import translation
+from tasks.translation import __main__ as translation
 
 
 def test_examples_longer_than_a_pool_are_drawn() -> None:

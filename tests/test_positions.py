@@ -12,7 +12,8 @@ from conftest import Run
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.models import build
-from tasks import flags, positions
+from tasks import flags
+from tasks.positions import __main__ as positions
 
 KINDS = ["sinusoids", "learned", "rotary", "none"]
 NAMES = [f"transformer_{kind}" for kind in KINDS]

@@ -11,7 +11,7 @@ from checks import check_folder
 from conftest import ATTENDING, Run
 
 from seqmodels import EOS, MODELS
-from tasks import recall
+from tasks.recall import __main__ as recall
 
 
 def test_recall_runs(run: Run, tmp_path: Path) -> None:

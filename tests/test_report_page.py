@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 
 import seqmodels
 from seqmodels.catalog import entries
-from seqmodels.commands import main
-from seqmodels.pages import figure, maps, report
+from seqmodels.cli import main
 from seqmodels.report import reading
+from seqmodels.site.pages import figure, maps, report
 
 
 def data_of(page: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from fake_records import fake_record, scored, write
 from matplotlib.colors import to_hex
 
 from seqmodels.catalog import entries
-from seqmodels.metrics.intervals import wilson
+from seqmodels.evaluation.intervals import wilson
 from seqmodels.report import figures, findings, places, rungs, style
 from tasks import flags
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from conftest import Call, Run
 
-from seqmodels.commands import main
-from seqmodels.pages import serve, unfinished
+from seqmodels.cli import main
+from seqmodels.site.pages import serve, unfinished
 from seqmodels.training import checkpoint
-from tasks import recall
+from tasks.recall import __main__ as recall
 
 Ask = Callable[..., tuple[int, str]]
 

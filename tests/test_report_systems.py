@@ -11,8 +11,8 @@ from conftest import Call
 from sacrebleu.metrics import BLEU
 from test_report_page import data_of
 
-from seqmodels.commands import main
-from seqmodels.pages import rows
+from seqmodels.cli import main
+from seqmodels.site.pages import rows
 
 TEXTS = {
     "src": ["the cat sees a dog", "no", "", "one two three four five six seven"],

@@ -19,7 +19,7 @@ from toy_training import CFG, assert_same, finish
 
 from seqmodels import Batch
 from seqmodels.comparison import compare
-from seqmodels.metrics import intervals
+from seqmodels.evaluation import intervals
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints

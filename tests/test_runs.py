@@ -24,11 +24,13 @@ from seqmodels.comparison import compare, measure, runs, task
 from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.metrics import intervals, table
+from seqmodels.evaluation import intervals, table
 from seqmodels.records import record
 from seqmodels.training import checkpoint, loop
 from seqmodels.training.config import TrainConfig
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 ROOT = Path(__file__).parents[1]
 

@@ -20,7 +20,7 @@ from conftest import Call
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
 from seqmodels.report import style

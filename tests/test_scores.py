@@ -17,9 +17,9 @@ from seqmodels.comparison.measure import evaluate
 from seqmodels.data import presets
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
+from seqmodels.evaluation import sacre, table
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.metrics import sacre, table
-from tasks import translation
+from tasks.translation import __main__ as translation
 
 V = 40
 

@@ -18,7 +18,7 @@ from toy_task import TOY
 
 from seqmodels.comparison import launch
 from seqmodels.comparison.runs import Run
-from tasks import recall
+from tasks.recall import __main__ as recall
 from tools.survival import PHASES, command, survive
 
 ROOT = Path(__file__).parents[1]

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.metrics import sacre, significance, student
-from seqmodels.metrics.significance import Difference, differences, holm
+from seqmodels.evaluation import sacre, significance, student
+from seqmodels.evaluation.significance import Difference, differences, holm
 
 Models = dict[str, list[np.ndarray]]
 

@@ -17,9 +17,9 @@ from fake_records import BUCKETS, with_rows
 from toy_task import flags, toy
 
 from seqmodels.comparison import compare
-from seqmodels.metrics import intervals
-from seqmodels.metrics.significance import holm
-from seqmodels.metrics.table import metric_of
+from seqmodels.evaluation import intervals
+from seqmodels.evaluation.significance import holm
+from seqmodels.evaluation.table import metric_of
 from seqmodels.records import significance, sums
 from seqmodels.records.significance import Significance
 from seqmodels.report import figures, reading

@@ -15,9 +15,11 @@ from conftest import Run
 from torch import Tensor, nn
 
 from seqmodels import SequenceModel, catalog
-from seqmodels.commands import doctor, main
+from seqmodels.cli import doctor, main
 from seqmodels.records import record
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from seqmodels.metrics import student
+from seqmodels.evaluation import student
 
 
 @pytest.mark.parametrize(

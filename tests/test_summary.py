@@ -10,7 +10,7 @@ import pytest
 from fake_records import MODELS, several, write
 
 from seqmodels.catalog import CATALOG
-from seqmodels.metrics import table
+from seqmodels.evaluation import table
 from seqmodels.report import findings, reading, summary
 
 LABELS = [CATALOG[model].label for model in MODELS]

@@ -25,7 +25,9 @@ from seqmodels.report import figures, reading
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks import flags as task_flags
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from toy_task import flags, toy
 
 from seqmodels.comparison import compare
-from seqmodels.metrics import intervals
+from seqmodels.evaluation import intervals
 from seqmodels.report import figures
 from seqmodels.training import loop, tensorboard
 from seqmodels.training.trainer import Trainer

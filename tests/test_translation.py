@@ -17,7 +17,9 @@ from seqmodels import EOS
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.corpus import SPLITS
 from seqmodels.records import schema
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 
 
 def test_translation_runs(run: Run, tmp_path: Path) -> None:

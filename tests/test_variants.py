@@ -19,9 +19,9 @@ from seqmodels.catalog import CATALOG, VARIANTS, entries
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.models import transformer
+from seqmodels.models.variants import positions
 from seqmodels.report import layout, reading, style
-from seqmodels.variants import positions
-from tasks import recall
+from tasks.recall import __main__ as recall
 
 # -------------------------------------------------------------------------------------- The list
 

@@ -22,10 +22,9 @@ from seqmodels import build
 from seqmodels.comparison import compare
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import evaluate
+from seqmodels.evaluation import evaluate, intervals
 from seqmodels.interface import BOS, EOS, PAD
-from seqmodels.metrics import intervals
-from seqmodels.ops.kernels import attend
+from seqmodels.models.ops.kernels import attend
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.training import loop

@@ -29,7 +29,8 @@ STEPS = 200
 PROGRAM = """
 import sys, time
 from seqmodels.training.trainer import Trainer
-from tasks import next_token, translation
+from tasks.next_token import __main__ as next_token
+from tasks.translation import __main__ as translation
 
 training_step = Trainer.training_step
 

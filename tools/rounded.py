@@ -20,7 +20,8 @@ from seqmodels.records import record
 from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser
-from tasks import flags, translation
+from tasks import flags
+from tasks.translation import __main__ as translation
 
 KEPT = 5
 """Hypotheses of a bucket that are kept."""

@@ -11,9 +11,9 @@ import torch
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, lengths
 from seqmodels.evaluation.evaluate import compare_tokens, free_running, teacher_forced
+from seqmodels.evaluation.intervals import Row
+from seqmodels.evaluation.table import by_bucket, partners, scores
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.metrics.intervals import Row
-from seqmodels.metrics.table import by_bucket, partners, scores
 from seqmodels.utils.progress import Reporter
 
 

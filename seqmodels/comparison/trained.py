@@ -18,9 +18,9 @@ import torch
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import free_running
+from seqmodels.evaluation.sacre import count
+from seqmodels.evaluation.table import sacre_metrics, signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.metrics.sacre import count
-from seqmodels.metrics.table import sacre_metrics, signatures
 from seqmodels.records import record
 from seqmodels.training import checkpoint
 

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.metrics.intervals import Row
-from seqmodels.ops.kv_cache import tensors_of
+from seqmodels.models.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import track
 from seqmodels.utils.world import world

@@ -21,10 +21,10 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from seqmodels.data import readers
-from seqmodels.metrics import intervals
-from seqmodels.metrics.intervals import Interval, Row
-from seqmodels.metrics.sacre import count
-from seqmodels.metrics.table import by_bucket, metric_of, sacre_metrics
+from seqmodels.evaluation import intervals
+from seqmodels.evaluation.intervals import Interval, Row
+from seqmodels.evaluation.sacre import count
+from seqmodels.evaluation.table import by_bucket, metric_of, sacre_metrics
 from seqmodels.report import scores, style, tables
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.utils import files

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from seqmodels.metrics import significance
+from seqmodels.evaluation import significance
 from seqmodels.records import sums
 from seqmodels.records.schema import Checksum, Count, Name, Strict, TwoNumbers, check
 from seqmodels.records.sums import Rows

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from seqmodels.metrics.intervals import Row, Sums, groups_of
-from seqmodels.metrics.table import metric_of
+from seqmodels.evaluation.intervals import Row, Sums, groups_of
+from seqmodels.evaluation.table import metric_of
 from seqmodels.records.schema import Checksum, Name, Strict, check
 from seqmodels.utils import files
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.catalog import CATALOG, entries
-from seqmodels.metrics.table import Metric
+from seqmodels.evaluation.table import Metric
 from seqmodels.report import reading, wording
 
 THIN = 30

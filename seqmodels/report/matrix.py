@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.metrics.table import metric_of
+from seqmodels.evaluation.table import metric_of
 from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.findings import bucket_name, label_of

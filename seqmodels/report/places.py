@@ -9,8 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.metrics import student
-from seqmodels.metrics.intervals import wilson
+from seqmodels.evaluation import student
+from seqmodels.evaluation.intervals import wilson
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.reading import Record
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from seqmodels.catalog import CATALOG
-from seqmodels.metrics.intervals import MIN_ROWS
-from seqmodels.metrics.table import metric_of, sacre_metrics
+from seqmodels.evaluation.intervals import MIN_ROWS
+from seqmodels.evaluation.table import metric_of, sacre_metrics
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.report.reading import Record

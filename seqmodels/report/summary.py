@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.metrics.table import metric_of
+from seqmodels.evaluation.table import metric_of
 from seqmodels.report import findings, reading, wording
 from seqmodels.report.findings import THIN, bucket_name
 

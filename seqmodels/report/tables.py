@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import entry_of
-from seqmodels.metrics.intervals import MIN_ROWS
-from seqmodels.metrics.table import LOSSES, metric_of
+from seqmodels.evaluation.intervals import MIN_ROWS
+from seqmodels.evaluation.table import LOSSES, metric_of
 from seqmodels.records import ledger
 from seqmodels.records.significance import Difference, Significance
 from seqmodels.report import reading, style, wording

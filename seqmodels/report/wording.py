@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from seqmodels.metrics.table import metric_of
+from seqmodels.evaluation.table import metric_of
 from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report.reading import Record
 

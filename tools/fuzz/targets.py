@@ -25,18 +25,19 @@ import torch
 from matplotlib.figure import Figure
 
 from seqmodels import MODELS, search
-from seqmodels.commands import main
+from seqmodels.cli import main
 from seqmodels.comparison import compare, trained
 from seqmodels.data import corpus, presets, readers, tokenizers
-from seqmodels.evaluation import evaluate
+from seqmodels.evaluation import evaluate, intervals
 from seqmodels.interface import PAD, UNK
-from seqmodels.metrics import intervals
 from seqmodels.models import build
 from seqmodels.records import ledger, record, schema
 from seqmodels.report import alignment, figures, reading, scores, tables
 from seqmodels.training import checkpoint
 from seqmodels.utils import terminal
-from tasks import next_token, recall, translation
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
 from tools.sizes import sizes_of
 
 RESULT = Path(__file__).parents[2] / "results" / "recall" / "gpt-seed1.json"

@@ -1,0 +1,75 @@
+"""The command `seqmodels score`: score translations or alignments from elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from seqmodels.utils.terminal import ensure_out_folder, increasing
+
+BUCKETS = "10,20,30,40,50,60,80"
+"""Words of the longest source of each bucket, unless other ends are given."""
+
+
+def score(args: argparse.Namespace) -> None:
+    """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
+    check(args)
+    ends = args.buckets or increasing(BUCKETS)
+    scored: Any
+    if args.gold:
+        from seqmodels.evaluation import alignments as scored
+
+        given = scored.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
+        out = ensure_out_folder(args.out) if args.out else None
+        result = scored.score(given, ends)
+    else:
+        from seqmodels.evaluation import external as scored
+
+        tokenize = "13a" if args.tokenize is None else args.tokenize
+        texts = scored.read(args.src, args.ref, args.hyps)
+        out = ensure_out_folder(args.out) if args.out else None
+        result = scored.score(texts, tokenize, args.lowercase, ends)
+    written = scored.write(result, out) if out else []
+    if out and not args.gold:
+        from seqmodels.site.pages import systems
+
+        written.append(systems.write(result, texts, tokenize, args.lowercase, out))
+    print(scored.table(result))
+    if out:
+        print("", *written, sep="\n")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise ValueError for flags of `score` that do not go together."""
+    if args.gold:
+        if args.tokenize is not None or args.lowercase:
+            raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
+        if args.buckets and not args.src:
+            raise ValueError("--buckets needs --src, whose words it counts")
+    elif not args.ref or not args.src:
+        raise ValueError("give --ref and --src to score translations, or --gold for alignments")
+    elif args.gold_one_based:
+        raise ValueError("--gold-one-based needs --gold")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command `score`."""
+    c = commands.add_parser("score", help="score translations or alignments from elsewhere")
+    c.add_argument("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
+    c.add_argument("--src", type=Path, metavar="FILE", help="source; with --gold optional")
+    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
+                   help="a system's output: translations or, with --gold, alignments; others "
+                        "are compared with the first; all: UTF-8, a sentence per line")  # fmt: skip
+    c.add_argument("--gold", type=Path, metavar="FILE",
+                   help="score word alignments against this one: i-j are sure links, i?j or ipj "
+                        "possible ones, words counted from 0")  # fmt: skip
+    c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
+    c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
+    c.add_argument("--lowercase", action="store_true", help="ignore case")
+    c.add_argument("--buckets", type=increasing, metavar="N,N,…",
+                   help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
+    c.add_argument("--out", type=Path, metavar="DIR",
+                   help="write the scores as JSON and, for translations, a figure and a "
+                        "page that leads to the sentences")  # fmt: skip
+    c.set_defaults(run_command=score)

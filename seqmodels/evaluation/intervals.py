@@ -1,0 +1,150 @@
+"""95 % confidence intervals of scores. No torch.
+
+A row holds the measurements of one test example. Rows with the same `group` share a text and are
+resampled together. A score is a function of sums over rows; its interval comes from a BCa bootstrap
+(Efron 1987) over groups, with levels widened where there are few groups (Hesterberg 2015). A
+proportion of independent rows that are right or wrong gets a Wilson interval (1927).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seqmodels.evaluation import student
+
+N_BOOTSTRAP = 1000
+MIN_ROWS = 10
+"""Fewest groups for which an interval is computed."""
+NORMAL = NormalDist()
+Z = NORMAL.inv_cdf(0.975)
+
+Row = dict[str, Any]
+Interval = dict[str, Any]
+Score = Callable[[np.ndarray], np.ndarray]
+"""Computes a score from sums of columns: (..., columns) -> (...)."""
+
+
+class Sums(NamedTuple):
+    """The columns of rows, (rows, columns), and the score of their sums."""
+
+    columns: np.ndarray
+    score: Score
+    is_percent: bool = False
+    """Whether the score is between 0 and 100."""
+    is_yes_no: bool = False
+    """Whether each row is right or wrong."""
+
+    def interval(self, groups: Sequence[Hashable] | None = None) -> Interval:
+        """Return the score with its interval."""
+        return interval(self.columns, self.score, groups, self.is_percent, self.is_yes_no)
+
+
+def resample(columns: np.ndarray) -> np.ndarray:
+    """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
+    rng, n = np.random.default_rng(1), len(columns)
+    n_at_a_time = max(1, 2**22 // n)  # resamples at a time, to bound memory
+    sums = []
+    for start in range(0, N_BOOTSTRAP, n_at_a_time):
+        draw = np.arange(min(n_at_a_time, N_BOOTSTRAP - start))
+        rows = rng.integers(n, size=(len(draw), n)) + n * draw[:, None]
+        times = np.bincount(rows.ravel(), minlength=n * len(draw)).reshape(len(draw), n)
+        sums.append(times @ columns)
+    return np.concatenate(sums)
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Return the Wilson interval of a proportion of n."""
+    middle, half = share + Z**2 / (2 * n), Z * math.sqrt(share * (1 - share) / n + (Z / n) ** 2 / 4)
+    low, high = ((middle + side * half) / (1 + Z**2 / n) for side in (-1, 1))
+    return max(low, 0.0), min(high, 1.0)
+
+
+def by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
+    """Return the sums of each group's rows; without groups, each row is its own group."""
+    if groups is None:
+        return columns
+    places: dict[Hashable, int] = {}
+    place = [places.setdefault(group, len(places)) for group in groups]
+    sums = np.zeros((len(places), columns.shape[1]))
+    np.add.at(sums, place, columns)
+    return sums
+
+
+def interval(
+    columns: np.ndarray,
+    score: Score,
+    groups: Sequence[Hashable] | None = None,
+    is_percent: bool = False,
+    is_yes_no: bool = False,
+) -> Interval:
+    """Return the score of the column sums with its interval; None below MIN_ROWS groups.
+
+    A percentage that is the same in all resamples, such as 100 % of everything, would get an
+    interval of zero width; it gets the Wilson interval of a proportion of as many as there are
+    groups. `is_yes_no`: rows are right or wrong; if each is its own group, the Wilson interval is
+    used.
+    """
+    sums = by_group(columns, groups)
+    total = sums.sum(0, keepdims=True)
+    value, n = score(total).item(), len(sums)
+    if n < MIN_ROWS:
+        return {"value": value, "low": None, "high": None}
+    if is_yes_no and n == len(columns):
+        low, high = (100 * end for end in wilson(value / 100, n))
+        return {"value": value, "low": low, "high": high}
+    drawn, without = score(resample(sums)), score(total - sums)
+    if is_percent and np.ptp(drawn) == 0:
+        low, high = (100 * end for end in wilson(value / 100, n))
+        return {"value": value, "low": low, "high": high}
+    below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
+    bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
+    influence = without.mean() - without
+    skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
+    wide = student.quantile(n - 1) * math.sqrt(n / (n - 1))
+    shifted = [bias + side * wide for side in (-1, 1)]
+    levels = [NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted]
+    low, high = np.quantile(drawn, levels)
+    return {"value": value, "low": float(low), "high": float(high)}
+
+
+def ratio_sums(
+    rows: Sequence[Row],
+    above: Callable[[Row], float],
+    below: Callable[[Row], float],
+    scale: float,
+    **kind: bool,
+) -> Sums:
+    """Return the columns of scale × Σ above / Σ below (`kind`: see Sums)."""
+    pairs = np.array([(scale * above(row), below(row)) for row in rows], dtype=np.float64)
+    return Sums(pairs, quotient, **kind)
+
+
+def quotient(sums: np.ndarray) -> np.ndarray:
+    """Return the first sum divided by the second."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def ratio(
+    rows: Sequence[Row],
+    above: Callable[[Row], float],
+    below: Callable[[Row], float],
+    scale: float,
+    **kind: bool,
+) -> Interval:
+    """Return scale × Σ above / Σ below with its interval (`kind`: see Sums)."""
+    return ratio_sums(rows, above, below, scale, **kind).interval(groups_of(rows))
+
+
+def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
+    """Return the group of each row; None if the rows have no groups."""
+    return [row["group"] for row in rows] if "group" in rows[0] else None
+
+
+def without_interval(value: float) -> Interval:
+    """Return a value with no interval."""
+    return {"value": value, "low": None, "high": None}

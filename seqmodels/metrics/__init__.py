@@ -1,1 +1,0 @@
-"""One table of metrics, and their scores and intervals. No torch."""

@@ -1,0 +1,122 @@
+"""The Transformer with its positions as a switch.
+
+    sinusoids   added to the embeddings, as published (Vaswani et al. 2017, section 3.5)
+    learned     vectors, one for each position, in their place (Gehring et al. 2017,
+                arXiv:1705.03122, section 3.1)
+    rotary      queries and keys of self-attention are rotated by their positions, so that a score
+                depends on the distance of two tokens alone (Su et al. 2021, arXiv:2104.09864)
+    none        the encoder reads a set of words; the decoder can tell by its causal mask how many
+                came before (Haviv et al. 2022, arXiv:2203.16634)
+
+All count real tokens. Attention to the source has no positions of its own in any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from seqmodels.models import transformer
+from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.transformer import Layer, Transformer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(transformer.Config):
+    """Sizes of a Transformer, and its positions."""
+
+    positions: Literal["sinusoids", "learned", "rotary", "none"] = "sinusoids"
+    """How tokens in different places are told apart."""
+    rotary_base: float = 10_000.0
+    """Rotary wavelengths grow from 2π towards 2π times this (3.2.2: 10,000)."""
+    n_positions: int = 1024
+    """Longest source and longest target if positions are learned."""
+
+
+def rotate(
+    x: Float[Tensor, "B H N K"], position: Int[Tensor, "*N"], base: float
+) -> Float[Tensor, "B H N K"]:
+    """Rotate each pair (x_2i, x_2i+1) by position · base^(-2i/K) radians (eqs. 14 and 15)."""
+    i = torch.arange(0, x.shape[-1], 2, device=x.device)
+    angle = position.unsqueeze(-1) * base ** (-i / x.shape[-1])
+    cos, sin = angle.cos().to(x), angle.sin().to(x)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack([even * cos - odd * sin, odd * cos + even * sin], -1).flatten(-2)
+
+
+class RotaryLayer(Layer):
+    """A layer whose self-attention compares rotated queries and keys."""
+
+    def __init__(self, cfg: Config, layer: int, is_decoder: bool):
+        super().__init__(cfg, layer, is_decoder)
+        self.base = cfg.rotary_base
+
+    def forward(
+        self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
+    ) -> Float[Tensor, "B N D"]:
+        """Do as the published layer does; keys are rotated before they are cached."""
+        source = torch.arange(x.shape[1], device=x.device)
+        position = source if src is None else mask.sum(-1) - 1  # a target sees all before it
+        z = self.self_residual.enter(x)
+        k, v = self.self_attention.keys_values(z)
+        k, v = cache.update(self.layer, rotate(k, position, self.base), v)
+        q = rotate(self.self_attention.queries(z), position, self.base)
+        x = self.self_residual.leave(x, self.self_attention(q, k, v, mask))
+        if src is not None:
+            q = self.src_attention.queries(self.src_residual.enter(x))
+            x = self.src_residual.leave(x, self.src_attention(q, *src[self.layer], src.mask))
+        return self.ff_residual.leave(x, self.ff(self.ff_residual.enter(x)))
+
+
+class TransformerPositions(Transformer):
+    """A Transformer with the positions that its Config names."""
+
+    config_type = Config
+
+    def __init__(self, cfg: Config):
+        super().__init__(cfg)
+        if cfg.positions == "learned":  # as large as sinusoids, whose mean square is 1/2
+            self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
+            nn.init.normal_(self.positions.weight, std=0.5**0.5)
+        if cfg.positions == "rotary":
+            check_rotary(cfg)
+            self.encoder = nn.ModuleList(RotaryLayer(cfg, i, False) for i in range(cfg.n_layers))
+            self.decoder = nn.ModuleList(RotaryLayer(cfg, i, True) for i in range(cfg.n_layers))
+            self.src_attentions = [layer.src_attention for layer in self.decoder]
+            transformer.init(self)
+
+    def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
+        """Return embeddings × √d, plus positional encodings if these are added."""
+        kind, n = self.config.positions, self.config.n_positions
+        if kind == "sinusoids":
+            return super().embed(tokens, position)
+        x = self.embedding(tokens) * self.config.d_model**0.5
+        if kind == "learned":
+            if (longest := int(position.max()) + 1) > n:
+                raise ValueError(
+                    f"a text of {longest} tokens needs as many positions, this Transformer learned "
+                    f"{n}; shorten the text or build it with more n_positions"
+                )
+            x = x + self.positions(position)
+        return self.dropout(x)
+
+    def max_target(self, n_source: int) -> int:
+        """Return how many target tokens (with BOS) learned positions leave room for."""
+        n = self.config.n_positions
+        if self.config.positions == "learned":
+            return n if n_source <= n else 0
+        return super().max_target(n_source)
+
+
+def check_rotary(cfg: Config) -> None:
+    """Raise ValueError if the queries of a head cannot be cut into pairs."""
+    d_k = cfg.d_k or cfg.d_model // cfg.n_heads
+    if d_k % 2:
+        raise ValueError(
+            f"rotary positions rotate pairs of numbers, but a head has queries of width {d_k}; "
+            "choose an even d_k or d_model / n_heads"
+        )

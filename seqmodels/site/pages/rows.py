@@ -1,0 +1,127 @@
+"""Read the hypotheses of the runs of a folder, side by side. No torch.
+
+A run's rows are in RUN.jsonl, which is not kept in every copy of a folder: a run without them is
+left out. Like a record, the file can come from a stranger.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from seqmodels.data import readers
+from seqmodels.evaluation.sacre import check_tokenizer
+from seqmodels.evaluation.table import metric_of, sacre_metrics
+from seqmodels.records.schema import Count, Name, check, cleaned
+
+MOST = 500
+"""Most examples of a bucket that a page holds."""
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Row(BaseModel):
+    """The fields of a row that a page shows; a run has a row for each test example."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    set: Name
+    x: Count
+    src: str
+    ref: str
+    hyp: str | None = None
+    """None: nothing was generated."""
+    nats: Finite | None = None
+    n_tokens: Count = 0
+    n_same: Count = 0
+    n_places: Count = 0
+
+
+class Side(NamedTuple):
+    """One run's part of an example."""
+
+    hyp: str | None
+    scores: dict[str, float]
+
+
+class Shown(NamedTuple):
+    """A test example, and what each run made of it."""
+
+    x: int
+    src: str
+    ref: str
+    sides: list[Side]
+
+
+def read(path: Path) -> list[Row]:
+    """Return a run's rows; none if the file is missing. Raises ValueError if one is invalid."""
+    if not path.exists():
+        return []
+    rows = []
+    for n, line in enumerate(readers.read_lines(path), 1):
+        try:
+            value = json.loads(line)
+            rows.append(check(Row, value))
+        except ValueError as error:  # json's is one
+            raise ValueError(f"{path}, line {n}: not a row of a run: {error}") from None
+    return rows
+
+
+def side_by_side(
+    by_run: Mapping[str, Sequence[Row]],
+    test: Mapping[str, Any],
+    tokenize: str,
+    is_lowercase: bool = False,
+) -> list[Shown]:
+    """Return the examples of a test set with each run's part, in the order of the runs.
+
+    Those of a bucket after its first MOST are left out. Raises ValueError if two runs have other
+    examples.
+    """
+    parts = {run: [r for r in rows if r.set == test["name"]] for run, rows in by_run.items()}
+    (first, examples), *others = parts.items()
+    for run, rows in others:
+        if [(r.x, r.src, r.ref) for r in rows] != [(r.x, r.src, r.ref) for r in examples]:
+            raise ValueError(f"{first} and {run} have other examples of the test {test['name']!r}")
+    kept = [
+        i
+        for b in test["buckets"]
+        for i in [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]][:MOST]
+    ]
+    metrics: dict[str, Any] = {}
+    if test["primary_metric"] in sacre_metrics():
+        check_tokenizer(tokenize)
+        metrics = {key: kind.make(tokenize, is_lowercase) for key, kind in sacre_metrics().items()}
+        metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
+    return [
+        Shown(
+            examples[i].x,
+            cleaned(examples[i].src),
+            cleaned(examples[i].ref),
+            [scored(rows[i], metrics) for rows in parts.values()],
+        )
+        for i in sorted(kept)
+    ]
+
+
+def scored(row: Row, metrics: Mapping[str, Any]) -> Side:
+    """Return a run's part of an example, with sentence scores by sacreBLEU's metrics if given."""
+    scores = {}
+    if row.hyp is not None and metrics:
+        for key, metric in metrics.items():
+            scores[key] = metric.sentence_score(row.hyp, [row.ref]).score
+    elif row.hyp is not None:
+        scores["right"] = 100 * row.n_same / max(row.n_places, 1)
+    if row.nats is not None:
+        scores["nats"] = row.nats / max(row.n_tokens, 1)
+    shown = {key: round(value, digits(key)) for key, value in scores.items()}
+    return Side(None if row.hyp is None else cleaned(row.hyp), shown)
+
+
+def digits(key: str) -> int:
+    """Return the decimal places of a score."""
+    return 1 if key == "right" else metric_of(key).digits

@@ -1,0 +1,139 @@
+"""Measure how much one vector holds: bits carried against its width, and k vectors against all.
+
+Question
+    The RNN encoder–decoder copies random symbols through one vector of 32 to 512 numbers. Nothing
+    can be guessed: of n symbols from an alphabet of 64, the vector carries 6 n bits less the
+    cross-entropy of the target. Where does that stop growing, and how many vectors, pooled from
+    Bahdanau's annotations by learned queries, does it take to copy as well as all of them?
+
+    python -m tasks.bottleneck                                 one seed
+    python -m tasks.bottleneck --size full --seeds 1 2 3       longer texts, under an hour
+
+    About 8 minutes on two cores. Expect a rise and then a plateau: 47 bits with 32 numbers, 63 with
+    64 and 81 with 512; with the larger budget 64, 91 and 129. A recurrent network can store about
+    one real number per unit (Collins et al. 2017, arXiv:1611.09913). Britz et al. 2017
+    (arXiv:1707.00110) translate about as well with a fixed number of vectors as with one per word.
+"""
+
+from __future__ import annotations
+
+from tasks import flags
+
+if __name__ == "__main__":
+    flags.parse_task("bottleneck", __doc__)  # answer --help and mistakes before the slow imports
+
+import argparse
+import random
+from collections.abc import Sequence
+from functools import partial
+
+from seqmodels.comparison.compare import compare
+from seqmodels.comparison.task import Recipe, Task, TestSet
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair
+from seqmodels.data.readers import sha256
+from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.interface import EOS
+from seqmodels.utils.terminal import guard
+from tasks.recall import __main__ as recall
+from tasks.recall.__main__ import SYMBOLS, draw_symbols
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     ba du fe EOS  ->  ba du fe    (without EOS: the length of the target is given)
+
+LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
+SIZES = {
+    "smoke": {"n_train": 500, "n_valid": 20, "max_length": 8, "per_length": 10},
+    "laptop": {"n_train": 150_000, "n_valid": 300, "max_length": 24, "per_length": 100},
+    "full": {"n_train": 250_000, "n_valid": 500, "max_length": 48, "per_length": 200},
+}
+TOKENS = {"smoke": 2_000, "laptop": 700_000, "full": 2_000_000}
+
+
+def draw_pair(rng: random.Random, n: int) -> Pair:
+    """Draw n symbols, uniformly and independently, and their copy."""
+    text = " ".join(draw_symbols(rng, n))
+    return Pair(text, text)
+
+
+def encode(pair: Pair, tokenizer: Tokenizer, line: int) -> Example:
+    """Encode a pair; the target has no EOS, so that its loss is that of the symbols alone."""
+    return Example([*tokenizer.encode(pair.src), EOS], list(tokenizer.encode(pair.tgt)), line=line)
+
+
+# ------------------------------------------------------------------------------------- Recipes
+#
+# Three rates, tried with four models; nats per symbol on valid after 200 k symbols, seed 1:
+#                                4e-3    8e-3    1.6e-2
+#            rnn_encdec_64       2.283   1.851   1.814
+#            rnn_encdec_256      1.422   1.638   2.584
+#            bahdanau_4          1.470   1.082    .855
+#            bahdanau            1.013    .585    .433
+# A wide vector needs a low rate. All numbers of pooled vectors share Bahdanau's.
+
+WIDTH = 64
+"""d_model of Bahdanau's model, with any number of vectors."""
+RNN = Recipe({"d_embed": 64, "d_maxout": 64}, lr=8e-3)
+WIDE = RNN._replace(lr=4e-3)
+POOLED = Recipe({"d_model": WIDTH, "d_embed": 64, "d_maxout": 64, "d_align": 64}, lr=1.6e-2)
+RECIPES = recall.RECIPES | {
+    "rnn_encdec": RNN, "rnn_encdec_256": WIDE, "rnn_encdec_512": WIDE, "bahdanau": POOLED,
+}  # fmt: skip
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def builtin_task(args: argparse.Namespace) -> Task:
+    """Return the task."""
+    rng, size = random.Random(1), SIZES[args.size]
+    lengths = range(1, size["max_length"] + 1)
+    weights = [1 / n for n in lengths]  # as many symbols of every length
+    train, valid = (
+        [draw_pair(rng, n) for n in rng.choices(lengths, weights, k=size[split])]
+        for split in ("n_train", "n_valid")
+    )
+    x = [n for n in LENGTHS if n in lengths for _ in range(size["per_length"])]
+    test = [draw_pair(rng, n) for n in x]
+    tokenizer = Words(SYMBOLS)
+    train_ids, valid_ids, test_ids = (
+        [encode(pair, tokenizer, i) for i, pair in enumerate(pairs, 1)]
+        for pairs in (train, valid, test)
+    )
+    return Task(
+        name="bottleneck",
+        data={
+            "name": "random symbols",
+            "sha256": sha256(text for pair in [*train, *valid, *test] for text in pair[:2]),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "n_symbols": len(SYMBOLS),
+            "source_end": "EOS",
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=train_ids,
+        valid=valid_ids,
+        tests=[TestSet(
+            name="copy", axis="source length (symbols)", primary_metric="token_accuracy",
+            examples=test_ids, x=x, buckets=[(n, n) for n in LENGTHS],
+            max_train_length=size["max_length"], is_generated=False,
+        )],
+        recipes=RECIPES,
+        training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
+        n_parameters=500_000,
+    )  # fmt: skip
+
+
+parse = partial(flags.parse_task, "bottleneck", __doc__)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the comparison."""
+    args = parse(argv)
+    guard("bottleneck", lambda: compare(builtin_task(args), args))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Copy and reverse random symbols: the bottleneck in isolation."""
