@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqmodels.catalog import CATALOG, entries, entry_of
-from seqmodels.interface import SequenceModel
+
+if TYPE_CHECKING:
+    from seqmodels.interface import SequenceModel
 
 
-class _Models(Mapping[str, type[SequenceModel]]):
+class _Models(Mapping[str, "type[SequenceModel]"]):
     """The catalog's models by name, each imported when it is first asked for.
 
     Variants are found by name as well, but are not counted or listed.
