@@ -11,7 +11,7 @@ import numpy as np
 
 from seqmodels.catalog import CATALOG, attending
 from seqmodels.evaluation import table
-from seqmodels.records import sums
+from seqmodels.records import schema, sums
 from seqmodels.report import findings, scores
 
 MODELS = tuple(name for name in CATALOG if not findings.is_later(name))
@@ -39,6 +39,7 @@ def fake_test(
     k, longest = MODELS.index(model) if model in MODELS else 2, max(b[1] for b in buckets) or 1
     parts = []
     noun = "sentences" if primary == "bleu" else "examples"
+    kind = name if name in ("context", "distance") else "length"
     for low, high, n in buckets:
         x = (low + high) / 2 / longest
         fall = (75 if model in ATTENDING else 130) * x ** (3 if model in ATTENDING else 1.1)
@@ -56,7 +57,9 @@ def fake_test(
         parts.append({"low": low, "high": high, "n": n, **part})
     overall = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
     return {
-        "name": name, "axis": axis, "noun": noun, "primary_metric": primary,
+        "name": name, "axis": axis, "kind": kind, "unit": axis.split()[-1].strip("()"),
+        "noun": noun, "primary_metric": primary,
+        "beam": 1 if primary in ("bleu", "accuracy") else None,
         "max_train_length": trained, "overall": overall, "buckets": parts,
     }  # fmt: skip
 
@@ -112,7 +115,7 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     )
     fixed = model in ("rnn_encdec", "lstm_seq2seq", "linear_attention")
     return {
-        "schema": "seqmodels.record/3", "task": task, "model": model, "seed": seed,
+        "schema": schema.SCHEMA, "task": task, "model": model, "seed": seed,
         "model_config": {}, "train_config": {"tokens": 2000000, "lr": 0.002}, "beam": 1,
         "n_parameters": 985_000 + 9_000 * k,
         "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
@@ -185,6 +188,7 @@ def with_rows(
             rows, record = fake_rows(seed, share), fake_record(model, seed)
             test = {"overall": table.scores(rows), "buckets": table.by_bucket(rows, BUCKETS)}
             about = {"name": "length", "axis": "source length (words)", "noun": "sentences"}
+            about |= {"kind": "length", "unit": "words", "beam": 1}
             about |= {"primary_metric": primary_metric, "max_train_length": 10}
             record["tests"] = [{**about, **test}]
             lines = [json.dumps(row) + "\n" for row in rows]
@@ -219,6 +223,7 @@ def scored(
         ]  # fmt: skip
         overall = dict.fromkeys({primary_metric, "nats"}, buckets[0][primary_metric])
         r["tests"] = [{"name": "length", "axis": about.get("axis", "source length (words)"),
+                       "kind": about.get("kind", "length"), "unit": about.get("unit", "words"),
                        "primary_metric": primary_metric, "max_train_length": trained,
                        "noun": "sentences", "overall": overall, "buckets": buckets}]  # fmt: skip
         records.append(r)

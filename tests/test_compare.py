@@ -38,27 +38,6 @@ def test_seeds_and_flags_reach_their_runs(tmp_path: Path, monkeypatch: pytest.Mo
         assert (run.cfg.lr, run.cfg.precision, run.cfg.max_grad_norm) == (0.5, "bfloat16", 0.7)
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_run_of_version_1_is_not_refused_for_what_it_lacks(
-    copied: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a folder that cannot be completed because its runs lack a field of today."""
-    for path in copied.glob("*-seed1.json"):
-        if path.name != "gpt-seed1.json":
-            path.unlink()
-    path = copied / "gpt-seed1.json"
-    old = json.loads(path.read_text()) | {"schema": "seqmodels.record/1"}
-    for field in ("weights_sha256", "intervals", "continued"):
-        del old[field]
-    path.write_text(json.dumps(old))
-    monkeypatch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
-    without = toy(data={**toy().data, "source_end": "none"})
-    compare.compare(without, flags(copied, models=["gpt"]))
-    ended = toy(data={**toy().data, "source_end": "EOS"})
-    with pytest.raises(ValueError, match=r"data\.source_end was none, is EOS"):
-        compare.compare(ended, flags(copied, models=["gpt"]))
-
-
 def test_what_is_recorded_is_not_trained_again(
     copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

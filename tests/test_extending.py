@@ -159,7 +159,8 @@ def echo(args: argparse.Namespace) -> Task:
     ids = [tokenizer.encode(text) for text in texts]
     examples = [Example([*i, EOS], [*i, EOS]) for i in ids]
     test = TestSet(
-        name="digits", axis="source length (digits)", primary_metric="accuracy", noun="numbers",
+        name="digits", axis="source length (digits)", unit="digits",
+        primary_metric="accuracy", noun="numbers",
         examples=examples[100:], x=[len(e.src) - 1 for e in examples[100:]],
         buckets=[(n, n) for n in range(2, 8)], max_train_length=7,
     )

@@ -175,7 +175,7 @@ def test_sentences_end_with_eos(has_source_eos: bool) -> None:
 def test_the_lowest_loss_is_called_the_lowest() -> None:
     """Keeps out a title upside down, and one that trusts the shorter half of an interval."""
     bins = [{"low": i, "high": i, "n": 99} for i in (1, 2)]
-    test = {"axis": "place in the text (tenths)", "max_train_length": None, "buckets": bins}
+    test = {"kind": "place", "unit": "tenths", "max_train_length": None, "buckets": bins}
     cells = {"gpt": (1.0, 0.9, 1.2), "bahdanau": (2.0, 1.9, 2.1), "lstm_seq2seq": (3.0, 2.9, 3.1)}
     parts = {model: np.array([cell] * 3) for model, cell in cells.items()}
     found = findings.find(test, METRICS["nats"], parts)

@@ -101,7 +101,7 @@ def test_no_title_speaks_of_what_came_after(scores: tuple[int, ...]) -> None:
     for values in (FALLING, FALLING | {"gpt": (50, 10, 5)}):
         five, six = (scored(v, trained=20) for v in (values, values | {LATER: scores}))
         assert title_of(six) == title_of(five) != "BLEU against source length"
-    place = {"axis": "place in the text (tenths)", "primary_metric": "nats"}
+    place = {"kind": "place", "unit": "tenths", "primary_metric": "nats"}
     five, six = (scored(v, **place) for v in (FALLING, FALLING | {LATER: scores}))
     assert title_of(six) == title_of(five)
     assert "has the lowest" in title_of(five)

@@ -72,15 +72,16 @@ def test_a_record_of_another_version_is_named(
     (folder / "made.json").write_text('{"n": 3}')
     figures.plot_folder(folder)
     told = capsys.readouterr().err
-    assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/1, \S+, seqmodels\.record/3\n", told)
+    assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/4\n", told)
 
 
-def test_version_1_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out committed records that can no longer be drawn, and [nan, nan] in their tables."""
-    records = [fake_record("gpt", 1, "next_token") | {"schema": "seqmodels.record/1"}]
-    for field in ("weights_sha256", "intervals", "continued"):
-        del records[0][field]
-    figures.plot_folder(write(tmp_path, records))
+def test_a_score_without_an_interval_is_drawn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out [nan, nan] in the table of a score that has no interval."""
+    record = fake_record("gpt", 1, "next_token")
+    record["tests"][0]["overall"]["bits_per_byte"] |= {"low": None, "high": None}
+    figures.plot_folder(write(tmp_path, [record]))
     tables = (tmp_path / "tables.md").read_text(encoding="utf-8")
     assert "nan" not in tables
     assert " [–] |" in tables

@@ -63,8 +63,8 @@ def test_areas_lie_over_their_buckets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "words"),
     [
-        ("translation", "BLEU, free-running"),
-        ("recall", "symbol accuracy (%), free-running"),
+        ("translation", "BLEU, free-running, greedy"),
+        ("recall", "symbol accuracy (%), free-running, greedy"),
         ("next_token", "exact match (%), teacher-forced"),
     ],
 )

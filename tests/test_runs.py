@@ -72,7 +72,7 @@ def test_widths_are_found_at_once() -> None:
     """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
     program = (
         "import sys\nfrom seqmodels.comparison.sizes import fit_width\n"
-        "from tasks.recall import RECIPES\n"
+        "from tasks.recall.__main__ import RECIPES\n"
         "before = len(sys.modules)\n"
         "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"
         "print(len(sys.modules) - before)"
@@ -218,8 +218,8 @@ def test_bytes_are_those_of_the_text() -> None:
     ids = tokenizer.encode("aä")
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
     test = task.TestSet(
-        name="cut", axis="", primary_metric="nats", examples=examples, x=[1] * 3, buckets=[(1, 1)],
-        is_generated=False,
+        name="cut", axis="", unit="bytes", primary_metric="nats", examples=examples,
+        x=[1] * 3, buckets=[(1, 1)], is_generated=False,
     )  # fmt: skip
     model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
     rows, _ = measure.evaluate(model, toy(tokenizer=tokenizer), test, "cpu")
@@ -247,8 +247,8 @@ def evaluated(
         measure, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
     )
     fields: dict[str, Any] = {
-        "name": "seen", "axis": "words", "primary_metric": "nats", "examples": examples,
-        "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)],
+        "name": "seen", "axis": "words", "unit": "words", "primary_metric": "nats",
+        "examples": examples, "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)],
     }  # fmt: skip
     test = task.TestSet(**fields | changes)
     return *measure.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams

@@ -149,8 +149,8 @@ def examples(n: int) -> list[Example]:
 def made_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
     """Make a test set of one bin."""
     return task.TestSet(
-        name="copy", axis="n", primary_metric="nats", examples=asked, x=[1] * len(asked),
-        buckets=[(1, 1)], is_generated=False, **fields,
+        name="copy", axis="n", unit="symbols", primary_metric="nats", examples=asked,
+        x=[1] * len(asked), buckets=[(1, 1)], is_generated=False, **fields,
     )  # fmt: skip
 
 
@@ -195,7 +195,13 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
     by_characters = task_of(bleu_tokenize="char")
     monkeypatch.setattr(measure, "free_running", lambda *_: [e.tgt[:5] for e in asked])
     written = task.TestSet(
-        name="copy", axis="n", primary_metric="bleu", examples=asked, x=[1] * 40, buckets=[(1, 1)]
+        name="copy",
+        axis="n",
+        unit="symbols",
+        primary_metric="bleu",
+        examples=asked,
+        x=[1] * 40,
+        buckets=[(1, 1)],
     )
     rows, entry = evaluate(model, by_characters, written, "cpu")
     theirs = BLEU(tokenize="char").corpus_score(

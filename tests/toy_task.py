@@ -36,8 +36,8 @@ def toy(**changes: Any) -> task.Task:
         "n_positions": 64,
     }  # fmt: skip
     scored = task.TestSet(
-        name="length", axis="source length (letters)", primary_metric="accuracy", examples=test,
-        x=[len(e.src) for e in test], buckets=[(1, 4), (5, 9)], max_train_length=8,
+        name="length", axis="source length (letters)", unit="letters", primary_metric="accuracy",
+        examples=test, x=[len(e.src) for e in test], buckets=[(1, 4), (5, 9)], max_train_length=8,
     )  # fmt: skip
     fields = {
         "name": "again",

@@ -41,6 +41,8 @@ def evaluate(
     entry = {
         "name": test.name,
         "axis": test.axis,
+        "kind": test.kind,
+        "unit": test.unit,
         "primary_metric": test.primary_metric,
         **({"beam": beam} if test.is_generated else {}),
         "max_train_length": test.max_train_length,

@@ -10,6 +10,7 @@ from seqmodels.catalog import entry_of
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
+from seqmodels.records.schema import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,9 @@ class TestSet:
 
     name: str
     axis: str
-    """Label of the x axis, with its unit."""
+    """Label of the x axis, with its unit; it is only drawn."""
+    unit: str
+    """Plural noun for what x counts, such as words."""
     primary_metric: str
     """The metric that figures and tables show first: a key of METRICS."""
     examples: Sequence[Example]
@@ -27,6 +30,8 @@ class TestSet:
     """Ranges of x, both ends included, that are scored together."""
     max_train_length: int | None = None
     """Longest x in training."""
+    kind: Kind = "length"
+    """What x is; see Kind."""
     noun: str = "examples"
     """What the examples are called, in the plural."""
     is_generated: bool = True

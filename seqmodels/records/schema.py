@@ -6,19 +6,15 @@ of the wrong type or out of range raises an error that names it, before the reco
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from seqmodels.catalog import entries
 from seqmodels.utils.files import read_json
 from seqmodels.utils.terminal import CONTROL_ESCAPES
 
-SCHEMA = "seqmodels.record/3"
-VERSIONS = ("seqmodels.record/1", "seqmodels.record/2", SCHEMA)
-"""The versions that can be read."""
+SCHEMA: Final = "seqmodels.record/4"
 
 Name = Annotated[str, Field(pattern=r"^\w[\w. -]{0,63}$")]
 """Can become part of a file name."""
@@ -31,6 +27,10 @@ Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Row = Annotated[list[float], Field(max_length=500)]
 Words = Annotated[list[Text], Field(max_length=500)]
 TwoNumbers = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Kind = Literal["length", "count", "distance", "context", "place"]
+"""What the x axis of a test set shows: the length of the source, a number of things in it, the
+distance back to what is needed, the length of the context before the same target, or the place of
+the target in a text."""
 
 
 class Strict(BaseModel):
@@ -84,11 +84,15 @@ class Test(Strict):
 
     name: Name
     axis: Text
+    """Label of the x axis, which is only drawn."""
+    kind: Kind
+    unit: Name
+    """The plural noun for what x counts."""
     noun: Name = "examples"
     """The plural noun for its examples."""
     primary_metric: Name
     beam: Count | None = None
-    """Beam width; 1: greedy; None: no free-running search, or the run's own width."""
+    """Beam width; 1: greedy; None: no free-running search."""
     max_train_length: int | None
     grouped_by: Text | None = None
     """The plural noun for the units resampled for the intervals; None: single examples."""
@@ -154,7 +158,7 @@ class Speed(Strict):
 class Record(Strict):
     """One run."""
 
-    version: Annotated[Literal["seqmodels.record/3"], Field(alias="schema")]
+    version: Annotated[Literal["seqmodels.record/4"], Field(alias="schema")]
     task: Name
     model: Name
     seed: Count
@@ -217,74 +221,9 @@ def is_record(value: Any) -> bool:
 
 def unknown_version(path: Path, value: dict[str, Any]) -> str | None:
     """Return a sentence that names a record's version if it cannot be read; None otherwise."""
-    if (version := value["schema"]) in VERSIONS:
+    if (version := value["schema"]) == SCHEMA:
         return None
-    return f"{path} has the schema {version[:60]!r}; this version reads {', '.join(VERSIONS)}"
-
-
-RENAMED = {
-    "rate": "lr",
-    "clip": "max_grad_norm",
-    "headline": "primary_metric",
-    "trained_to": "max_train_length",
-    "bins": "buckets",
-    "exact": "exact_match",
-    "state_bytes": "cache_bytes",
-}
-"""Old names of fields in version 2 and of settings in its checkpoints -> current names."""
-
-
-def renamed(value: Any) -> Any:
-    """Return a JSON value of version 2 with the field names of this version."""
-    if isinstance(value, list):
-        return [renamed(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    new = {RENAMED.get(key, key): renamed(item) for key, item in value.items()}
-    if (metric := new.get("primary_metric")) in RENAMED:
-        new["primary_metric"] = RENAMED[metric]
-    return new
-
-
-def upgrade(old: dict[str, Any]) -> dict[str, Any]:
-    """Convert a record of an earlier version to this version.
-
-    Fields that version 1 did not have become None. Settings that had only one value at the time get
-    that value, so that runs can be compared by their settings. `source_bytes` is computed if the
-    model is in the catalog.
-
-    Raises ValueError with one line if the record is invalid.
-    """
-    record: dict[str, Any] = dict.fromkeys(("weights_sha256", "intervals", "continued"))
-    record |= {"source_bytes": [], **renamed(old), "schema": SCHEMA}
-    check(Record, record)
-    with suppress(KeyError, TypeError):  # a model, or sizes, that the catalog does not know
-        entry, sizes = entries()[record["model"]], record["model_config"]
-        known = [[n, entry.source_bytes(sizes, n)] for n, _ in record["cache_bytes"]]
-        record["source_bytes"] = known
-    for test in record["tests"]:
-        test["noun"] = "sentences" if record["task"] == "translation" else "examples"
-    if old["schema"] == VERSIONS[0]:
-        limits = {"max_tokens": 200, "max_tokens_test": 400}
-        is_limited = "n_too_long_train" in record["data"]
-        fixed = {"source_end": "none", "bleu_tokenize": "13a"}
-        is_lowercase = ", lower-cased" in record["data"]["name"]
-        fixed |= {"case": "lower"} if is_lowercase else {}
-        record["data"] = fixed | (limits if is_limited else {}) | record["data"]
-        record["train_config"] = {"precision": "float32"} | record["train_config"]
-        for test in record["tests"]:
-            drop_dependent_intervals(test)
-    return record
-
-
-def drop_dependent_intervals(test: dict[str, Any]) -> None:
-    """Drop the overall intervals of version 1's `context` tests, but keep the values.
-
-    These intervals treated the same continuation under different contexts as independent examples.
-    """
-    if test["name"] == "context":
-        for interval in test["overall"].values():
-            interval |= {"low": None, "high": None}
+    return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
 
 
 def cleaned(value: Any) -> Any:
@@ -299,7 +238,7 @@ def cleaned(value: Any) -> Any:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read one record; upgrade it if it is of an earlier version.
+    """Read one record.
 
     Raises ValueError if the file is missing or is not a valid record.
     """
@@ -312,8 +251,6 @@ def load(path: Path) -> dict[str, Any]:
     if unknown := unknown_version(path, record):
         raise ValueError(unknown)
     try:
-        if record["schema"] != SCHEMA:
-            return upgrade(record)
         check(Record, record)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None

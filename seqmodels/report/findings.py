@@ -10,7 +10,6 @@ after the five papers: they are drawn, and no title speaks of them.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -95,11 +94,11 @@ def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | N
     """Return what a metric shows on a test set; None if it shows no clear difference."""
     scores = {model: parts for model, parts in scores.items() if np.isfinite(parts[0]).any()}
     last = compared_bucket(test)
-    if test["axis"].startswith("place"):
+    if test["kind"] == "place":
         return _levels(metric, {model: _measured(parts[0]) for model, parts in scores.items()})
     if last is None:
         return None
-    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    unit = test["unit"]
     ends = {model: (parts[1], parts[1 + last]) for model, parts in scores.items()}
     first_name, last_name = (bucket_name(test["buckets"][i]) for i in (0, last))
     if metric.unit == "%":
@@ -107,7 +106,7 @@ def find(test: Mapping[str, Any], metric: Metric, scores: Scores) -> Finding | N
     if metric.top == 100:
         where = f"between {first_name} and {last_name} {unit}"
         return _losses(ends, metric.label, where) or _beyond(test, metric.label, scores)
-    if metric.is_loss and test["buckets"][0]["high"] == 0:
+    if metric.is_loss and test["kind"] == "context":
         return _savings(ends, metric.unit, f"{last_name} {unit} of context")
     return None
 
@@ -137,7 +136,7 @@ def _beyond(test: Mapping[str, Any], name: str, scores: Scores) -> Finding | Non
     if not all(a.value >= LEARNED and a.is_above(b) for a, b in ends):
         return None
     lost = [100 * (1 - b.value / a.value) for a, b in ends]
-    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    unit = test["unit"]
     where = f"{bucket_name(buckets[first])} and {bucket_name(buckets[last])} {unit}"
     share = wording.span(lost, "{:.0f}".format)
     text = f"all lose {share} % of their {name} between {where}, longer than trained"

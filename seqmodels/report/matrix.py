@@ -99,7 +99,7 @@ def texts(
 ) -> tuple[str, str, str]:
     """Return title, subtitle and caption."""
     metric, noun = metric_of(comparison.metric), wording.noun(records)
-    which = "" if test["name"] in test["axis"] else f"{test['name']}: "
+    which = "" if test["name"] == test["kind"] else f"{test['name']}: "
     subtitle = f"{which}{metric.name} of the row minus that of the column, over all {noun}"
     names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
     units = test.get("grouped_by") or noun

@@ -57,7 +57,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
     test, rungs = records[0]["tests"][0], rungs_of(records)
     metric = metric_of(test["primary_metric"])
-    unit = test["axis"].split("(")[-1].rstrip(")")
+    unit = test["unit"]
     is_many = max(map(len, rungs.values())) > 1
     caption = (
         "Light: without input feeding; dark: with it. Last state alone: the decoder starts from "
@@ -98,7 +98,7 @@ def finding(rungs: Rungs, test: dict[str, Any]) -> str:
             clauses.append(f"{wording.span(scores, '{:.0f}'.format)} {text}")
     if len(clauses) < 2:
         return ""
-    unit = test["axis"].split("(")[-1].rstrip(")")
+    unit = test["unit"]
     at = f"{bucket_name(test['buckets'][place])} {unit}"
     return f"{metric_of(metric).label} at {at}: {', '.join(clauses)}"
 

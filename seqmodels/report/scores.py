@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,11 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     topic = f"{metric.name} against {test['axis'].split(' (')[0]}"
-    which = "" if name in test["axis"] else f"{name}: "
+    which = "" if name == test["kind"] else f"{name}: "
     title, numbers = finding(records, test) or (topic, "")
     subtitle = f"{topic[0].upper()}{topic[1:]}. {numbers}\n" if numbers else ""
     texts = which + title, subtitle + wording.subtitle(records), caption
-    return _draw_buckets(texts, key, lines, test, (primary, second))
+    return _draw_buckets(texts, key, lines, test, {m: _how(test, m) for m in (primary, second)})
 
 
 def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
@@ -64,9 +64,8 @@ def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
-    """Return whether to draw the gain from context: for a loss whose first bucket has none."""
-    is_loss = metric_of(test["primary_metric"]).is_loss
-    return is_loss and test["buckets"][0]["high"] == 0 and len(test["buckets"]) > 1
+    """Return whether to draw the gain from context, which is that of a loss."""
+    return test["kind"] == "context" and metric_of(test["primary_metric"]).is_loss
 
 
 def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
@@ -95,13 +94,14 @@ def _draw_buckets(
     key: Sequence[Look],
     lines: Sequence[Line],
     test: dict[str, Any],
-    metrics: tuple[str, str],
+    metrics: Mapping[str, str],
 ) -> Figure:
-    """Draw two metrics against the buckets of a test set, and the counts below."""
+    """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
     figure, axes = layout.panels(texts, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
-    for column, metric in enumerate(metrics):
+    for column, (metric, note) in enumerate(metrics.items()):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], lines, test, metric)
+        _title_panel(axes[0, column], test, metric, note)
         _draw_counts(axes[1, column], test)
     _mark_buckets(axes.ravel(), len(test["buckets"]))
     return figure
@@ -123,8 +123,8 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
     Only the first MAX_SYSTEMS systems are drawn; the caption says so.
     """
     colours = [*(entry.colour for entry in CATALOG.values()), *FURTHER]
-    fixed: dict[str, Any] = {"name": "length", "axis": "source length (words)"}
-    fixed |= {"primary_metric": "bleu", "max_train_length": None}
+    fixed: dict[str, Any] = {"name": "length", "kind": "length", "axis": "source length (words)"}
+    fixed |= {"unit": "words", "primary_metric": "bleu", "max_train_length": None}
     lines: list[Line] = []
     key = []
     for system, colour, marker in zip(systems, colours, MARKERS, strict=False):
@@ -138,7 +138,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
     texts = "BLEU and chrF against source length", subtitle, caption
-    return _draw_buckets(texts, key, lines, test, ("bleu", "chrf"))
+    return _draw_buckets(texts, key, lines, test, {"bleu": "", "chrf": ""})
 
 
 def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
@@ -165,11 +165,9 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
     if metric == test["primary_metric"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-    _title_panel(ax, test, metric)
-    full = 50 if "nats" in test["overall"] else 100  # only the grammar reaches a BLEU near 100
     of_texts = metric in sacre_metrics()
     if (top := metric_of(metric).top) and (of_texts or metric == test["primary_metric"]):
-        ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < full else top)
+        ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < 50 else top)
     ax.tick_params(labelbottom=False, length=0)
     ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
     layout.label_ends(ax, ends)
@@ -205,22 +203,20 @@ def _draw_line(
     return [(x[k], mean[k]) for k in (enough if enough.size else known)[-1:]]
 
 
-def _title_panel(ax: Axes, test: dict[str, Any], metric: str) -> None:
+def _title_panel(ax: Axes, test: dict[str, Any], metric: str, note: str) -> None:
     """Write the metric of a panel above it, and which direction is better."""
     is_gain, known = _is_gain(test), metric_of(metric)
     title = known.name
     if is_gain:
         title = f"{known.unit} saved" if known.is_loss else title.replace(" (%)", ", gain (points)")
-    ax.set_title(title + _how(test, metric), loc="left", size=10.5, pad=19)
+    ax.set_title(title + note, loc="left", size=10.5, pad=19)
     better = "lower is better ↓" if known.is_loss and not is_gain else "higher is better ↑"
     ax.text(0, 1.02, better, transform=ax.transAxes, color=GREY, size=9)
 
 
 def _how(test: dict[str, Any], metric: str) -> str:
-    """Return whether a score is teacher-forced, as a suffix; empty for external systems."""
-    if "nats" not in test["overall"]:
-        return ""
-    is_forced = metric_of(metric).is_teacher_forced or "accuracy" not in test["overall"]
+    """Return whether a score is teacher-forced, as a suffix."""
+    is_forced = metric_of(metric).is_teacher_forced or test.get("beam") is None
     return ", teacher-forced" if is_forced else f", free-running{wording.search(test)}"
 
 

@@ -7,7 +7,6 @@ same scores with intervals, in tables of any width.
 from __future__ import annotations
 
 import math
-import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -146,7 +145,7 @@ def describe_test(records: Records, test: dict[str, Any]) -> list[str]:
     unlearned = models_at_chance(records, test)
     lines = [not_learned(unlearned, records)] if unlearned else []
     able = [i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN]
-    if len(able) < 2 or test["axis"].startswith("place"):
+    if len(able) < 2 or test["kind"] == "place":
         return lines
     inside = [i for i in able[1:] if trained is None or test["buckets"][i]["high"] <= trained]
     beyond = [i for i in able[1:] if i > max(inside, default=0)]
@@ -165,7 +164,7 @@ def compare_buckets(
     known: Mapping[str, tuple[float, float]], test: dict[str, Any], first: int, last: int
 ) -> str:
     """Return a sentence that compares the scores in one bucket to those in the first."""
-    unit = re.sub(r".*\((.*)\)", r"\1", test["axis"])
+    unit = test["unit"]
     last_bucket, first_bucket = (f"{bucket_name(test['buckets'][i])} {unit}" for i in (last, first))
     trained = test["max_train_length"]
     if trained is not None and test["buckets"][last]["low"] > trained:

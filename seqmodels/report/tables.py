@@ -46,7 +46,7 @@ def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]
     name, primary, buckets = test["name"], test["primary_metric"], test["buckets"]
     longest = test["max_train_length"] or -math.inf
     trained = [i for i, b in enumerate(buckets) if b["high"] <= longest]
-    ends = ("first", "last") if test["axis"].startswith("place") else ("shortest", "longest")
+    ends = ("first", "last") if test["kind"] == "place" else ("shortest", "longest")
     at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
     beyond = ", longer than trained" * reading.is_beyond(test, buckets[-1])
     at |= {len(buckets) - 1: ends[1] + beyond}

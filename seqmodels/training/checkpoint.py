@@ -23,7 +23,6 @@ from torch import Tensor
 
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
-from seqmodels.records.schema import renamed
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 from seqmodels.utils.world import world
@@ -157,7 +156,6 @@ def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
         raise ValueError(f"{path} is not a checkpoint of this version ({SCHEMA})")
-    state["settings"] = renamed(state.get("settings"))
     return Checkpoint(path, tensors, state)
 
 

@@ -116,7 +116,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
         train=train_ids,
         valid=valid_ids,
         tests=[TestSet(
-            name="copy", axis="source length (symbols)", primary_metric="token_accuracy",
+            name="copy", axis="source length (symbols)", unit="symbols",
+            primary_metric="token_accuracy",
             examples=test_ids, x=x, buckets=[(n, n) for n in LENGTHS],
             max_train_length=size["max_length"], is_generated=False,
         )],

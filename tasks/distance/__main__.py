@@ -79,6 +79,7 @@ def length_test(examples: Sequence[Example]) -> TestSet:
     return TestSet(
         name="copy",
         axis="symbols in the source",
+        unit="symbols",
         primary_metric="accuracy",
         examples=examples,
         x=[len(e.src) for e in examples],

@@ -110,6 +110,8 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
     return TestSet(
         name="query",
         axis="key-value pairs in the source",
+        unit="pairs",
+        kind="count",
         primary_metric="exact_match",
         examples=encode_all(pairs, tokenizer),
         x=x,

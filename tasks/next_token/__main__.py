@@ -106,6 +106,8 @@ def context_test(examples: Sequence[Example], longest: int, train: Sequence[Exam
     return TestSet(
         name="context",
         axis="context (tokens)",
+        unit="tokens",
+        kind="context",
         primary_metric="bits_per_byte",
         examples=[Example(e.src[-k:] if k else [BOS], e.tgt) for k in points for e in examples],
         x=[k for k in points for _ in examples],
@@ -122,6 +124,8 @@ def distance_test(examples: Sequence[Example], distances: Sequence[int], max_tra
     return TestSet(
         name="distance",
         axis="distance of the needed word (words)",
+        unit="words",
+        kind="distance",
         primary_metric="exact_match",
         examples=[e._replace(unscored=frozenset(range(len(e.tgt) - 1))) for e in examples],
         x=distances,
@@ -142,6 +146,8 @@ def full_text_test(name: str, examples: SlidingWindow, primary: str) -> TestSet:
     return TestSet(
         name=name,
         axis="place in the text (tenths)",
+        unit="tenths",
+        kind="place",
         primary_metric=primary,
         examples=examples,
         x=[1 + 10 * i // n for i in range(n)],

@@ -87,6 +87,7 @@ def length_test(pairs: Sequence[Pair], kind: str, tokenizer: Tokenizer, max_trai
     return TestSet(
         name=kind,
         axis="source length (symbols)",
+        unit="symbols",
         primary_metric="accuracy",
         examples=encode_all(own, tokenizer),
         x=[n_symbols(pair) for pair in own],

@@ -82,6 +82,7 @@ def length_test(
     return TestSet(
         name="length",
         axis="source length (words)",
+        unit="words",
         primary_metric="bleu",
         examples=test,
         x=words,
