@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from test_browser_report import Tab
 
-from seqmodels.site.lesson import source
+from seqmodels.site import source
 
 CHAPTERS = [chapter.name for chapter in source.chapters()]
 KINDS = [

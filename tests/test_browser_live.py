@@ -25,7 +25,7 @@ from seqmodels import MODELS
 from seqmodels.comparison.trained import TrainedRun
 from seqmodels.interface import BOS, EOS
 from seqmodels.search import allowed_argmax, generate
-from seqmodels.site.live import page as live
+from seqmodels.site import live
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from test_report_page import data_of, hostile, some
 
 import seqmodels
 from seqmodels.data.batches import Example, collate
-from seqmodels.site.pages import report
+from seqmodels.site import report
 
 
 @pytest.fixture(scope="module")

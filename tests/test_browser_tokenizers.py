@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
-from seqmodels.site.live import page, vocabulary
+from seqmodels.site import live, vocabulary
 
 LINES = [
     "Although the cat watched them, the hat had disappeared.",
@@ -40,7 +40,7 @@ def in_browser(chromium: Any) -> Any:
     """Return a function that gives the tokens of texts, and what becomes of them, in a browser."""
     context = chromium.new_context()
     opened = context.new_page()
-    script = (Path(page.__file__).parent / "templates" / "tokenizers.js").read_text()
+    script = (Path(live.__file__).parent / "templates" / "tokenizers.js").read_text()
     opened.add_script_tag(content=script)
 
     def encode(tokenizer: Tokenizer, texts: list[str]) -> list[list[Any]]:

@@ -21,7 +21,7 @@ import seqmodels
 from seqmodels import MODELS
 from seqmodels.cli import main
 from seqmodels.interface import BOS, EOS, PAD
-from seqmodels.site.export import loops, package
+from seqmodels.site import export, loops
 
 NAMES = "bahdanau", "lstm_seq2seq", "gpt"
 """The models of the toy runs."""
@@ -148,7 +148,7 @@ def test_every_model_can_be_exported() -> None:
 import tempfile, torch
 from pathlib import Path
 from seqmodels import build
-from seqmodels.site.export import graphs, package
+from seqmodels.site import export, graphs
 for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}.items():
     torch.manual_seed(1)
     model = build(name, {V}, **sizes | ({{"n_positions": 128}} if "n_positions" in sizes else {{}}))
@@ -156,10 +156,10 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
         torch.nn.init.normal_(p, std=0.4)
     made = graphs.trace(model)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / package.WEIGHTS).write_bytes(package.share([*made.protos.values()], False))
+        (Path(folder) / export.WEIGHTS).write_bytes(export.share([*made.protos.values()], False))
         for part, proto in made.protos.items():
             (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
-        found = package.check(model, package.Session(Path(folder), made))
+        found = export.check(model, export.Session(Path(folder), made))
     assert 0 < found.difference < 1e-5 and found.attention_difference < 1e-5
     print(name, found.n_tokens, made.attention)
 """
@@ -178,7 +178,7 @@ def test_only_rounded_weights_are_halved() -> None:
         [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
     )  # fmt: skip
     model = onnx.helper.make_model(graph)
-    assert len(package.share([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
+    assert len(export.share([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
@@ -188,7 +188,7 @@ def test_scans_are_the_loops() -> None:
     script = f"""
 import torch
 from seqmodels import build
-from seqmodels.site.export import graphs, loops
+from seqmodels.site import graphs, loops
 for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
     model = build(name, {V}, **sizes).double().eval()
     for p in model.parameters():
@@ -224,7 +224,7 @@ def test_loops_come_back() -> None:
     assert before == methods()
 
 
-class Other(package.Session):
+class Other(export.Session):
     """A session that returns what the model computes, and some of it changed."""
 
     def __init__(self, model: Any, by: float, weights_by: float):
@@ -248,10 +248,10 @@ class Other(package.Session):
 def test_a_difference_is_found(fresh: Tiny) -> None:
     """Keeps out graphs that nobody has compared with their model."""
     model = fresh("gpt", n_positions=128)
-    assert package.check(model, Other(model, 0.0, 0.0)) == (60, 0.0, 0.0)
+    assert export.check(model, Other(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     for by in ((0.01, 0.0), (float("nan"), 0.0), (0.0, 0.01), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ from the model"):
-            package.check(model, Other(model, *by))
+            export.check(model, Other(model, *by))
 
 
 def test_mistakes(
@@ -263,7 +263,7 @@ def test_mistakes(
     (tmp_path / "file").write_text("")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "file")
     assert (code, "is a file" in said) == (2, True)
-    monkeypatch.setitem(sys.modules, "seqmodels.site.export.package", None)
-    monkeypatch.delattr("seqmodels.site.export.package")
+    monkeypatch.setitem(sys.modules, "seqmodels.site.export", None)
+    monkeypatch.delattr("seqmodels.site.export")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "out")
     assert (code, "pip install onnx" in said) == (2, True)

@@ -18,7 +18,7 @@ from toy_task import flags, same, toy
 from toy_training import CFG
 
 from seqmodels.comparison import compare
-from seqmodels.site.pages import unfinished
+from seqmodels.site import unfinished
 from seqmodels.training.checkpoint import STATE, load, read
 from seqmodels.training.fsdp import units
 from seqmodels.training.sharded_checkpoint import ShardedCheckpoints, tensor_files

@@ -25,8 +25,8 @@ from seqmodels.cli import main
 from seqmodels.comparison.sizes import count_parameters
 from seqmodels.models import MODELS
 from seqmodels.report import reading
-from seqmodels.site.lesson import attention, charts, equations, pair, site, source
-from seqmodels.site.lesson.source import Chapter
+from seqmodels.site import attention, charts, equations, lesson, pair, source
+from seqmodels.site.source import Chapter
 
 RESULTS = Path(__file__).parents[1] / "results"
 CHAPTERS = {chapter.name: chapter for chapter in source.chapters()}
@@ -118,7 +118,7 @@ def test_every_change_has_its_reason(site_folder: Path, names: tuple[str, str]) 
     text = page(site_folder, "-".join(names))
     for block in blocks:
         (section,) = re.findall(rf'id="{re.escape(block.name)}".*?</section>', text, re.S)
-        assert (str(site.prose(block.why)) in section) == (block.kind != "same") or not block.why
+        assert (str(lesson.prose(block.why)) in section) == (block.kind != "same") or not block.why
     assert {*pair.whys()} == {"-".join(both) for both in FOLLOWING}
 
 
@@ -348,5 +348,5 @@ def test_one_folder_of_a_hostile_name(call: Call, compared: Path, tmp_path: Path
 @pytest.mark.slow
 def test_size(tmp_path: Path) -> None:
     """Keeps out a site that is too large to send: 3 MB with all committed results."""
-    pages = site.build(tmp_path, RESULTS)
+    pages = lesson.build(tmp_path, RESULTS)
     assert sum(path.stat().st_size for path in pages) < 3e6

@@ -19,8 +19,7 @@ from test_report_page import data_of
 
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.site.export import package
-from seqmodels.site.live import page, runtime, vocabulary
+from seqmodels.site import export, live, runtime, vocabulary
 
 MANIFEST = {"files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None, "attention": None}
 
@@ -36,7 +35,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
         "manifest.json": json.dumps(MANIFEST).encode(),
     }
     monkeypatch.setattr(runtime, "runtime", lambda: program)
-    monkeypatch.setattr(package, "contents_of", lambda path, is_half: (contents, None))
+    monkeypatch.setattr(export, "contents_of", lambda path, is_half: (contents, None))
 
 
 def unpacked(text: str, id: str) -> bytes:
@@ -48,7 +47,7 @@ def unpacked(text: str, id: str) -> bytes:
 
 def test_what_the_page_holds(trained: Path, tmp_path: Path, pretended: None) -> None:
     """Keeps out a page without its models, and examples that crowd it."""
-    out = page.write(trained, tmp_path / "live.html")
+    out = live.write(trained, tmp_path / "live.html")
     data, text = data_of(out), out.read_text()
     assert [run["label"] for run in data["runs"]] == ["Bahdanau", "LSTM seq2seq", "GPT"]
     assert [run["graphs"] for run in data["runs"]] == [["encode", "step"]] * 3
@@ -65,15 +64,15 @@ def test_what_the_page_holds(trained: Path, tmp_path: Path, pretended: None) -> 
     for bucket in data["buckets"]:
         inside = [x for x in lengths if bucket["low"] <= x <= bucket["high"]]
         n = len({row["src"] for row in rows if bucket["low"] <= row["x"] <= bucket["high"]})
-        assert 0 < len(inside) <= page.PER_BUCKET
-        assert len(inside) == page.PER_BUCKET or n <= page.PER_BUCKET
+        assert 0 < len(inside) <= live.PER_BUCKET
+        assert len(inside) == live.PER_BUCKET or n <= live.PER_BUCKET
     assert data["case"] is None
     assert data["continues"] is None
 
 
 def test_continues(language_model: Path, tmp_path: Path, pretended: None) -> None:
     """Keeps out a language model that is asked to translate."""
-    data = data_of(page.write(language_model, tmp_path / "live.html"))
+    data = data_of(live.write(language_model, tmp_path / "live.html"))
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
@@ -85,7 +84,7 @@ def test_names_are_text(trained: Path, tmp_path: Path, pretended: None) -> None:
         lines = path.read_text().splitlines()
         rows = [json.loads(line) | {"src": f"</script>{bent}"} for line in lines]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = page.write(folder, tmp_path / "live.html").read_text()
+    text = live.write(folder, tmp_path / "live.html").read_text()
     assert "alert(1)" in text
     assert bent not in text
 

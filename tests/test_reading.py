@@ -202,7 +202,7 @@ def test_a_chapter_shows_no_trick(path: Path) -> None:
 
 LISTED = {
     "seqmodels/catalog.py": "the list itself",
-    "seqmodels/site/lesson/charts.py": "the figure that shows each chapter's idea",
+    "seqmodels/site/charts.py": "the figure that shows each chapter's idea",
     "tasks/distance/__main__.py": "recipes",
     "tasks/lookup/__main__.py": "recipes",
     "tasks/recall/__main__.py": "recipes: a model without one gets the defaults",
@@ -299,7 +299,7 @@ def test_figures_and_scores_need_no_torch(name: str) -> None:
     assert not {n for n in below if n.startswith("seqmodels.models")}
 
 
-@pytest.mark.parametrize("name", [*NO_TORCH, "site.pages.report", "site.pages.systems"])
+@pytest.mark.parametrize("name", [*NO_TORCH, "site.report", "site.systems"])
 def test_figures_and_scores_are_made_without_torch(name: str) -> None:
     """Keeps out a package whose first line loads torch before these can say that they need none."""
     program = f"import sys; sys.modules['torch'] = None; import seqmodels.{name}"
@@ -329,7 +329,7 @@ def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
     One module alone fetches texts that no hub has, from addresses that stand there; another one
     answers, on this machine.
     """
-    allowed = {"seqmodels/data/presets.py": {"urllib"}, "seqmodels/site/pages/serve.py": {"http"}}
+    allowed = {"seqmodels/data/presets.py": {"urllib"}, "seqmodels/site/serve.py": {"http"}}
     assert tops(imports(path)) & NETWORK == allowed.get(at(path), set())
 
 

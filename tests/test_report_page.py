@@ -22,7 +22,7 @@ import seqmodels
 from seqmodels.catalog import entries
 from seqmodels.cli import main
 from seqmodels.report import reading
-from seqmodels.site.pages import figure, maps, report
+from seqmodels.site import figure, maps, report
 
 
 def data_of(page: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from seqmodels.site.pages import rows
+from seqmodels.site import rows
 
 TEST = {"name": "length", "primary_metric": "bleu", "buckets": [{"low": 1, "high": 9}]}
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import Call, Run
 
 from seqmodels.cli import main
-from seqmodels.site.pages import serve, unfinished
+from seqmodels.site import serve, unfinished
 from seqmodels.training import checkpoint
 from tasks.recall import __main__ as recall
 

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU
 from test_report_page import data_of
 
 from seqmodels.cli import main
-from seqmodels.site.pages import rows
+from seqmodels.site import rows
 
 TEXTS = {
     "src": ["the cat sees a dog", "no", "", "one two three four five six seven"],

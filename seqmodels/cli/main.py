@@ -91,12 +91,12 @@ def report(args: argparse.Namespace) -> None:
     for folder in args.folders:
         check_folder(folder)
     if args.port is not None:
-        from seqmodels.site.pages.serve import serve
+        from seqmodels.site.serve import serve
 
         serve(args.folders, args.maps, args.port)
         return
     check_page(args.out)
-    from seqmodels.site.pages.report import write
+    from seqmodels.site.report import write
 
     print(printable(str(write(args.folders, args.out, args.maps))))
 
@@ -106,7 +106,7 @@ def site(args: argparse.Namespace) -> None:
     check_folder(args.runs)
     if args.live:
         check_folder(args.live)
-    from seqmodels.site.lesson.site import build
+    from seqmodels.site.lesson import build
 
     with exporting():
         print(printable(str(build(ensure_out_folder(args.out), args.runs, args.live)[0])))
@@ -117,7 +117,7 @@ def live(args: argparse.Namespace) -> None:
     check_folder(args.folder)
     check_page(args.out)
     with exporting():
-        from seqmodels.site.live.page import write
+        from seqmodels.site.live import write
 
     print(printable(str(write(args.folder, args.out))))
 
@@ -230,9 +230,9 @@ def exporting() -> Iterator[None]:
 def export(args: argparse.Namespace) -> None:
     """Write a run as ONNX graphs."""
     with exporting():
-        from seqmodels.site.export import package
+        from seqmodels.site import export as onnx
 
-    paths, check = package.export(args.run, ensure_out_folder(args.out), args.half)
+    paths, check = onnx.export(args.run, ensure_out_folder(args.out), args.half)
     print(*(printable(str(path)) for path in paths), sep="\n")
     print(
         f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "

@@ -32,7 +32,7 @@ def score(args: argparse.Namespace) -> None:
         result = scored.score(texts, tokenize, args.lowercase, ends)
     written = scored.write(result, out) if out else []
     if out and not args.gold:
-        from seqmodels.site.pages import systems
+        from seqmodels.site import systems
 
         written.append(systems.write(result, texts, tokenize, args.lowercase, out))
     print(scored.table(result))

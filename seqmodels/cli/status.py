@@ -87,7 +87,7 @@ def recorded(title: str, path: Path) -> Row:
 
 def stopped(title: str, record: Path) -> Row:
     """Return how far a run is that was stopped or killed, from its checkpoint."""
-    from seqmodels.site.pages.unfinished import latest
+    from seqmodels.site.unfinished import latest
 
     if (run := latest(record)) is None:
         return Row(title, "stopped", "", "")

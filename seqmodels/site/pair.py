@@ -12,7 +12,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Literal
 
-from seqmodels.site.lesson.source import Chapter, Line, Unit
+from seqmodels.site.source import Chapter, Line, Unit
 
 ALIKE = 0.55
 """Two lines that share fewer of their words are not set side by side."""
@@ -126,5 +126,5 @@ def marks(old: str, new: str) -> tuple[list[bool], list[bool]]:
 @cache
 def whys() -> dict[str, dict[str, str]]:
     """Return why each unit changed, by pair of chapters that follow each other."""
-    text = (files("seqmodels.site.lesson") / "text" / "whys.toml").read_text(encoding="utf-8")
+    text = (files("seqmodels.site") / "text" / "whys.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

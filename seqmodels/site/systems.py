@@ -12,7 +12,7 @@ from seqmodels.evaluation.table import metric_of
 from seqmodels.report import scores, style
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.style import GREY, Look
-from seqmodels.site.pages import figure, report, rows
+from seqmodels.site import figure, report, rows
 from seqmodels.utils import files
 
 

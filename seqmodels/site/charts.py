@@ -23,7 +23,7 @@ from seqmodels.report import (
     wording,
 )
 from seqmodels.report.reading import Record
-from seqmodels.site.pages import figure, report
+from seqmodels.site import figure, report
 
 Draw = Callable[[Sequence[Record]], Figure]
 

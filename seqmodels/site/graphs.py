@@ -25,7 +25,7 @@ from torch.export import Dim
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models.ops.kv_cache import KVCache
 from seqmodels.models.ops.watch import watched
-from seqmodels.site.export.loops import UNCHECKED, swapped
+from seqmodels.site.loops import UNCHECKED, swapped
 
 OPSET = 18
 LONGEST = 4096

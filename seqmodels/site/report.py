@@ -20,7 +20,7 @@ from seqmodels.evaluation.table import metric_of
 from seqmodels.report import curves, figures, reading, style, wording
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record
-from seqmodels.site.pages import figure, rows
+from seqmodels.site import figure, rows
 from seqmodels.utils import files
 
 NOTHING_YET = "No run has reached the first point of its learning curve yet."
@@ -66,7 +66,7 @@ def check_folders(folders: Sequence[Path]) -> None:
 def environment() -> jinja2.Environment:
     """Return the templates, which escape everything that they are given."""
     env = jinja2.Environment(
-        loader=jinja2.PackageLoader("seqmodels.site.pages"),
+        loader=jinja2.PackageLoader("seqmodels.site"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -121,7 +121,7 @@ def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str,
 
 def running_in(folder: Path) -> list[Record]:
     """Return what is known of a folder's unfinished runs (see unfinished.find)."""
-    from seqmodels.site.pages import unfinished  # imports torch
+    from seqmodels.site import unfinished  # imports torch
 
     return unfinished.find(folder)
 
@@ -225,7 +225,7 @@ def maps_by_example(
     has_weights = any((folder / name).with_suffix(".safetensors").exists() for name in found)
     if not n_maps or not has_weights or not examples or examples[0].sides[0].hyp is None:
         return {}
-    from seqmodels.site.pages import maps  # imports torch
+    from seqmodels.site import maps  # imports torch
 
     buckets = [(bucket["low"], bucket["high"]) for bucket in test["buckets"]]
     numbers = maps.chosen([e.x for e in examples], buckets, n_maps)

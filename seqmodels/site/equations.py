@@ -16,7 +16,7 @@ import ziamath
 from latex2mathml.converter import convert
 from markupsafe import Markup
 
-from seqmodels.site.lesson.source import Chapter, Unit
+from seqmodels.site.source import Chapter, Unit
 
 SIZE = 100
 """Units of a drawing in an em."""
@@ -26,7 +26,7 @@ SYMBOL = re.compile(r'<symbol id="([^"]*)" ([^>]*)(?:/>|(?<!/)>(.*?)</symbol>)',
 @cache
 def table() -> dict[str, Any]:
     """Return the equations: by chapter and unit, those of each tagged line."""
-    text = (files("seqmodels.site.lesson") / "text" / "equations.toml").read_text(encoding="utf-8")
+    text = (files("seqmodels.site") / "text" / "equations.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 

@@ -29,11 +29,11 @@ from seqmodels.comparison import trained
 from seqmodels.comparison.trained import TrainedRun
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.search import allowed_argmax
-from seqmodels.site.export import graphs
-from seqmodels.site.export.graphs import Graphs
+from seqmodels.site import graphs
+from seqmodels.site.graphs import Graphs
 from seqmodels.utils import files
 
-SCHEMA = "seqmodels.site.export/1"
+SCHEMA = "seqmodels.export/1"
 WEIGHTS = "weights.bin"
 ALIGNED = 64
 """Bytes of which the place of a tensor in the file is a multiple."""

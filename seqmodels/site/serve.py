@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 
-from seqmodels.site.pages import report
+from seqmodels.site import report
 
 HOST = "127.0.0.1"
 

@@ -19,7 +19,7 @@ from filelock import FileLock
 from seqmodels.data.cache import cache_dir, ensure_dir
 from seqmodels.utils.progress import log
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "templates"
 DECLARED = ("package.json", "package-lock.json")
 NEEDS = "the live page needs npm, which comes with Node.js (https://nodejs.org)"
 
@@ -45,7 +45,7 @@ def runtime() -> Runtime:
         raise ValueError(f"{modules} lacks esbuild; remove {modules.parent} and try again")
     flags = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
              "--charset=utf8", "--legal-comments=none", "--define:import.meta.url=''"]  # fmt: skip
-    script = run([esbuild, str(HERE / "templates" / "worker.js"), *flags],
+    script = run([esbuild, str(HERE / "worker.js"), *flags],
                  {"NODE_PATH": str(modules)}, "the worker cannot be built")  # fmt: skip
     wasm = modules / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
     declared = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]

@@ -6,21 +6,17 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jinja2
 import numpy as np
 
 from seqmodels.data import tokenizers
 from seqmodels.report import reading, style, wording
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record
-from seqmodels.site.export import package
-from seqmodels.site.live import runtime, vocabulary
-from seqmodels.site.pages import report, rows
+from seqmodels.site import export, report, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.progress import log
 
@@ -92,22 +88,13 @@ def page(folder: Path, home: str = "") -> str:
         "data": data_of(folder, [*names.values()], records, known) | {"runs": runs},
         "packed": packed(program, models),
     }
-    return environment().get_template("live.html").render(about)
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """Return the templates of the page, which share those of reports."""
-    env = report.environment()
-    packages = "seqmodels.site.live", "seqmodels.site.pages"
-    env.loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package) for package in packages])
-    return env
+    return report.environment().get_template("live.html").render(about)
 
 
 def exported(path: Path, record: Record) -> Model:
     """Export a run with its weights rounded."""
     log(f"exporting {path.stem}")
-    contents, _ = package.contents_of(path, is_half=True)
+    contents, _ = export.contents_of(path, is_half=True)
     return Model(record, json.loads(contents["manifest.json"]), contents)
 
 
@@ -148,7 +135,7 @@ def packed(program: runtime.Runtime, models: Sequence[Model]) -> dict[str, str]:
     """Return all that the page unpacks, by the id of its element."""
     found = {"worker": pack(program.worker.encode()), "wasm": pack(program.wasm)}
     for i, model in enumerate(models):
-        weights = np.frombuffer(model.files[package.WEIGHTS], np.uint8)
+        weights = np.frombuffer(model.files[export.WEIGHTS], np.uint8)
         found[f"weights-{i}"] = pack(weights.reshape(-1, 2).T.tobytes())  # compresses better
         found |= {f"{name}-{i}": pack(model.files[f"{name}.onnx"]) for name in model.graphs}
     return found

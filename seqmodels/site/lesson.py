@@ -21,12 +21,11 @@ import jinja2
 from markupsafe import Markup, escape
 
 from seqmodels.report import findings
-from seqmodels.site.lesson import charts, pair, source
-from seqmodels.site.lesson.charts import Runs
-from seqmodels.site.lesson.code import coloured
-from seqmodels.site.lesson.equations import Sheet, equations_of
-from seqmodels.site.lesson.source import Chapter, Line, Unit
-from seqmodels.site.pages import figure, report
+from seqmodels.site import charts, figure, pair, report, source
+from seqmodels.site.charts import Runs
+from seqmodels.site.code import coloured
+from seqmodels.site.equations import Sheet, equations_of
+from seqmodels.site.source import Chapter, Line, Unit
 from seqmodels.utils import files
 
 QUESTIONS = {
@@ -67,7 +66,7 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     pages["results"] = partial(results_page, chapters, known)
     pages["sources"] = partial(sources_page, chapters, known)
     if live:
-        from seqmodels.site.live import page  # imports torch and onnx
+        from seqmodels.site import live as page  # imports torch and onnx
 
         pages["live"] = partial(page.page, live, home="index.html")
     return [files.write(out / f"{name}.html", make()) for name, make in pages.items()]
@@ -77,8 +76,6 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
 def environment() -> jinja2.Environment:
     """Return the templates of the lesson, which share those of reports."""
     env = report.environment()
-    packages = "seqmodels.site.lesson", "seqmodels.site.pages"
-    env.loader = jinja2.ChoiceLoader([jinja2.PackageLoader(package) for package in packages])
     env.filters |= {"prose": prose, "coloured": coloured}
     return env
 
@@ -141,7 +138,7 @@ def pair_page(old: Chapter, new: Chapter, chapters: Sequence[Chapter], runs: Run
 
 def attention_page(chapters: Sequence[Chapter]) -> str:
     """Return the page on attention, step by step; its numbers are computed now."""
-    from seqmodels.site.lesson import attention  # imports torch
+    from seqmodels.site import attention  # imports torch
 
     steps = [
         (rung, inspect.getdoc(rung.function), code_of(rung.function)) for rung in attention.rungs()
@@ -159,7 +156,7 @@ def results_page(chapters: Sequence[Chapter], runs: Runs) -> str:
 def sources_page(chapters: Sequence[Chapter], runs: Runs) -> str:
     """Return the page that names every file behind the site, with its checksum."""
     package = Path(__file__).parents[1]
-    texts = [package / "lesson" / "attention.py", *sorted((package / "lesson" / "text").iterdir())]
+    texts = [package / "site" / "attention.py", *sorted((package / "site" / "text").iterdir())]
     groups = {"seqmodels": [(c.path, c.path.relative_to(package)) for c in chapters]}
     groups["seqmodels"] += [(path, path.relative_to(package)) for path in texts]
     for folder, found in runs.files.items():

@@ -1,1 +1,0 @@
-"""Trained runs as ONNX graphs, for programs without torch."""
