@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,7 +19,7 @@ from seqmodels.cli.status import table
 from seqmodels.comparison import compare, launch, launchers, runs
 from seqmodels.records import record
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils import lock, progress, status
+from seqmodels.utils import lock, status
 from tasks.recall import __main__ as recall
 
 PAIR = ["rnn_encdec", "gpt"]
@@ -121,11 +122,11 @@ def test_a_folder_that_is_not_shared(tmp_path: Path) -> None:
     """Keeps out a traceback from another machine, and hours of training for no folder."""
     _, planned, *_ = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
     (run,) = planned
-    elsewhere = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
-    done, why = launch.run_launched(elsewhere, 1)
+    moved = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
+    done, why = launch.elsewhere(moved, 1)
     assert done is None
     assert f"does not exist for {lock.owner()}; --out must be on a disk" in why
-    done, why = launch.run_launched(run._replace(device="cuda"), 1)
+    done, why = launch.elsewhere(run._replace(device="cuda"), 1)
     assert done is None
     assert why == f"there is no CUDA device for {lock.owner()}"
 
@@ -203,7 +204,6 @@ def test_a_removed_lock_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a state that nobody would know a run by, or one of the run before."""
     monkeypatch.setattr(status, "WRITE_EVERY_S", 0.0)
-    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
     seen, n_tokens, step = [], list[int](), Trainer.training_step
 
     def watch(self: Trainer, *given: Any) -> None:
@@ -220,7 +220,7 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
     assert f"  {n_tokens[2]:,} of 200 " in second
     assert n_tokens[2] > 0
     assert "train " in second
-    assert f"process {launch.os.getpid()} on " in second
+    assert f"process {os.getpid()} on " in second
     assert counts == "1 waiting, 1 running"
     assert "recorded  " in seen[-1]
     after = table(tmp_path).splitlines()
@@ -264,29 +264,6 @@ def test_a_status_that_is_none(tmp_path: Path) -> None:
         path.write_text(content)
         assert status.read(tmp_path / "gpt-seed1.json") is None
         assert table(tmp_path).splitlines()[-1] == "1 stopped"
-
-
-def test_lines_from_elsewhere_are_shown_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out reports that are printed with each look at a status, or not at all."""
-    _, (run,), *_ = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
-    file, shown = run.status, list[Any]()
-
-    class Board(progress.ProgressBoard):
-        def receive(self, update: Any) -> None:
-            shown.append(update)
-
-    board = Board([run.title], 0, None)
-    file.write(state="running", phase="training", done=5, total=10, lines=["one"])
-    assert launch.follow(run, 0, board) == 0  # this process has shown it itself
-    monkeypatch.setattr(status.platform, "node", lambda: "elsewhere")
-    file.write()
-    monkeypatch.undo()
-    n = launch.follow(run, 0, board)
-    assert shown == ["one", ("gpt, seed 1", "training", 5, 10, "")]
-    launch.follow(run, n, board)
-    assert shown[2:] == [("gpt, seed 1", "training", 5, 10, "")]
 
 
 # -------------------------------------------------------------------------------------------- Flags

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
@@ -19,8 +20,9 @@ import pytest
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import free_running, teacher_forced
 from seqmodels.training.loop import validate
-from seqmodels.utils import progress
-from seqmodels.utils.progress import ProgressBoard, ProgressUpdate, Reporter
+from seqmodels.utils import progress, status
+from seqmodels.utils.progress import ProgressBoard
+from seqmodels.utils.status import StatusFile
 
 ROOT = Path(__file__).parents[1]
 TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
@@ -34,13 +36,28 @@ class Clock:
     def monotonic(self) -> float:
         return self.now_s
 
+    time = monotonic
+
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Stop the time."""
     stopped = Clock()
-    monkeypatch.setattr(progress, "time", stopped)
+    for module in (progress, status):
+        monkeypatch.setattr(module, "time", stopped)
     return stopped
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, StatusFile]:
+    """Return the status files of ten runs, by their titles."""
+    return {title: StatusFile(tmp_path / f"{title}.json", title, 1_000) for title in TITLES}
+
+
+def board_of(files: dict[str, StatusFile], n_recorded: int, n_at_once: int) -> ProgressBoard:
+    """Return a board of the runs."""
+    records = {title: file.path.parent / f"{title}.json" for title, file in files.items()}
+    return ProgressBoard(records, n_recorded, n_at_once)
 
 
 @pytest.fixture
@@ -68,51 +85,61 @@ def lines_of(drawn: str) -> list[str]:
 
 def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out minutes of silence: validation, teacher-forced scores and search count examples."""
-    heard: list[ProgressUpdate] = []
-    monkeypatch.setattr(Reporter, "send", heard.append)
-    monkeypatch.setattr(Reporter, "run", "a run")
-    monkeypatch.setattr(progress, "REPORT_EVERY_S", 0.0)
+    heard: list[tuple[str, int, int]] = []
+    one = StatusFile()
+    monkeypatch.setattr(one, "update", lambda *given: heard.append(given))
     monkeypatch.setattr("seqmodels.evaluation.evaluate.BATCH_TOKENS", 12)
     model, examples = tiny(name), [Example([5, 6, 7], [5, 6, 2])] * 9
-    validate(model, examples, "cpu")
-    teacher_forced(model, examples)
-    free_running(model, examples, 1)
-    free_running(model, examples, 2)
-    every = {doing: [t.done for t in heard if t.phase == doing] for _, doing, *_ in heard}
+    validate(model, examples, "cpu", one)
+    teacher_forced(model, examples, status=one)
+    free_running(model, examples, 1, status=one)
+    free_running(model, examples, 2, status=one)
+    every = {doing: [done for phase, done, _ in heard if phase == doing] for doing, *_ in heard}
     assert every == {
         "validation": [0, 4, 8, 9],
         "teacher-forced": [0, 4, 8, 9],
         "search": [0, 4, 8, 9, 0, 2, 4, 6, 8, 9],
     }
-    assert {(t.run, t.total) for t in heard} == {("a run", 9)}
+    assert {total for *_, total in heard} == {9}
 
 
-def test_a_run_tells_seldom(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a training that waits for its bar, and an end that is never reported."""
-    heard: list[ProgressUpdate] = []
-    monkeypatch.setattr(Reporter, "send", heard.append)
+def test_a_run_writes_seldom(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a training that waits for the disk, and a phase or an end that nobody sees."""
+    one, written = StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1"), []
+    write = status.files.write
+    monkeypatch.setattr(
+        status.files, "write", lambda *a, **b: (written.append(one.now.done), write(*a, **b))
+    )
     for done in range(1_001):
-        progress.report_progress("training", done, 1_000)
+        one.update("training", done, 1_000, f"train {done}")
         clock.now_s += 0.01
-    assert 45 <= len(heard) <= 55
-    assert (heard[0].done, heard[-1].done) == (0, 1_000)
+    assert 4 <= len(written) <= 7
+    assert (written[0], written[-1]) == (0, 1_000)
+    one.update("search", 0, 7)
+    known = status.read(tmp_path / "gpt-seed1.json")
+    assert known is not None
+    assert (known.phase, known.done, known.total) == ("search", 0, 7)
+    assert (known.tokens, known.budget, known.trained) == (1_000, 1_000, clock.now_s)
 
 
 def test_the_bars_fit_80_columns(
-    terminal: tuple[TextIO, Callable[[], str]], monkeypatch: pytest.MonkeyPatch
+    terminal: tuple[TextIO, Callable[[], str]],
+    files: dict[str, StatusFile],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps out losses that are cut off, lines that wrap, and bars that stay when all is done."""
     stream, read = terminal
     monkeypatch.setattr(sys, "stderr", stream)
-    with ProgressBoard(TITLES, 2, 3) as board:
+    with board_of(files, 2, 3) as board:
         board.since_s -= 100
         for i, title in enumerate(TITLES[:3]):
-            board.receive(ProgressUpdate(title, "training", 0, 10**9, ""))
-            note = "train 12.345, valid 12.345"
-            board.receive(ProgressUpdate(title, "training", (i + 1) * 10**8, 10**9, note))
-        board.runs[TITLES[0]].since_s -= 60
-        board.receive(ProgressUpdate(TITLES[1], "teacher-forced", 30, 120, "test set {length}"))
-        progress.log("a line between the bars")
+            files[title].write(state="running", began=time.time() - 60)
+            files[title].update("training", 0, 10**9)
+            files[title].written_s = 0.0
+            files[title].update("training", (i + 1) * 10**8, 10**9, "train 12.345, valid 12.345")
+        files[TITLES[1]].update("teacher-forced", 30, 120, "test set {length}")
+        files[TITLES[2]].line("a line between the bars")
+        board.refresh()
         drawn = read()
     lines = lines_of(drawn)
     assert max(map(len, lines)) <= 80
@@ -120,35 +147,68 @@ def test_the_bars_fit_80_columns(
     assert any(re.search(r"seed 2 teacher-forced *25% .*test set \{length\}$", at) for at in lines)
     of_all = r"all runs +\d+% \|.*\| 2 of 12 runs done, 3 running, about \d+ min left"
     assert any(re.fullmatch(of_all, at) for at in lines)
-    assert Reporter.send is None
     assert lines_of(read()) == []
 
 
-def test_the_time_left_is_judged_by_the_runs_seen(clock: Clock) -> None:
+def test_lines_are_printed_once(
+    files: dict[str, StatusFile], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out lines that come with each look at a file, or never, as the last ones of a run.
+
+    A run that is lost and submitted again begins a new list.
+    """
+    board, one = board_of(files, 0, 2), files[TITLES[0]]
+    one.write(state="running", began=1.0)
+    one.line("first")
+    board.refresh()
+    board.refresh()
+    one.line("second")
+    board.refresh()
+    one.write(state="running", began=2.0, lines=["again"])
+    board.refresh()
+    one.line("last")
+    board.end(TITLES[0])
+    board.refresh()
+    out = capsys.readouterr().out.splitlines()
+    assert out == [f"{TITLES[0]}: {text}" for text in ("first", "second", "again", "last")]
+
+
+def test_the_time_left_is_judged_by_the_runs_seen(
+    clock: Clock, files: dict[str, StatusFile]
+) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    board = ProgressBoard(TITLES, 0, 2)
-    assert board.remaining_s(clock.now_s) is None
-    for title in TITLES[:2]:
-        board.receive(ProgressUpdate(title, "training", 0, 1_000, ""))
+    board, (one, two, three, *_) = board_of(files, 0, 2), files.values()
+
+    def left_s() -> float | None:
+        board.refresh()
+        return board.remaining_s()
+
+    assert left_s() is None
+    for file in (one, two):
+        file.write(state="running", began=clock.now_s)
+        file.update("training", 0, 1_000)
     clock.now_s += 100
-    board.receive(ProgressUpdate(TITLES[0], "training", 500, 1_000, ""))
-    board.receive(ProgressUpdate(TITLES[0], "validation", 1, 2, ""))  # is not half a training
+    one.update("training", 500, 1_000)
+    one.update("validation", 1, 2)  # is not half a training
     whole_s = 200 * 1.25
-    assert board.remaining_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100 + 100) / 2)
-    board.receive(ProgressUpdate(TITLES[1], "training", 500, 1_000, ""))
-    assert board.remaining_s(clock.now_s) == pytest.approx((10 * whole_s - 2 * 100) / 2)
+    assert left_s() == pytest.approx((10 * whole_s - 2 * 100 + 100) / 2)
+    two.update("training", 500, 1_000)
+    assert left_s() == pytest.approx((10 * whole_s - 2 * 100) / 2)
     clock.now_s += 100
-    for title in TITLES[:2]:
-        board.receive(ProgressUpdate(title, "search", 0, 9, ""))
+    for file in (one, two):
+        file.update("training", 1_000, 1_000)
+        file.update("search", 0, 9)
     clock.now_s += 200  # now it is known how long evaluation takes
-    for title in TITLES[:2]:
-        board.end(title)
-    assert board.remaining_s(clock.now_s) == pytest.approx(8 * 400 / 2)
-    board.receive(ProgressUpdate(TITLES[2], "training", 900, 1_000, ""))  # goes on
+    for file in (one, two):
+        file.write(state="recorded")
+        board.end(file.now.run)
+    assert left_s() == pytest.approx(8 * 400 / 2)
+    three.write(state="running", began=clock.now_s)
+    three.update("training", 900, 1_000)  # goes on
     clock.now_s += 20
-    board.receive(ProgressUpdate(TITLES[2], "training", 1_000, 1_000, ""))
-    assert board.remaining_s(clock.now_s) == pytest.approx((200 + 7 * 400) / 2)
-    assert board.summary(clock.now_s)[1].startswith("2 of 10 runs done, 1 running, about 25 min")
+    three.update("training", 1_000, 1_000)
+    assert left_s() == pytest.approx((200 + 7 * 400) / 2)
+    assert board.summary()[1].startswith("2 of 10 runs done, 1 running, about 25 min")
 
 
 @pytest.mark.parametrize(
@@ -160,14 +220,18 @@ def test_a_time_is_written_roughly(seconds: float, words: str) -> None:
     assert progress.format_duration(seconds) == f"about {words}"
 
 
-def test_a_file_gets_a_line_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_gets_a_line_now_and_then(
+    clock: Clock, files: dict[str, StatusFile], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Keeps out bars and control characters in a log, and hours without a line."""
-    with ProgressBoard(TITLES, 0, 2) as board:
-        for _ in range(1_000):
-            clock.now_s += 1
-            for title in TITLES[:2]:
-                done = int(clock.now_s - 100)
-                board.receive(ProgressUpdate(title, "training", done, 10_000, "train 1.234"))
+    board = board_of(files, 0, 2)
+    for file in [*files.values()][:2]:
+        file.write(state="running", began=clock.now_s)
+    for _ in range(1_000):
+        clock.now_s += 1
+        for file in [*files.values()][:2]:
+            file.update("training", int(clock.now_s - 100), 10_000, "train 1.234")
+        board.refresh()
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()

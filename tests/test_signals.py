@@ -108,7 +108,7 @@ def test_finished_runs_are_kept(
     flags = ["--size", "smoke", "--models", "gpt", "rnn_encdec", "--tokens", 200, "--out", tmp_path]
     run_one = launch.run_one
 
-    def stop_at_rnn(one: Run) -> dict[str, Any]:
+    def stop_at_rnn(one: Run, *given: Any) -> dict[str, Any]:
         if one.name == "rnn_encdec":
             raise KeyboardInterrupt
         return run_one(one)

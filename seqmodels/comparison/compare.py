@@ -33,8 +33,7 @@ from seqmodels.training.loop import fastest_precision
 from seqmodels.training.tensorboard import check_installed
 from seqmodels.utils import files
 from seqmodels.utils.lock import LOCK, Lock
-from seqmodels.utils.progress import log
-from seqmodels.utils.terminal import ensure_out_folder
+from seqmodels.utils.terminal import ensure_out_folder, print_line
 from seqmodels.utils.world import world
 
 
@@ -270,5 +269,5 @@ def prepare_folder(
         if was == stopped.get(run.path, {}).get("tokens", 0):
             run.checkpoints.remove()  # left by a process killed after recording
         if not is_missing(run, recorded):
-            run.status.remove()  # also left by such a process
-            log(f"{run.title}: recorded in {run.path}")
+            run.status.delete()  # also left by such a process
+            print_line(f"{run.title}: recorded in {run.path}")

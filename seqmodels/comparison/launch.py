@@ -1,15 +1,13 @@
-"""Carry out runs: one after the other, several at once, or wherever an executor takes them."""
+"""Carry out the runs of a comparison, by an executor: in this process, in others, or elsewhere."""
 
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
 import signal
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -23,215 +21,106 @@ from seqmodels.evaluation.table import metric_of
 from seqmodels.training.trainer import is_out_of_memory
 from seqmodels.utils import status
 from seqmodels.utils.lock import owner
-from seqmodels.utils.progress import ProgressBoard, ProgressUpdate, Reporter, log
+from seqmodels.utils.progress import ProgressBoard
 from seqmodels.utils.terminal import raise_stopped, signals_handled_by
-from seqmodels.utils.workers import exit_with_parent, stop
+from seqmodels.utils.workers import ProcessPool
 from seqmodels.utils.world import world
 
+MAX_LOSSES = 5
+"""How often a run is submitted again after it was lost with the machine that trained it."""
+POLL_S = 1.0
 OUT_OF_MEMORY = "out of memory in evaluation; what was trained is kept"
+Outcome = tuple[dict[str, Any] | None, str]
+"""A run's record, or None and why there is none."""
+
+
+def n_parallel_runs(n_runs: int, device: str) -> int:
+    """Return how many runs train in parallel, counting recorded ones, so that it never changes.
+
+    Two models with one thread each train faster than one after the other with two threads: tensors
+    are small, and threads synchronise on every operation.
+    """
+    is_one = device == "cuda" or world().size > 1
+    return 1 if is_one else min(n_runs, torch.get_num_threads())
 
 
 def run_all(
     todo: Sequence[Run], n: int, n_parallel: int, executor: Executor | None = None
 ) -> list[str]:
-    """Train, evaluate and record the missing ones of n runs; return a line for each failure."""
-    titles, is_first = [run.title for run in todo], world().is_first
-    n_shown = n_parallel if executor is None else None
-    announced = [run.status for run in todo if is_first]
-    for file in announced:
-        file.write()
-    try:
-        with ProgressBoard(titles, n - len(todo), n_shown, is_first) as board:
-            if executor is not None:
-                found: list[str | None] = run_elsewhere(todo, executor, board)
-            elif n_parallel == 1 or not todo:
-                found = [collect(run, partial(run_one, run), board) for run in todo]
-            else:
-                found = run_in_pool(todo, n_parallel, board)
-    finally:
-        for file in announced:
-            file.withdraw()
-    return [line for line in found if line]
+    """Train, evaluate and record the missing ones of n runs; return a line for each failure.
 
-
-def collect(run: Run, result: Callable[[], dict[str, Any]], board: ProgressBoard) -> str | None:
-    """Wait for a run's record and print its score; return the error if it failed."""
-    try:
-        done = result()
-    except BrokenProcessPool:
-        raise ValueError(
-            "a training process was killed, perhaps for lack of memory; the same command resumes, "
-            "and with OMP_NUM_THREADS=1 it trains one model at a time"
-        ) from None
-    except ValueError as error:
-        return f"{run.title}: {error}"
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
-            raise
-        return f"{run.title}: {OUT_OF_MEMORY}"
-    finally:
-        board.end(run.title)
-    test = done["tests"][0]
-    metric = metric_of(key := test["primary_metric"])
-    score = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()
-    times = f"{done['train_s']:.0f} s training, {done['evaluate_s']:.0f} s evaluation"
-    log(f"{run.title}: {metric.label} {score}, {times}")
-    return None
-
-
-# ------------------------------------------------------------------------- Several at once
-#
-# Two models with one thread each train faster than one after the other with two threads: tensors
-# are small, and threads synchronise on every operation.
-
-
-def n_parallel_runs(n_runs: int, device: str) -> int:
-    """Return how many runs train in parallel, counting recorded ones, so that it never changes."""
-    is_one = device == "cuda" or world().size > 1
-    return 1 if is_one else min(n_runs, torch.get_num_threads())
-
-
-def start_worker(threads: int, messages: Any) -> None:
-    """Set up a worker process, which reports to its parent and exits with it."""
-    torch.set_num_threads(threads)
-    Reporter.send = messages.put
-    threading.Thread(target=exit_with_parent, daemon=True).start()
-
-
-def run_in_worker(run: Run) -> dict[str, Any]:
-    """Do one run; when the parent asks to stop, write a checkpoint and exit."""
-    try:
-        with signals_handled_by(raise_stopped):
-            return run_one(run)
-    except KeyboardInterrupt:
-        os._exit(1)
+    Without an executor, `n_parallel` runs at a time share the threads of this machine.
+    """
+    is_first, records = world().is_first, {run.title: run.path for run in todo}
+    n_at_once = None if executor else n_parallel
+    with (
+        announced(todo if is_first else ()),
+        ProgressBoard(records, n - len(todo), n_at_once, is_first) as board,
+    ):
+        if executor:
+            return submit_all(
+                todo, executor, partial(elsewhere, threads=threads_elsewhere()), board
+            )
+        if n_parallel == 1 or not todo:
+            return submit_all(todo, InProcess(), carry_out, board)
+        with ProcessPool(n_parallel) as pool:
+            task = partial(carry_out, threads=torch.get_num_threads() // n_parallel)
+            return submit_all(todo, pool, task, board)
 
 
 @contextmanager
-def workers(n: int, board: ProgressBoard) -> Iterator[ProcessPoolExecutor]:
-    """Start n processes that share the threads; whatever goes wrong, none is left running.
-
-    They get a few seconds to write their checkpoints.
-    """
-    context = multiprocessing.get_context("spawn")
-    messages: Any = context.SimpleQueue()
-    listener = threading.Thread(target=listen, args=(messages, board), daemon=True)
-    listener.start()
-    started = torch.get_num_threads() // n, messages
-    pool = ProcessPoolExecutor(n, context, start_worker, started)
+def announced(todo: Sequence[Run]) -> Iterator[None]:
+    """Mark runs as waiting; at the end, delete the status of those that still are, or recorded."""
+    for run in todo:
+        run.status.write()
     try:
-        yield pool
-        messages.put(None)
-        listener.join()
-    except BaseException:
-        stop(multiprocessing.active_children())
-        raise
+        yield
     finally:
-        pool.shutdown(cancel_futures=True)
+        for run in todo:
+            known = status.read(run.path)
+            if known is None or known.state in ("waiting", "recorded"):
+                run.status.delete()
 
 
-def listen(messages: Any, board: ProgressBoard) -> None:
-    """Pass the workers' messages on to the board, until None arrives."""
-    while (message := messages.get()) is not None:
-        board.receive(message)
+def submit_all(
+    todo: Sequence[Run], executor: Executor, task: Callable[[Run], Outcome], board: ProgressBoard
+) -> list[str]:
+    """Carry out runs by an executor; return a line for each failure.
 
-
-def run_in_pool(todo: Sequence[Run], n: int, board: ProgressBoard) -> list[str | None]:
-    """Carry out n runs at a time, each in a process; return an error or None for each."""
-    with workers(n, board) as pool:
-        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)  # workers ignore Ctrl-C
-        futures = {  # the newest models first: they take longest
-            pool.submit(run_in_worker, run): run for run in reversed(todo)
-        }
-        signal.signal(signal.SIGINT, previous)
-        return [collect(futures[f], f.result, board) for f in completed(futures)]
-
-
-def completed(futures: Iterable[Future[Any]]) -> Iterator[Future[Any]]:
-    """Yield each when it has ended, awake every second to heed a signal.
-
-    A signal to a suspended process can reach another thread, which does not wake this one.
+    A run that is lost with its machine is submitted again, and resumes from its checkpoint. It
+    wakes every second: a signal to a suspended process can reach a thread that wakes no other.
     """
-    waiting = {*futures}
-    while waiting:
-        ended, waiting = wait(waiting, 1.0, FIRST_COMPLETED)
-        yield from ended
-
-
-# ------------------------------------------------------------------------------------ Elsewhere
-
-MAX_LOSSES = 5
-"""How often a run is taken up again after it was lost with the machine that trained it."""
-POLL_S = 1.0
-TURN = threading.Lock()
-"""One run at a time in a process: random numbers and settings of torch are the process's."""
-
-
-def run_launched(run: Run, threads: int) -> tuple[dict[str, Any] | None, str]:
-    """Carry out a run on whatever machine this is; return its record, or why there is none.
-
-    Errors that a user can mend are values here: not every executor keeps the type of an exception.
-    It waits for a process that still trains the run, cut off from the one that has launched it.
-    """
+    is_here = isinstance(executor, InProcess)
+    queue = deque(todo if is_here else reversed(todo))  # the newest models take longest
+    waiting: dict[Future[Outcome], Run] = {}
+    failures, losses = list[str](), Counter[str]()
     try:
-        with TURN, signals_handled_by(raise_stopped):
-            if hasattr(signal, "pthread_sigmask"):  # Ray's workers block it
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-            torch.set_num_threads(threads)
-            if not run.path.parent.is_dir():
-                raise ValueError(
-                    f"{run.path.parent} does not exist for {owner()}; --out must be on a disk that "
-                    "all machines share"
-                )
-            if run.device == "cuda" and not torch.cuda.is_available():
-                raise ValueError(f"there is no CUDA device for {owner()}")
-            return run_one(run, math.inf), ""
-    except KeyboardInterrupt:
-        return None, "stopped; the same command resumes it"
-    except (ValueError, OSError) as error:
-        return None, str(error)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        return None, OUT_OF_MEMORY
-
-
-def record_of(future: Future[tuple[dict[str, Any] | None, str]]) -> dict[str, Any]:
-    """Return the record of a run that was launched; raise ValueError if there is none."""
-    done, error = future.result()
-    if done is None:
-        raise ValueError(error)
-    return done
-
-
-def run_elsewhere(
-    todo: Sequence[Run], executor: Executor, board: ProgressBoard
-) -> list[str | None]:
-    """Let an executor carry out runs, and show how far they are; return an error or None for each.
-
-    One that is lost with its machine is submitted again, and resumes from its checkpoint.
-    """
-    threads, losses, failures = threads_elsewhere(), Counter[str](), list[str | None]()
-    seen = {run.title: 0 for run in todo}
-    waiting = {executor.submit(run_launched, run, threads): run for run in reversed(todo)}
-    try:
-        while waiting:
-            ended = [*wait(waiting, POLL_S, FIRST_COMPLETED).done]
-            for run in waiting.values():
-                seen[run.title] = follow(run, seen[run.title], board)
-            for future in ended:
+        while queue or waiting:
+            while queue and not (is_here and waiting):
+                run = queue.popleft()
+                waiting[executor.submit(task, run)] = run
+            for future in wait(waiting, POLL_S, FIRST_COMPLETED).done:
                 run = waiting.pop(future)
-                lost = future.exception()
-                if not isinstance(lost, RunLostError):
-                    failures.append(collect(run, partial(record_of, future), board))
-                elif losses[run.title] == MAX_LOSSES:
-                    failures.append(f"{run.title}: {lost}, for the {MAX_LOSSES + 1}th time")
-                else:
+                try:
+                    record, error = future.result()
+                except RunLostError as lost:
                     losses[run.title] += 1
-                    board.receive(f"{run.title}: {lost}; it is submitted again")
-                    run.status.write()
-                    seen[run.title] = 0
-                    waiting[executor.submit(run_launched, run, threads)] = run
+                    if losses[run.title] <= MAX_LOSSES:
+                        board.print(f"{run.title}: {lost}; it is submitted again")
+                        run.status.write()
+                        queue.append(run)
+                        continue
+                    record, error = None, f"{lost}, for the {MAX_LOSSES + 1}th time"
+                except BrokenProcessPool:
+                    raise ValueError(
+                        "a training process was killed, perhaps for lack of memory; the same "
+                        "command resumes, and with OMP_NUM_THREADS=1 it trains one model at a time"
+                    ) from None
+                board.end(run.title)
+                if record:
+                    board.print(f"{run.title}: {describe(record)}")
+                else:
+                    failures.append(f"{run.title}: {error}")
     except BaseException:
         for future in waiting:
             future.cancel()
@@ -239,13 +128,71 @@ def run_elsewhere(
     return failures
 
 
-def follow(run: Run, n_seen: int, board: ProgressBoard) -> int:
-    """Show what a run elsewhere has written down; return how many of its lines have been shown."""
-    known = status.read(run.path)
-    if known is None or known.is_here:
-        return n_seen
-    for line in known.lines[n_seen:]:
-        board.receive(line)
-    if known.state == "running" and known.phase:
-        board.receive(ProgressUpdate(run.title, known.phase, known.done, known.total, known.note))
-    return len(known.lines)
+def describe(record: dict[str, Any]) -> str:
+    """Return a record's first score, and how long the run took."""
+    test = record["tests"][0]
+    metric = metric_of(key := test["primary_metric"])
+    score = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()
+    times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
+    return f"{metric.label} {score}, {times}"
+
+
+# ------------------------------------------------------------------------------------ Executors
+
+
+class InProcess(Executor):
+    """Carries out each task in this process, before `submit` returns."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return a future that is done."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(task(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def carry_out(run: Run, threads: int | None = None) -> Outcome:
+    """Train, evaluate and record a run in this process, with so many threads.
+
+    Errors that a user can mend are values: not every executor keeps the type of an exception.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        with signals_handled_by(raise_stopped):
+            return run_one(run, math.inf), ""
+    except ValueError as error:
+        return None, str(error)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
+            raise
+        return None, OUT_OF_MEMORY
+
+
+TORCH_LOCK = threading.Lock()
+"""One run at a time in a process: random numbers and settings of torch are the process's."""
+
+
+def elsewhere(run: Run, threads: int) -> Outcome:
+    """Carry out a run on whatever machine this is, with so many threads.
+
+    It waits for a process that still trains the run, cut off from the one that has launched it.
+    """
+    if hasattr(signal, "pthread_sigmask"):  # Ray's workers block it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    if not run.path.parent.is_dir():
+        return None, (
+            f"{run.path.parent} does not exist for {owner()}; --out must be on a disk that all "
+            "machines share"
+        )
+    if run.device == "cuda" and not torch.cuda.is_available():
+        return None, f"there is no CUDA device for {owner()}"
+    try:
+        with TORCH_LOCK:
+            return carry_out(run, threads)
+    except KeyboardInterrupt:
+        return None, "stopped; the same command resumes it"
+    except OSError as error:
+        return None, str(error)

@@ -14,29 +14,29 @@ from seqmodels.evaluation.evaluate import compare_tokens, free_running, teacher_
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.table import by_bucket, partners, scores
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.utils.progress import Reporter
+from seqmodels.utils.status import SILENT, StatusFile
 
 
 def evaluate_all(
-    model: SequenceModel, task: Task, device: str
+    model: SequenceModel, task: Task, device: str, status: StatusFile = SILENT
 ) -> tuple[list[Row], list[dict[str, Any]]]:
     """Return the rows of all test sets, and their entries in the record."""
     rows, tests = [], []
     for test in task.tests:
-        Reporter.detail = f"test set {test.name}"
-        test_rows, scored = evaluate(model, task, test, device)
+        status.detail = f"test set {test.name}"
+        test_rows, scored = evaluate(model, task, test, device, status)
         rows += test_rows
         tests.append(scored)
-    Reporter.detail = ""
+    status.detail = ""
     return rows, tests
 
 
 def evaluate(
-    model: SequenceModel, task: Task, test: TestSet, device: str
+    model: SequenceModel, task: Task, test: TestSet, device: str, status: StatusFile = SILENT
 ) -> tuple[list[Row], dict[str, Any]]:
     """Return a test set's rows and its entry in the record."""
     beam = test.beam or task.beam
-    rows = build_rows(model, task, test, beam, device)
+    rows = build_rows(model, task, test, beam, device, status)
     score = partial(scores, tokenize=task.bleu_tokenize)
     entry = {
         "name": test.name,
@@ -56,11 +56,18 @@ def evaluate(
 
 
 def build_rows(
-    model: SequenceModel, task: Task, test: TestSet, beam: int, device: str
+    model: SequenceModel,
+    task: Task,
+    test: TestSet,
+    beam: int,
+    device: str,
+    status: StatusFile = SILENT,
 ) -> list[Row]:
     """Return a row per example: its texts, losses and, if generated, the hypothesis."""
-    rows = teacher_forced(model, test.examples, device)
-    free = free_running(model, test.examples, beam, device) if test.is_generated else None
+    rows = teacher_forced(model, test.examples, device, status=status)
+    free = None
+    if test.is_generated:
+        free = free_running(model, test.examples, beam, device, status)
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
         tgt = example.scored()
         src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
@@ -78,13 +85,13 @@ def build_rows(
             row["exact_match"] = row["n_correct"] == row["n_tokens"]
         else:
             row |= {"hyp": task.tokenizer.decode(free[i])} | compare_tokens(free[i], example.tgt)
-    for i, nats in shuffled_sources(model, test.examples, device).items():
+    for i, nats in shuffled_sources(model, test.examples, device, status).items():
         rows[i]["nats_shuffled"] = nats
     return rows
 
 
 def shuffled_sources(
-    model: SequenceModel, examples: Sequence[Example], device: str
+    model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
 ) -> dict[int, float]:
     """Return the nats of each target given the source of another example of similar length.
 
@@ -100,7 +107,7 @@ def shuffled_sources(
         example._replace(src=own[j].src)
         for example, j in zip(own, partners([len(e.src) for e in own]), strict=True)
     ]
-    rows = teacher_forced(model, swapped, device, "sources shuffled")
+    rows = teacher_forced(model, swapped, device, "sources shuffled", status)
     return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,9 +29,8 @@ from seqmodels.training.loop import train
 from seqmodels.training.rng import seed_all
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.lock import GRACE_S, LOCK, Lock
-from seqmodels.utils.progress import Reporter, log
-from seqmodels.utils.status import StatusFile, reported
-from seqmodels.utils.terminal import defer_signals
+from seqmodels.utils.status import SILENT, StatusFile
+from seqmodels.utils.terminal import defer_signals, print_line
 from seqmodels.utils.world import world
 
 # -------------------------------------------------------------------------------------- Settings
@@ -106,7 +105,7 @@ class Run(NamedTuple):
     def remove(self) -> None:
         """Delete all its files."""
         self.checkpoints.remove()
-        self.status.remove()
+        self.status.delete()
         for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         tensorboard.remove(self.path)
@@ -117,14 +116,16 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
-def train_run(run: Run, model: SequenceModel) -> tuple[SequenceModel, Progress]:
+def train_run(
+    run: Run, model: SequenceModel, status: StatusFile = SILENT
+) -> tuple[SequenceModel, Progress]:
     """Train a run's model, resuming from its latest checkpoint; return it and its progress.
 
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
     trainer, checkpoints = trainer_of(run, model)
     settings, where = run.settings(), provenance_of(run)
-    trainer.log = lambda line: log(f"{run.title}: {line}")
+    trainer.log, trainer.status = status.line, status
 
     def save() -> None:
         if world().is_first or run.is_fsdp:
@@ -238,15 +239,16 @@ def untrained(run: Run) -> SequenceModel:
     return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
 
 
-def analyse(run: Run, model: SequenceModel) -> dict[str, list[dict[str, float | str]]]:
+def analyse(
+    run: Run, model: SequenceModel, status: StatusFile
+) -> dict[str, list[dict[str, float | str]]]:
     """Return what the task's analyses measure in a trained model; without dropout."""
     if not run.task.analyses:
         return {}
     found, before = {}, untrained(run)
-    for name, analysis in run.task.analyses.items():
-        Reporter.detail = f"analysis {name}"
+    for i, (name, analysis) in enumerate(run.task.analyses.items()):
+        status.update("analysis", i, len(run.task.analyses), name)
         found[name] = analysis(model.eval(), before.eval())
-    Reporter.detail = ""
     return found
 
 
@@ -259,8 +261,9 @@ def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
     with locked(run, patience_s):
         if (done := world().from_first(lambda: recorded(run))) is not None:
             return done
-        with reported(run.status) if world().is_first else nullcontext():
-            return train_and_record(run)
+        status = run.status if world().is_first else SILENT
+        with status.running():
+            return train_and_record(run, status)
 
 
 @contextmanager
@@ -268,7 +271,7 @@ def locked(run: Run, patience_s: float) -> Iterator[None]:
     """Let no other process train a run; of several that train it, the first one holds the lock."""
     held: list[Lock] = []
     name = f".{run.path.stem}{LOCK}"
-    world().from_first(lambda: held.append(Lock(run.path.parent, name, patience_s, log)))
+    world().from_first(lambda: held.append(Lock(run.path.parent, name, patience_s, print_line)))
     try:
         yield
     finally:
@@ -282,7 +285,7 @@ def recorded(run: Run) -> dict[str, Any] | None:
     return old if old and old["train_config"]["tokens"] >= run.cfg.tokens else None
 
 
-def train_and_record(run: Run) -> dict[str, Any]:
+def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     """Train, evaluate and record one model; return the record.
 
     Where several processes train it, all evaluate their share, and the first one writes.
@@ -290,17 +293,17 @@ def train_and_record(run: Run) -> dict[str, Any]:
     task, path, device = run.task, run.path, run.device
     provenance = provenance_of(run)
     record.reset_peak_memory(device)
-    model, progress = train_run(run, untrained(run))
+    model, progress = train_run(run, untrained(run), status)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete
     weights_sha256 = None
     if world().is_first and not is_further:
         weights_sha256 = checkpoint.save(weights, model.state_dict())
     since = time.perf_counter()
-    rows, tests = evaluate_all(model, task, device)
+    rows, tests = evaluate_all(model, task, device, status)
     evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests, provenance) | {
-        "analyses": analyse(run, model),
+        "analyses": analyse(run, model, status),
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,

@@ -12,7 +12,7 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
-from seqmodels.utils.progress import track
+from seqmodels.utils.status import SILENT, StatusFile
 from seqmodels.utils.world import world
 
 BATCH_TOKENS = 6000
@@ -24,11 +24,12 @@ def teacher_forced(
     examples: Sequence[Example],
     device: str = "cpu",
     phase: str = "teacher-forced",
+    status: StatusFile = SILENT,
 ) -> list[Row]:
     """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
     model.eval()
     rows: dict[int, Row] = {}
-    for run in track(phase, world().dealt(batches_by_length(examples, BATCH_TOKENS))):
+    for run in status.track(phase, world().dealt(batches_by_length(examples, BATCH_TOKENS))):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -42,7 +43,11 @@ def teacher_forced(
 
 
 def free_running(
-    model: SequenceModel, examples: Sequence[Example], width: int, device: str = "cpu"
+    model: SequenceModel,
+    examples: Sequence[Example],
+    width: int,
+    device: str = "cpu",
+    status: StatusFile = SILENT,
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1.
 
@@ -50,7 +55,8 @@ def free_running(
     """
     model.eval()
     generated: dict[int, list[int]] = {}
-    for run in track("search", world().mine(batches_by_length(examples, BATCH_TOKENS // width))):
+    batches = world().mine(batches_by_length(examples, BATCH_TOKENS // width))
+    for run in status.track("search", batches):
         batch = collate([examples[i] for i in run], device)
         max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
         if width == 1:

@@ -18,7 +18,7 @@ from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record
 from seqmodels.site import export, report, rows, runtime, vocabulary
 from seqmodels.utils import files
-from seqmodels.utils.progress import log
+from seqmodels.utils.terminal import print_line
 
 PER_BUCKET = 5
 """Test examples of a bucket that are in the page."""
@@ -93,7 +93,7 @@ def page(folder: Path, home: str = "") -> str:
 
 def exported(path: Path, record: Record) -> Model:
     """Export a run with its weights rounded."""
-    log(f"exporting {path.stem}")
+    print_line(f"exporting {path.stem}")
     contents, _ = export.contents_of(path, is_half=True)
     return Model(record, json.loads(contents["manifest.json"]), contents)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from seqmodels.data.cache import cache_dir, ensure_dir
-from seqmodels.utils.progress import log
+from seqmodels.utils.terminal import print_line
 
 HERE = Path(__file__).parent / "templates"
 DECLARED = ("package.json", "package-lock.json")
@@ -64,7 +64,7 @@ def installed() -> Path:
     with FileLock(f"{folder}.lock"):
         if folder.exists():
             return folder
-        log("fetching onnxruntime-web with npm, once")
+        print_line("fetching onnxruntime-web with npm, once")
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             part = Path(scratch) / "web"
             part.mkdir()

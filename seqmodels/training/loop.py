@@ -19,7 +19,7 @@ from seqmodels.training.config import Precision, Progress, TrainConfig
 from seqmodels.training.prefetch import ahead
 from seqmodels.training.rng import seed_all
 from seqmodels.training.trainer import Piece, Trainer
-from seqmodels.utils.progress import TRAINING, VALIDATION, report_progress
+from seqmodels.utils.status import SILENT, TRAINING, VALIDATION, StatusFile
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import ProcessLostError
 
@@ -44,9 +44,11 @@ def fastest_precision(device: str) -> Precision:
     return "bfloat16" if 1.5 * min(seconds[1]) < min(seconds[0]) else "float32"
 
 
-def validate(model: SequenceModel, examples: Sequence[Example], device: str) -> dict[str, float]:
+def validate(
+    model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
+) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = teacher_forced(model, examples, device, VALIDATION)
+    rows = teacher_forced(model, examples, device, VALIDATION, status)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )
@@ -67,7 +69,7 @@ def validate_if_due(trainer: Trainer, examples: Sequence[Example]) -> None:
     is_new = not at.curve or at.curve[-1]["step"] < at.step
     if is_new and at.tokens >= next_validation(at, trainer.cfg):
         device = str(next(trainer.model.parameters()).device)
-        scores = validate(trainer.model, examples, device)
+        scores = validate(trainer.model, examples, device, trainer.status)
         with defer_signals():
             trainer.add_point(scores)
 
@@ -115,7 +117,7 @@ def train(
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
     same random numbers, the same bits. `save` writes a checkpoint; it is called whenever one is
     due, when a signal asks to stop, when another process has ended, and at the end. `draw` is
-    called after each step.
+    called after each step, and `trainer.status` says how far the run is.
     """
     cfg, at = trainer.cfg, trainer.progress
     if not at.step:
@@ -127,7 +129,7 @@ def train(
                 validate_if_due(trainer, valid)
                 draw()
                 done = min(at.tokens, cfg.tokens)
-                report_progress(TRAINING, done, cfg.tokens, describe_losses(at))
+                trainer.status.update(TRAINING, done, cfg.tokens, describe_losses(at))
                 if at.tokens >= cfg.tokens:
                     break
                 train_on_batch(trainer, next(batches))

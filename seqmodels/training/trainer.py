@@ -25,6 +25,7 @@ from seqmodels.training.rng import (
     set_rng_states,
     set_torch_rng_states,
 )
+from seqmodels.utils.status import SILENT, StatusFile
 from seqmodels.utils.world import world
 
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
@@ -210,6 +211,8 @@ class Trainer:
 
     log: Callable[[str], None] = staticmethod(print)
     """Shows a line to the user."""
+    status: StatusFile = SILENT
+    """Says how far the run is."""
 
     def add_point(self, scores: Mapping[str, float]) -> None:
         """Add a point to the curve; the weights are kept if it is the best.

@@ -37,10 +37,11 @@ class WriteError(OSError):
     """A file could not be written: the disk is full, or the folder is missing or read-only."""
 
 
-def write(path: Path, content: bytes | str) -> Path:
+def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
     """Write the content to the path and flush it to disk; on failure, leave the path as it was.
 
-    Raises WriteError.
+    What is not durable can be lost if the machine loses power, and takes less time. Raises
+    WriteError.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
@@ -50,9 +51,11 @@ def write(path: Path, content: bytes | str) -> Path:
             with open(handle, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
-                os.fsync(handle)
+                if is_durable:
+                    os.fsync(handle)
             os.replace(part, path)
-            sync_folder(path.parent)
+            if is_durable:
+                sync_folder(path.parent)
         except BaseException:
             with suppress(OSError):
                 part.unlink()

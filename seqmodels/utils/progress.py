@@ -1,8 +1,7 @@
-"""Progress of the runs of a comparison: every process reports, and one displays. No torch.
+"""The progress of a comparison on the terminal, drawn from the status files of its runs. No torch.
 
-A run can have a process of its own. It sends each `ProgressUpdate` to the `ProgressBoard` of the
-process that the user started, which draws a bar for each active run and one for all of them;
-without a terminal, it writes a line every few minutes.
+There is a bar for each active run and one for all of them; without a terminal, a line is written
+every few minutes.
 """
 
 from __future__ import annotations
@@ -10,225 +9,171 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean
-from types import TracebackType
-from typing import NamedTuple
 
 from tqdm import tqdm
 
-from seqmodels.utils import terminal
+from seqmodels.utils import status, terminal
+from seqmodels.utils.status import Status
 
-REPORT_EVERY_S = 0.2
-"""Minimum time between two reports of a run."""
+READ_EVERY_S = 0.5
+"""Time between two readings of the status files."""
 LINE_EVERY_S = 180.0
 """Time between two lines where there is no terminal."""
 MIN_ESTIMATE_S = 2.0
 """Before this, the speed is too uncertain for an estimate of the time left."""
-TRAINING, VALIDATION = "training", "validation"
 MAX_BARS = 16
 """Bars of runs on a cluster, of which there can be hundreds."""
 EVALUATION_SHARE = 0.25
 """Assumed ratio of evaluation time to training time, until a run has ended."""
 
 
-# ----------------------------------------------------------------------------------- Reporting
+class ProgressBoard:
+    """The display of the runs of a comparison, as a context manager that follows their files.
 
-
-class ProgressUpdate(NamedTuple):
-    """The current activity of a run, and its progress."""
-
-    run: str
-    phase: str
-    done: int
-    total: int
-    note: str
-
-    @property
-    def share(self) -> float:
-        """Return the fraction that is done."""
-        return self.done / max(self.total, 1)
-
-
-class Reporter:
-    """Who reports in this process, and to whom."""
-
-    run = ""
-    """The title of the current run."""
-    detail = ""
-    """A note for reports without one: the set being evaluated."""
-    send: Callable[[ProgressUpdate | str], None] | None = None
-    """Receives the reports; None: nobody does."""
-    last_s = 0.0
-
-
-def report_progress(phase: str, done: int, total: int, note: str = "") -> None:
-    """Report a run's progress: always at its beginning and end, now and then in between."""
-    if Reporter.send is None:
-        return
-    if 0 < done < total and time.monotonic() < Reporter.last_s + REPORT_EVERY_S:
-        return
-    Reporter.last_s = time.monotonic()
-    Reporter.send(ProgressUpdate(Reporter.run, phase, done, total, note or Reporter.detail))
-
-
-def track(phase: str, batches: Sequence[list[int]]) -> Iterator[list[int]]:
-    """Yield the batches, and report how many of their examples are done."""
-    done, total = 0, sum(map(len, batches))
-    for batch in batches:
-        report_progress(phase, done, total)
-        yield batch
-        done += len(batch)
-    report_progress(phase, done, total)
-
-
-def log(line: str) -> None:
-    """Print one line, above the progress bars if there are any."""
-    (Reporter.send or terminal.print_line)(line)
-
-
-# --------------------------------------------------------------------------------- Displaying
-
-
-@dataclass
-class RunProgress:
-    """One run, as known from its reports."""
-
-    latest: ProgressUpdate
-    first_share: float
-    """Share of its training done at its first report: a resumed run does not begin at zero."""
-    share: float
-    since_s: float
-    trained_s: float | None = None
-    """When its training was complete."""
-    ended_s: float | None = None
-
-    def training_s(self, now_s: float) -> float | None:
-        """Return an estimate of the whole training time; None while it is unknown."""
-        until_s, more = self.trained_s or now_s, self.share - self.first_share
-        return (until_s - self.since_s) / more if more > 0 else None
-
-
-class ProgressBoard(AbstractContextManager["ProgressBoard"]):
-    """The display of all runs of a comparison; nothing is shown where another process does.
-
-    `n_parallel` is None where a cluster decides how many runs train at once.
+    `records` are the paths of the records to be made, by the runs' titles. `n_at_once` is None
+    where a cluster decides how many runs train at once. If it is not shown, as another process
+    shows it, it does nothing.
     """
 
     def __init__(
-        self, titles: Iterable[str], n_recorded: int, n_parallel: int | None, is_shown: bool = True
+        self,
+        records: Mapping[str, Path],
+        n_recorded: int,
+        n_at_once: int | None,
+        is_shown: bool = True,
     ):
-        self.waiting, self.n_parallel = list(titles), n_parallel
-        self.n_recorded, self.n = n_recorded, n_recorded + len(self.waiting)
-        self.runs: dict[str, RunProgress] = {}
-        self.lock, self.since_s = threading.RLock(), time.monotonic()
-        self.line_s, self.bars = self.since_s, list[tqdm]()
+        self.records, self.n_recorded, self.n_at_once = dict(records), n_recorded, n_at_once
+        self.n = n_recorded + len(self.records)
+        self.runs: dict[str, Status] = {}
+        """The latest status of the runs that have begun."""
+        self.ended: set[str] = set()
+        self.n_lines: dict[tuple[str, float], int] = {}
+        """How many lines of a run have been printed, by its title and when its process began."""
+        self.lock, self.stopped = threading.RLock(), threading.Event()
+        self.since_s = self.line_s = time.monotonic()
+        self.bars: list[tqdm] = []
         self.is_shown, self.is_drawn = is_shown, is_shown and sys.stderr.isatty()
+        self.watcher = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> ProgressBoard:
-        Reporter.send = self.receive if self.is_shown else lambda _: None
         if self.is_drawn:
-            n_lines = 1 + min(self.n_parallel or MAX_BARS, len(self.waiting))
-            look = {"total": 1.0, "leave": False, "dynamic_ncols": True, "bar_format": " "}
-            self.bars = [tqdm(position=i, **look) for i in range(n_lines)]
+            n_bars = 1 + min(self.n_at_once or MAX_BARS, len(self.records))
+            style = {"total": 1.0, "leave": False, "dynamic_ncols": True, "bar_format": " "}
+            self.bars = [tqdm(position=i, **style) for i in range(n_bars)]
+        if self.is_shown:
+            self.watcher.start()
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        with self.lock:
-            Reporter.send = None
-            for bar in reversed(self.bars):
-                bar.close()
-            self.bars = []
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        if self.is_shown:
+            self.watcher.join()
+            self.read_all()
+        for bar in reversed(self.bars):
+            bar.close()
+        self.bars = []
 
-    def receive(self, update: ProgressUpdate | str) -> None:
-        """Receive a run's report and show it; a string is a line to print."""
+    def watch(self) -> None:
+        """Show what the files say, until the board is closed."""
+        while not self.stopped.wait(READ_EVERY_S):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Read the files of the runs that have not ended, print their new lines, and draw them."""
         with self.lock:
-            if isinstance(update, str):
-                tqdm.write(update) if self.bars else terminal.print_line(update)
-                sys.stdout.flush()
-                return
-            now_s = time.monotonic()
-            is_training = update.phase in (TRAINING, VALIDATION)
-            share = update.share if is_training else 1.0
-            if update.run in self.waiting:
-                self.waiting.remove(update.run)
-                self.runs[update.run] = RunProgress(update, share, share, now_s)
-            if (run := self.runs.get(update.run)) is None:
-                return
-            if update.phase != VALIDATION:
-                run.share = share
-            if not is_training:
-                run.trained_s = run.trained_s or now_s
-            run.latest = update
-            self.show(now_s)
+            self.read_all()
+            self.draw()
+
+    def read_all(self) -> None:
+        """Read the status of all runs that have not ended."""
+        for title in self.records.keys() - self.ended:
+            self.read(title)
+
+    def read(self, title: str) -> None:
+        """Read the status of a run, and print its new lines."""
+        latest = status.read(self.records[title])
+        if latest is None:
+            return
+        if latest.state == "waiting":  # perhaps again, after its machine was lost
+            self.runs.pop(title, None)
+            return
+        self.runs[title] = latest
+        key = title, latest.began
+        for text in latest.lines[self.n_lines.get(key, 0) :]:
+            self.print(f"{title}: {text}")
+        self.n_lines[key] = len(latest.lines)
 
     def end(self, title: str) -> None:
-        """Note that a run has ended."""
+        """Note that a run has ended, and print its last lines."""
         with self.lock:
-            if title in self.waiting:
-                self.waiting.remove(title)
-                self.n_recorded += 1
-            elif title in self.runs:
-                self.runs[title].ended_s = time.monotonic()
-            self.show(time.monotonic())
+            if self.is_shown:
+                self.read(title)
+            self.ended.add(title)
 
-    def running(self) -> list[RunProgress]:
-        """Return the active runs."""
-        return [run for run in self.runs.values() if run.ended_s is None]
+    def print(self, line: str) -> None:
+        """Print a line, above the bars if there are any."""
+        if not self.is_shown:
+            return
+        with self.lock:
+            tqdm.write(line) if self.bars else terminal.print_line(line)
+            sys.stdout.flush()
 
-    def remaining_s(self, now_s: float) -> float | None:
+    def running(self) -> list[Status]:
+        """Return the status of the active runs."""
+        return [known for title, known in self.runs.items() if title not in self.ended]
+
+    def remaining_s(self) -> float | None:
         """Return an estimate of the time left, from the runs so far; None: not known yet.
 
         Runs that have not begun are expected to take as long as the others on average.
         """
         ratios = [
-            (run.ended_s - run.trained_s) / max(run.trained_s - run.since_s, 0.1)
-            for run in self.runs.values()
-            if run.ended_s and run.trained_s
+            (run.time - run.trained) / max(run.trained - run.began, 0.1)
+            for title, run in self.runs.items()
+            if title in self.ended and run.trained is not None
         ]
-        ratio, whole, left = fmean(ratios) if ratios else EVALUATION_SHARE, [], []
-        for run in self.runs.values():
-            if (training_s := run.training_s(now_s)) is None:
+        whole, all_s, left = 1 + (fmean(ratios) if ratios else EVALUATION_SHARE), [], []
+        for title, run in self.runs.items():
+            if (training_s := run.training_s) is None:
                 continue
-            whole.append(training_s * (1 + ratio))
-            if run.ended_s is None:
-                share = run.first_share * training_s  # trained before, in another process
-                left.append(max(0.0, whole[-1] - share - (now_s - run.since_s)))
-        n_unknown = len(self.waiting) + len(self.running()) - len(left)
-        if not whole:
+            all_s.append(whole * training_s)
+            if title not in self.ended:
+                before = (run.first_tokens or 0) / run.budget  # trained in another process
+                left.append(max(0.0, (whole - before) * training_s - (run.time - run.began)))
+        if not all_s:
             return None
-        left += [fmean(whole)] * n_unknown
-        n_parallel = self.n_parallel or max(len(self.running()), 1)
-        return max(sum(left) / n_parallel, max(left, default=0.0))
+        left += [fmean(all_s)] * (len(self.records) - len(self.ended) - len(left))
+        return max(sum(left) / (self.n_at_once or max(len(self.running()), 1)), *left, 0.0)
 
-    def summary(self, now_s: float) -> tuple[float, str]:
+    def summary(self) -> tuple[float, str]:
         """Return the fraction of the time that has passed, and the line about all runs."""
-        n_running, left_s = len(self.running()), self.remaining_s(now_s)
-        n_done, over_s = self.n_recorded + len(self.runs) - n_running, now_s - self.since_s
-        line = f"{n_done} of {self.n} runs done, {n_running} running"
+        n_running, n_done, left_s = len(self.running()), len(self.ended), self.remaining_s()
+        over_s = time.monotonic() - self.since_s
+        line = f"{self.n_recorded + n_done} of {self.n} runs done, {n_running} running"
+        if n_done == len(self.records):
+            return 1.0, line
         if left_s is None or over_s < MIN_ESTIMATE_S:
             return 0.0, line
-        if not (n_running or self.waiting):
-            return 1.0, line
         return over_s / (over_s + left_s), f"{line}, {format_duration(left_s)} left"
 
-    def show(self, now_s: float) -> None:
-        """Redraw the bars; without a terminal, write a line if it is time for one."""
+    def draw(self) -> None:
+        """Draw the bars; without a terminal, write a line if it is time for one."""
         if self.bars:
             *of_runs, of_all = self.bars
-            updates = [run.latest for run in self.running()]
-            for bar, update in zip(of_runs, updates, strict=False):
-                draw_bar(bar, f"{update.run:20.20} {update.phase:14.14}", update.share, update.note)
-            for bar in of_runs[len(updates) :]:
+            running = self.running()
+            for bar, run in zip(of_runs, running, strict=False):
+                draw_bar(bar, f"{run.run:20.20} {run.phase:14.14}", run.share, run.note)
+            for bar in of_runs[len(running) :]:
                 bar.bar_format = " "
                 bar.refresh()
-            draw_bar(of_all, "all runs ", *self.summary(now_s))
-        elif self.is_shown and not self.is_drawn and now_s >= self.line_s + LINE_EVERY_S:
-            self.line_s = now_s
-            updates_line = "; ".join(format_update(run.latest) for run in self.running())
-            terminal.print_line(f"{self.summary(now_s)[1]}: {updates_line}")
+            draw_bar(of_all, "all runs ", *self.summary())
+        elif not self.is_drawn and time.monotonic() >= self.line_s + LINE_EVERY_S:
+            self.line_s = time.monotonic()
+            runs = "; ".join(describe(run) for run in self.running())
+            terminal.print_line(f"{self.summary()[1]}: {runs}")
 
 
 def draw_bar(bar: tqdm, name: str, share: float, note: str) -> None:
@@ -238,10 +183,9 @@ def draw_bar(bar: tqdm, name: str, share: float, note: str) -> None:
     bar.refresh()
 
 
-def format_update(update: ProgressUpdate) -> str:
-    """Format a report as text, for a file."""
-    note = f", {update.note}" if update.note else ""
-    return f"{update.run}: {update.phase} {update.share:.0%}{note}"
+def describe(run: Status) -> str:
+    """Format a run's status as text, for a file."""
+    return f"{run.run}: {run.phase} {run.share:.0%}{', ' if run.note else ''}{run.note}"
 
 
 def format_duration(seconds: float) -> str:

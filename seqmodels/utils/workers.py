@@ -30,6 +30,26 @@ STOP_S = 4.0
 """How long processes may take for their last step and checkpoint."""
 
 
+class ProcessPool(ProcessPoolExecutor):
+    """n processes that leave Ctrl-C to this one and end with it; stopped if an error is raised."""
+
+    def __init__(self, n: int):
+        super().__init__(n, multiprocessing.get_context("spawn"), start_worker)
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submit a task; a process that is started for it ignores Ctrl-C from its beginning."""
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return super().submit(task, *args, **kwargs)
+        finally:
+            signal.signal(signal.SIGINT, previous)
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.shutdown(wait=kind is None, cancel_futures=True)
+        if kind is not None:
+            stop(multiprocessing.active_children())
+
+
 class Workers:
     """Processes that share work; as a context manager, it leaves none behind.
 
