@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -177,24 +178,19 @@ def test_what_another_has_recorded_is_not_trained_again(
     assert runs.run_one(run)["weights_sha256"] == made["weights_sha256"]
 
 
-def test_a_removed_lock_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out two owners, one of whom has locked a file that its former owner removed."""
+def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
+    """Keeps out two owners, one of whom has locked a file that its former owner deleted."""
     first = lock.Lock(tmp_path)
-    locked, tries = lock.lock_descriptor, []
-
-    def released_meanwhile(handle: int, *, blocking: bool) -> bool:
-        tries.append(handle)
-        if len(tries) == 1:
-            first.release()
-        return locked(handle, blocking=blocking)
-
-    monkeypatch.setattr(lock, "lock_descriptor", released_meanwhile)
-    second = lock.Lock(tmp_path)
-    assert len(tries) == 2  # the first file was no longer there
-    monkeypatch.setattr(lock, "lock_descriptor", locked)
-    assert lock.is_held(tmp_path, lock.LOCK)
-    second.release()
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(lock.Lock, tmp_path, patience_s=60.0)
+        time.sleep(0.2)
+        assert not waiting.done()
+        first.release()
+        second = waiting.result()
+        assert lock.is_held(tmp_path, lock.LOCK)
+        thread.submit(second.release).result()
     assert not lock.is_held(tmp_path, lock.LOCK)
+    assert not list(tmp_path.iterdir())
 
 
 # ------------------------------------------------------------------------------------------- Status
