@@ -9,8 +9,8 @@ from statistics import mean
 from typing import Any
 
 from seqmodels.catalog import CATALOG
+from seqmodels.evaluation.significance import Difference
 from seqmodels.records import schema, significance
-from seqmodels.records.significance import Difference
 from seqmodels.report import findings
 
 ROOT = Path(__file__).parents[1]

@@ -22,7 +22,7 @@ from claims import (
     score,
 )
 
-from seqmodels.records.significance import Difference
+from seqmodels.evaluation.significance import Difference
 from seqmodels.report import bottleneck, distance, places
 
 HEADS = "heads"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from seqmodels.catalog import CATALOG, attending
-from seqmodels.evaluation import table
+from seqmodels.evaluation import metrics
 from seqmodels.records import schema, sums
 from seqmodels.report import findings, scores
 
@@ -186,7 +186,8 @@ def with_rows(
     for model, of_seeds in shares.items():
         for seed, share in enumerate(of_seeds, 1):
             rows, record = fake_rows(seed, share), fake_record(model, seed)
-            test = {"overall": table.scores(rows), "buckets": table.by_bucket(rows, BUCKETS)}
+            overall, buckets = metrics.scores_by_bucket(rows, BUCKETS)
+            test = {"overall": overall, "buckets": buckets}
             about = {"name": "length", "axis": "source length (words)", "noun": "sentences"}
             about |= {"kind": "length", "unit": "words", "beam": 1}
             about |= {"primary_metric": primary_metric, "max_train_length": 10}

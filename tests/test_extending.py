@@ -14,9 +14,8 @@ from sacrebleu.metrics import TER
 import tasks
 from seqmodels.cli import main
 from seqmodels.comparison.compare import compare
-from seqmodels.evaluation import intervals
-from seqmodels.evaluation.sacre import SacreMetric
-from seqmodels.evaluation.table import METRICS, Metric
+from seqmodels.evaluation import intervals, metrics
+from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records import ledger, schema
 from tasks import __main__ as everything
 from tasks.translation import __main__ as translation
@@ -52,7 +51,8 @@ def ter(monkeypatch: pytest.MonkeyPatch) -> None:
         label="TER",
         digits=2,
         better="lower",
-        sacre=SacreMetric(make_ter, edit_rate, is_percent=False),
+        sacrebleu=make_ter,
+        of_sums=edit_rate,
     )
     monkeypatch.setitem(METRICS, "ter", line)
 
@@ -114,7 +114,7 @@ def test_texts_from_elsewhere_are_scored_by_it(
 def test_a_score_above_100_has_an_interval() -> None:
     """Keeps out an interval for percentages around a score without an upper bound."""
     rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
-    found = METRICS["ter"].score(rows, "13a")
+    found = metrics.scores(rows)["ter"]
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}
 
 

@@ -27,7 +27,7 @@ from seqmodels import build
 from seqmodels.cli import main
 from seqmodels.comparison import compare
 from seqmodels.data import presets, tokenizers
-from seqmodels.evaluation import external, intervals, table
+from seqmodels.evaluation import external, intervals, metrics
 from seqmodels.records import record, schema
 from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
@@ -348,7 +348,7 @@ def test_many_full_stops_of_their_own(caplog: pytest.LogCaptureFixture) -> None:
     }
     row |= {"ref": "a b .", "hyp": "a b ."}
     with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
-        table.scores([row] * 150)
+        metrics.scores([row] * 150)
     assert not caplog.records
 
 

@@ -11,9 +11,9 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import intervals, sacre, table
+from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.intervals import Interval, Row
-from seqmodels.evaluation.table import METRICS
+from seqmodels.evaluation.metrics import METRICS
 from tasks.next_token import __main__ as next_token
 
 # ------------------------------------------------------------------------------ Known coverage
@@ -36,7 +36,7 @@ def test_wilson_has_its_exact_coverage(n: int, coverage: float) -> None:
     """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100."""
     held = 0.0
     for k in range(16):  # more are one in a billion
-        share = table.scores(right(k, n))["exact_match"]
+        share = metrics.scores(right(k, n))["exact_match"]
         if share["low"] <= 2.0 <= share["high"]:
             held += math.comb(n, k) * 0.02**k * 0.98 ** (n - k)
     assert held == pytest.approx(coverage, abs=1e-3)
@@ -48,7 +48,7 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
     text = "ein Hund sieht den Baum"
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
-    for names, found in ((50, table.scores(rows)), (10, table.scores(grouped))):
+    for names, found in ((50, metrics.scores(rows)), (10, metrics.scores(grouped))):
         for name in ("exact_match", "token_accuracy", "accuracy", "bleu", "chrf"):
             share = found[name]
             assert share["value"] == pytest.approx(value)
@@ -62,14 +62,16 @@ def test_few_rows_have_no_interval() -> None:
     texts = {"ref": "ein Hund sieht den Baum", "hyp": "ein Hund sieht einen Baum"}
     many = [row | {"group": i % 9} for i, row in enumerate(right(5, 90, **texts))]
     for rows in (right(5, 9, **texts), many):
-        for found in table.scores(rows).values():
+        for found in metrics.scores(rows).values():
             assert found["value"] is not None
             assert found["low"] is found["high"] is None
-    assert None not in table.scores(right(5, 10, **texts))["bleu"].values()
+    assert None not in metrics.scores(right(5, 10, **texts))["bleu"].values()
 
 
 @pytest.mark.parametrize(
-    ("metric", "score"), [(BLEU(), sacre.bleu), (CHRF(), sacre.chrf)], ids=["bleu", "chrf"]
+    ("metric", "score"),
+    [(BLEU(), metrics.bleu_of_counts), (CHRF(), metrics.chrf_of_counts)],
+    ids=["bleu", "chrf"],
 )
 def test_many_draws_score_as_sacrebleu_does_one(
     metric: BLEU | CHRF, score: Callable[[np.ndarray], np.ndarray]
@@ -78,7 +80,7 @@ def test_many_draws_score_as_sacrebleu_does_one(
     rng = np.random.default_rng(1)
     words = np.array(["der", "Hund", "sieht", "den", "Baum", "nicht"])
     texts = [" ".join(words[rng.integers(6, size=rng.integers(0, 9))]) for _ in range(400)]
-    counts = sacre.count(metric, texts[:200], [texts[200:]])
+    counts = metrics.sacrebleu_counts(metric, texts[:200], [texts[200:]])
     for n in (1, 2, 5, 200):
         sums = intervals.resample(counts[:n])
         theirs = [metric._compute_score_from_stats(list(draw)).score for draw in sums]
@@ -93,7 +95,8 @@ Draw = Callable[[np.random.Generator, int], tuple[Interval, float]]
 
 def mean(rows: list[Row], above: str = "nats") -> Interval:
     """Return Σ above / Σ tokens, as the scores do."""
-    return intervals.ratio(rows, lambda row: row[above], lambda row: row["n_tokens"], 1.0)
+    terms = np.array([(row[above], row["n_tokens"]) for row in rows], float)
+    return intervals.interval(terms, intervals.quotient, intervals.groups_of(rows))
 
 
 def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
@@ -149,11 +152,7 @@ def shares(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
     """Right tokens of sentences: nine in ten, but far fewer in some."""
     lengths = rng.integers(4, 30, n)
     n_right = rng.binomial(lengths, rng.beta(1.8, 0.2, n))
-    rows = [{"n_correct": a, "n_tokens": b} for a, b in zip(n_right, lengths, strict=True)]
-    found = intervals.ratio(
-        rows, lambda row: row["n_correct"], lambda row: row["n_tokens"], 100.0, is_percent=True
-    )
-    return found, 90.0
+    return METRICS["token_accuracy"].score(np.stack([100.0 * n_right, lengths], 1)), 90.0
 
 
 def bleu_population(n: int = 4_000) -> np.ndarray:
@@ -167,7 +166,7 @@ def bleu_population(n: int = 4_000) -> np.ndarray:
         hyp = np.where(garbled, words[rng.integers(200, size=len(ref))], ref)
         hyps.append(" ".join(hyp[: rng.integers(3, len(ref) + 1)] if rng.random() < 0.2 else hyp))
         refs.append(" ".join(ref))
-    return sacre.count(BLEU(), hyps, [refs])
+    return metrics.sacrebleu_counts(BLEU(), hyps, [refs])
 
 
 POPULATION: list[np.ndarray] = []
@@ -178,8 +177,8 @@ def translations(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
     if not POPULATION:
         POPULATION.append(bleu_population())
     counts = POPULATION[0]
-    truth = sacre.bleu(counts.sum(0, keepdims=True)).item()
-    return METRICS["bleu"].sacre.score(BLEU(), counts[rng.integers(len(counts), size=n)]), truth
+    truth = metrics.bleu_of_counts(counts.sum(0, keepdims=True)).item()
+    return METRICS["bleu"].score(counts[rng.integers(len(counts), size=n)]), truth
 
 
 def coverage(draw: Draw, n: int, n_draws: int, **how: bool) -> float:

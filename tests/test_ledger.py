@@ -13,7 +13,7 @@ from fake_records import fake_record, row, write
 from matplotlib.figure import Figure
 
 from seqmodels.catalog import CATALOG
-from seqmodels.evaluation.table import METRICS
+from seqmodels.evaluation.metrics import METRICS
 from seqmodels.records import ledger
 from seqmodels.report import figures, reading, style, tables
 

@@ -9,15 +9,18 @@ import pytest
 import sacrebleu
 from toy_task import scored_rows
 
-from seqmodels.evaluation import intervals, table
+from seqmodels.evaluation import metrics
+from seqmodels.evaluation.metrics import Metric
 
 
 def test_a_ratio_is_one_of_sums() -> None:
     """Keeps out a mean of ratios: (1 + 9) / (1 + 3) = 2.5."""
     rows = [{"nats": 1.0, "n_tokens": 1}, {"nats": 9.0, "n_tokens": 3}]
     for scale in (1.0, 2.0):
-        found = intervals.ratio(rows, lambda row: row["nats"], lambda row: row["n_tokens"], scale)
-        assert found["value"] == 2.5 * scale
+        metric = Metric(label="loss", ratio=("nats", "n_tokens", scale))
+        terms = metric.terms(rows, "13a")
+        assert terms is not None
+        assert metric.score(terms)["value"] == 2.5 * scale
 
 
 @pytest.mark.parametrize("score", ["bleu", "chrf"])
@@ -26,7 +29,7 @@ def test_scores_are_sacrebleus(score: str) -> None:
     rows = scored_rows()
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
-    found = table.scores(rows)[score]
+    found = metrics.scores(rows)[score]
     assert found["value"] == pytest.approx(theirs, rel=1e-12)
     assert found["low"] < theirs < found["high"]
 
@@ -34,9 +37,9 @@ def test_scores_are_sacrebleus(score: str) -> None:
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws of the bootstrap score nothing at all."""
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows())]
-    found = table.scores(rows)["chrf"]
+    found = metrics.scores(rows)["chrf"]
     assert found["low"] == 0.0 < found["value"] < found["high"]
-    nothing = table.scores([row | {"hyp": ""} for row in rows])
+    nothing = metrics.scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
@@ -50,7 +53,7 @@ def test_bits_per_byte() -> None:
         "n_correct": 1,
         "exact_match": False,
     }
-    found = table.scores([row] * 10)
+    found = metrics.scores([row] * 10)
     assert found["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
     assert found["nats"]["value"] == pytest.approx(4 * math.log(2))
     assert found["token_accuracy"]["value"] == 50.0
@@ -60,16 +63,16 @@ def test_bits_per_byte() -> None:
 def test_bins_hold_their_ends() -> None:
     """Keeps out a sentence between two bins or in both; empty bins are not bins of zero."""
     rows = scored_rows(30)
-    parts = table.by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
+    _, parts = metrics.scores_by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
     assert [(b["low"], b["high"], b["n"]) for b in parts] == [(4, 5, 12), (6, 8, 18)]
     own = [row for row in rows if row["x"] in (4, 5)]
-    assert {k: parts[0][k] for k in table.scores(own)} == table.scores(own)
+    assert {k: parts[0][k] for k in metrics.scores(own)} == metrics.scores(own)
 
 
 def test_scores_can_be_written() -> None:
     """Keeps out numpy's numbers and nan, which are not JSON."""
     for n in (12, 30):  # too few for intervals, and enough
-        parts = table.by_bucket(scored_rows(n), [(4, 5), (6, 9)])
+        _, parts = metrics.scores_by_bucket(scored_rows(n), [(4, 5), (6, 9)])
         assert json.loads(json.dumps(parts, allow_nan=False)) == parts
         cells = [cell for part in parts for cell in part.values() if isinstance(cell, dict)]
         assert {type(x) for cell in cells for x in cell.values()} == {float, type(None)}
@@ -77,6 +80,6 @@ def test_scores_can_be_written() -> None:
 
 def test_signatures_name_the_version() -> None:
     """Keeps out a BLEU that cannot be compared: tokenizer and version are part of the number."""
-    found = table.signatures()
+    found = metrics.signatures()
     assert all(sacrebleu.__version__ in signature for signature in found.values())
     assert "tok:13a" in found["bleu"]

@@ -22,8 +22,8 @@ from seqmodels.data.prepare import prepare_text
 from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
-from seqmodels.evaluation import evaluate, intervals, student, table
-from seqmodels.evaluation.table import METRICS
+from seqmodels.evaluation import evaluate, intervals, metrics, student
+from seqmodels.evaluation.metrics import METRICS
 from seqmodels.report import findings
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
@@ -77,7 +77,7 @@ def test_accuracy_is_a_share_of_places() -> None:
     rows = scored_rows()
     n_same, n_places = (sum(row[key] for row in rows) for key in ("n_same", "n_places"))
     assert n_places < sum(row["n_tokens"] for row in rows)
-    found = table.scores(rows)["accuracy"]["value"]
+    found = metrics.scores(rows)["accuracy"]["value"]
     assert found == pytest.approx(100 * n_same / n_places)
 
 
@@ -108,7 +108,7 @@ def test_scores_are_those_of_their_signatures() -> None:
     ]
     rows = [row | {"hyp": h, "ref": r} for row, (h, r) in zip(scored_rows(2), pairs, strict=True)]
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
-    found = table.scores(rows)
+    found = metrics.scores(rows)
     assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(hyps, refs).score)
     assert found["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hyps, refs).score)
     for changes in ({"lowercase": True}, {"tokenize": "none"}):
@@ -118,7 +118,7 @@ def test_scores_are_those_of_their_signatures() -> None:
 
 def test_a_record_names_the_method_of_each_interval() -> None:
     """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
-    named = table.methods(["exact_match", "bleu", "nats"])
+    named = metrics.methods(["exact_match", "bleu", "nats"])
     assert (named["exact_match"], named["bleu"], named["nats"]) == (
         "Wilson",
         *["BCa bootstrap"] * 2,

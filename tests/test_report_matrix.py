@@ -11,7 +11,8 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
+from seqmodels.evaluation.significance import Difference, Pair
+from seqmodels.records.significance import SCHEMA, Comparison, Significance
 from seqmodels.report import matrix, reading, style, tables
 
 MODELS = ("rnn_encdec", "bahdanau", "gpt")

@@ -10,7 +10,7 @@ import pytest
 from fake_records import MODELS, drawn_scores, row, scored, several, write
 from matplotlib.colors import to_rgba
 
-from seqmodels.evaluation.table import METRICS
+from seqmodels.evaluation.metrics import METRICS
 from seqmodels.report import figures, reading, scores, style, tables
 
 

@@ -24,7 +24,7 @@ from seqmodels.comparison import compare, measure, runs, task
 from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import intervals, table
+from seqmodels.evaluation import intervals, metrics
 from seqmodels.records import record
 from seqmodels.training import checkpoint, loop
 from seqmodels.training.config import TrainConfig
@@ -173,7 +173,7 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     assert len(rows) == 12
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        assert table.scores(rows) == test["overall"]  # the rows are enough to score again
+        assert metrics.scores(rows) == test["overall"]  # the rows are enough to score again
 
 
 def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:

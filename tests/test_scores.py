@@ -17,7 +17,7 @@ from seqmodels.comparison.measure import evaluate
 from seqmodels.data import presets
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
-from seqmodels.evaluation import sacre, table
+from seqmodels.evaluation import metrics
 from seqmodels.interface import BOS, EOS, SequenceModel
 from tasks.translation import __main__ as translation
 
@@ -43,20 +43,20 @@ GUESSED = ["他在公园里看见一只小狗。", "昨天我们一起去看了�
 @pytest.mark.parametrize(("hyps", "refs"), [(HYPS, REFS), (GUESSED, CHINESE)], ids=["de", "zh"])
 def test_bleu_is_that_of_its_signature(tokenize: str, hyps: list[str], refs: list[str]) -> None:
     """Keeps out a BLEU of lower-cased text, or of another tokenizer, than its signature says."""
-    said = dict(p.split(":") for p in table.signatures(tokenize)["bleu"].split("|"))
+    said = dict(p.split(":") for p in metrics.signatures(tokenize)["bleu"].split("|"))
     theirs = BLEU(
         lowercase=said["case"] == "lc", tokenize=said["tok"], smooth_method=said["smooth"]
     )
     assert said["tok"] == tokenize
-    found = table.scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
+    found = metrics.scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
     assert found == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
 
 
 def test_chinese_is_scored_by_words_of_its_own() -> None:
     """Keeps out 13a for a language without spaces: a sentence that is one word, and BLEU 0."""
     by_13a, by_zh = (
-        table.scores(rows_of(GUESSED, CHINESE), tokenize)["bleu"]["value"]
-        for tokenize in ("13a", sacre.tokenizer_for("zh"))
+        metrics.scores(rows_of(GUESSED, CHINESE), tokenize)["bleu"]["value"]
+        for tokenize in ("13a", metrics.tokenizer_for("zh"))
     )
     assert by_13a < 5 < 30 < by_zh
 
@@ -72,16 +72,16 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
         "tha": "flores200",
     }
     checked: list[str] = []
-    monkeypatch.setattr(sacre, "check_tokenizer", checked.append)
-    assert {code: sacre.tokenizer_for(code) for code in wanted} == wanted
-    assert sacre.tokenizer_for("ja") == "ja-mecab"
-    assert sacre.tokenizer_for("KO") == "ko-mecab"
+    monkeypatch.setattr(metrics, "check_tokenizer", checked.append)
+    assert {code: metrics.tokenizer_for(code) for code in wanted} == wanted
+    assert metrics.tokenizer_for("ja") == "ja-mecab"
+    assert metrics.tokenizer_for("KO") == "ko-mecab"
 
     def missing(name: str) -> None:
         raise ValueError(name)
 
-    monkeypatch.setattr(sacre, "check_tokenizer", missing)
-    assert sacre.tokenizer_for("ja") == sacre.tokenizer_for("th") == "char"
+    monkeypatch.setattr(metrics, "check_tokenizer", missing)
+    assert metrics.tokenizer_for("ja") == metrics.tokenizer_for("th") == "char"
 
 
 def test_a_tokenizer_that_is_not_there_is_refused_at_once(
@@ -99,7 +99,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_at_once(
 def test_partners_are_others_of_like_length(n: int) -> None:
     """Keeps out a row that is its own partner, and a partner that is far longer."""
     lengths = [random.Random(i).randrange(5, 50) for i in range(n)]
-    found = table.partners(lengths)
+    found = metrics.partners(lengths)
     assert sorted(found) == list(range(n))
     assert all(i != j for i, j in enumerate(found))
     assert n < 100 or all(abs(lengths[i] - lengths[j]) <= 3 for i, j in enumerate(found))

@@ -18,8 +18,8 @@ from toy_task import flags, toy
 
 from seqmodels.comparison import compare
 from seqmodels.evaluation import intervals
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.evaluation.significance import holm
-from seqmodels.evaluation.table import metric_of
 from seqmodels.records import significance, sums
 from seqmodels.records.significance import Significance
 from seqmodels.report import figures, reading
@@ -325,7 +325,7 @@ FIRST = ["comparisons", 0, "pairs", 0]
         ([*FIRST, "overall", "p"], 1.5, "less than or equal to 1"),
         ([*FIRST, "overall", "value"], float("nan"), "finite number"),
         ([*FIRST, "overall"], {}, "lacks the field"),
-        ([*FIRST, "row"], "../gpt", "pattern"),
+        ([*FIRST, "row"], "../gpt", "does not hold the pairs and buckets of its records"),
         ([*FIRST, "row"], "gpt", "does not hold the pairs and buckets of its records; delete it$"),
         ([*FIRST, "n_seeds"], [3, 2], "does not hold the pairs and buckets of its records"),
         ([*FIRST, "buckets"], [], "does not hold the pairs and buckets of its records"),
@@ -392,10 +392,10 @@ def test_sums_come_back(tmp_path: Path) -> None:
         lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines]
         (found,) = sums.load(sums.path_of(folder, record), record).values()
-        direct = metric_of(metric).sums(rows, "13a")
+        direct = metric_of(metric).terms(rows, "13a")
         assert direct is not None
-        assert np.array_equal(found.sums.columns, direct.columns)
-        assert found.sums.is_percent == direct.is_percent
+        assert np.array_equal(found.terms, direct)
+        assert found.metric is metric_of(metric)
         assert list(found.x) == [row["x"] for row in rows]
         digests.add(found.examples)
         other = [row | {"ref": row["ref"] + "!"} for row in rows]

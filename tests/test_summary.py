@@ -10,7 +10,7 @@ import pytest
 from fake_records import MODELS, several, write
 
 from seqmodels.catalog import CATALOG
-from seqmodels.evaluation import table
+from seqmodels.evaluation import metrics
 from seqmodels.report import findings, reading, summary
 
 LABELS = [CATALOG[model].label for model in MODELS]
@@ -176,4 +176,4 @@ def test_the_length_of_what_was_written_is_scored() -> None:
         {"nats": 1.0, "n_tokens": 4, "n_correct": 2, "n_bytes": 9, "exact_match": False,
          "n_same": 1, "n_places": 4, "hyp": "longer words here", "ref": "a b c d"}
     ] * 3  # fmt: skip
-    assert table.scores(rows)["length_ratio"] == {"value": 0.75, "low": None, "high": None}
+    assert metrics.scores(rows)["length_ratio"] == {"value": 0.75, "low": None, "high": None}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
+from seqmodels.utils import files
 from seqmodels.utils.terminal import ensure_out_folder, increasing
 
 BUCKETS = "10,20,30,40,50,60,80"
@@ -16,28 +18,45 @@ def score(args: argparse.Namespace) -> None:
     """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
     check(args)
     ends = args.buckets or increasing(BUCKETS)
-    scored: Any
-    if args.gold:
-        from seqmodels.evaluation import alignments as scored
+    print(*(score_alignments if args.gold else score_translations)(args, ends), sep="\n")
 
-        given = scored.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
-        out = ensure_out_folder(args.out) if args.out else None
-        result = scored.score(given, ends)
-    else:
-        from seqmodels.evaluation import external as scored
 
-        tokenize = "13a" if args.tokenize is None else args.tokenize
-        texts = scored.read(args.src, args.ref, args.hyps)
-        out = ensure_out_folder(args.out) if args.out else None
-        result = scored.score(texts, tokenize, args.lowercase, ends)
-    written = scored.write(result, out) if out else []
-    if out and not args.gold:
-        from seqmodels.site import systems
+def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object]:
+    """Return the tables and the paths of what is written: scores, a figure and a page."""
+    from seqmodels.evaluation import external
+    from seqmodels.report import scores, style, systems
 
-        written.append(systems.write(result, texts, tokenize, args.lowercase, out))
-    print(scored.table(result))
-    if out:
-        print("", *written, sep="\n")
+    tokenize = "13a" if args.tokenize is None else args.tokenize
+    texts = external.read(args.src, args.ref, args.hyps)
+    out = ensure_out_folder(args.out) if args.out else None
+    result = external.score(texts, tokenize, args.lowercase, ends)
+    if out is None:
+        return [systems.translation_table(result)]
+    from seqmodels.site import systems as page
+
+    paths = [write_json(result, out / "score.json")]
+    with style.context():
+        figure = scores.draw_systems(result["systems"], systems.subtitle(result))
+        paths += [style.save(figure, out / f"score-length.{ending}") for ending in ("svg", "png")]
+    paths.append(page.write(result, texts, tokenize, args.lowercase, out))
+    return [systems.translation_table(result), "", *paths]
+
+
+def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
+    """Return the tables and the path of what is written."""
+    from seqmodels.evaluation import alignments
+    from seqmodels.report import systems
+
+    given = alignments.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
+    out = ensure_out_folder(args.out) if args.out else None
+    result = alignments.score(given, ends)
+    table = systems.alignment_table(result)
+    return [table, "", write_json(result, out / "alignments.json")] if out else [table]
+
+
+def write_json(result: dict[str, Any], path: Path) -> Path:
+    """Write scores; return the path."""
+    return files.write(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
 
 
 def check(args: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import schema
 from seqmodels.utils import status
 from seqmodels.utils.lock import LOCK, is_held

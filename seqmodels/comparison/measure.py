@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, lengths
 from seqmodels.evaluation.evaluate import compare_tokens, free_running, teacher_forced
 from seqmodels.evaluation.intervals import Row
-from seqmodels.evaluation.table import by_bucket, partners, scores
+from seqmodels.evaluation.metrics import partners, scores_by_bucket
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.utils.status import SILENT, StatusFile
 
@@ -37,7 +36,7 @@ def evaluate(
     """Return a test set's rows and its entry in the record."""
     beam = test.beam or task.beam
     rows = build_rows(model, task, test, beam, device, status)
-    score = partial(scores, tokenize=task.bleu_tokenize)
+    overall, buckets = scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
     entry = {
         "name": test.name,
         "axis": test.axis,
@@ -49,8 +48,8 @@ def evaluate(
         "noun": test.noun,
         "grouped_by": test.grouped_by or None,
         "baseline": test.baseline_name or None,
-        "overall": score(rows),
-        "buckets": by_bucket(rows, test.buckets, score),
+        "overall": overall,
+        "buckets": buckets,
     }
     return rows, entry
 

@@ -17,7 +17,7 @@ from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import place_of
 from seqmodels.evaluation.evaluate import cache_bytes
-from seqmodels.evaluation.table import methods, signatures
+from seqmodels.evaluation.metrics import methods, signatures
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
 from seqmodels.records import record, schema, sums

@@ -18,8 +18,7 @@ import torch
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import free_running
-from seqmodels.evaluation.sacre import count
-from seqmodels.evaluation.table import sacre_metrics, signatures
+from seqmodels.evaluation.metrics import METRICS, signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.records import record
 from seqmodels.training import checkpoint
@@ -81,9 +80,10 @@ class TrainedRun:
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
         hyps, refs = self.translate(sources, beam), [*map(self.in_its_case, references)]
         found: dict[str, Any] = {"n": len(hyps)}
-        for key, kind in sacre_metrics().items():
-            metric = kind.make(tokenize)
-            found[key] = kind.score(metric, count(metric, hyps, [refs]))
+        rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
+        for key, metric in METRICS.items():
+            if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:
+                found[key] = metric.score(terms)
         return found | {"signatures": signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:

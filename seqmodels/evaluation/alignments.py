@@ -8,21 +8,17 @@ the wrong base, an alignment with an error rate of 4 % appears to have one of 44
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seqmodels.evaluation import external, intervals
-from seqmodels.evaluation.external import Text
-from seqmodels.evaluation.intervals import Interval, Row
-from seqmodels.evaluation.table import by_bucket, metric_of
-from seqmodels.report import tables
-from seqmodels.report.findings import THIN, bucket_name
-from seqmodels.utils import files
+from seqmodels.evaluation.external import Result, Text
+from seqmodels.evaluation.intervals import Interval
+from seqmodels.evaluation.metrics import by_bucket
 
 SCHEMA = "seqmodels.alignments/1"
 
@@ -32,8 +28,6 @@ LINE_NUMBER = re.compile(r"^[0-9]+\t")
 """Some files begin each line with its number."""
 SIDES = ("source", "target")
 COUNTED_FROM_1 = "; if --gold counts them from 1, give --gold-one-based"
-
-Result = dict[str, Any]
 
 # ------------------------------------------------------------------------------------- Reading
 
@@ -68,16 +62,16 @@ def parse(text: Text, first: int = 0) -> Alignment:
     for n, line in enumerate(text.lines, start=1):
         sure, possible = set(), set()
         for word in LINE_NUMBER.sub("", line).split():
-            if (found := LINK.fullmatch(word)) is None:
+            if (match := LINK.fullmatch(word)) is None:
                 raise ValueError(
                     f"{text.path}, line {n}: {word[:30]!r} is not a link such as 3-4, or 3?4 or "
                     "3p4 where it is only possible"
                 )
-            link = int(found[1]) - first, int(found[3]) - first
+            link = int(match[1]) - first, int(match[3]) - first
             if min(link) < 0:
                 raise ValueError(f"{text.path}, line {n}: {word} links word 0; words begin at 1")
             possible.add(link)
-            if found[2] == "-":
+            if match[2] == "-":
                 sure.add(link)
         parsed.append(Links(frozenset(sure), frozenset(possible)))
     return Alignment(text, parsed)
@@ -87,14 +81,13 @@ def check_words(
     alignment: Alignment, words: Text, side: int, first: int = 0, hint: str = ""
 ) -> None:
     """Raise ValueError for a link to a word that a sentence does not have: 0 source, 1 target."""
-    text = alignment.text
-    for n, (pair, line) in enumerate(zip(alignment.links, words.lines, strict=True), start=1):
-        n_words = len(line.split())
+    for n, (pair, n_words) in enumerate(zip(alignment.links, words.lengths(), strict=True), 1):
         for link in sorted(pair.possible):
             if link[side] >= n_words:
                 raise ValueError(
-                    f"{text.path}, line {n}: a link to {SIDES[side]} word {link[side] + first}; "
-                    f"{words.path} has {n_words} words there, counted from {first}{hint}"
+                    f"{alignment.text.path}, line {n}: a link to {SIDES[side]} word "
+                    f"{link[side] + first}; {words.path} has {n_words} words there, counted from "
+                    f"{first}{hint}"
                 )
 
 
@@ -199,35 +192,31 @@ def difference(first: np.ndarray, other: np.ndarray) -> Interval:
     return intervals.interval(np.hstack([first, other]), score)
 
 
-def parts_of(
+def rates_of(
     columns: np.ndarray, lengths: Sequence[int] | None, ends: Sequence[int]
 ) -> dict[str, Any]:
     """Return one system's rates, overall and, where lengths are given, by bucket."""
 
-    def part(rows: Sequence[Row]) -> dict[str, Any]:
-        here = np.stack([row["counts"] for row in rows])
-        return {key: rate.interval(here) for key, rate in RATES.items()}
+    def rate_part(places: np.ndarray) -> dict[str, Any]:
+        return {key: rate.interval(columns[places]) for key, rate in RATES.items()}
 
-    rows = [{"counts": row} for row in columns]
-    parts: dict[str, Any] = {"overall": {"n": len(rows), **part(rows)}, "buckets": []}
-    if lengths is not None:
-        rows = [{"counts": row, "x": x} for row, x in zip(columns, lengths, strict=True)]
-        parts["buckets"] = by_bucket(rows, external.buckets_of(lengths, ends), part)
-    return parts
+    overall = {"n": len(columns), **rate_part(np.arange(len(columns)))}
+    buckets = external.buckets_of(lengths, ends) if lengths else []
+    return {"overall": overall, "buckets": by_bucket(lengths or [], buckets, rate_part)}
 
 
 def score(given: Files, ends: Sequence[int]) -> Result:
     """Score all alignments, by words of the source up to each of the ends if it is given.
 
-    Returns what is written as JSON. Differences are to the first alignment.
+    Differences are to the first alignment.
     """
     gold, systems, src = given
-    lengths = [len(line.split()) for line in src.lines] if src else None
+    lengths = src.lengths() if src else None
     counted = [counts(system.links, gold.links) for system in systems]
     entries = []
     names = external.names_of([system.text.path for system in systems])
     for name, system, columns in zip(names, systems, counted, strict=True):
-        entries.append({"name": name, **system.facts(), **parts_of(columns, lengths, ends)})
+        entries.append({"name": name, **system.facts(), **rates_of(columns, lengths, ends)})
     for entry, columns in zip(entries[1:], counted[1:], strict=True):
         entry["against_first"] = {"aer": difference(counted[0], columns)}
     return {
@@ -238,71 +227,3 @@ def score(given: Files, ends: Sequence[int]) -> Result:
         "n_bootstrap": intervals.N_BOOTSTRAP,
         "systems": entries,
     }
-
-
-# -------------------------------------------------------------------------------------- Showing
-
-
-def table(result: Result) -> str:
-    """Return a Markdown table of all rates, one by source length, and what their cells mean."""
-    systems, gold = result["systems"], result["gold"]
-    parts = ["### Word alignment", tables.markdown(overall_rows(systems))]
-    if systems[0]["buckets"]:
-        parts += ["### AER (%) by source length", tables.markdown(length_rows(systems))]
-    note = "[95 % interval (BCa bootstrap over sentences)]"
-    n_thin = sum(part["n"] < THIN for part in (systems[0]["overall"], *systems[0]["buckets"]))
-    note += f"; * fewer than {THIN} sentences." if n_thin else "."
-    n, n_sure, n_more = result["n"], gold["n_sure"], gold["n_links"] - gold["n_sure"]
-    parts.append(
-        f"{note}\n"
-        "AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|), precision = |A∩P| / |A|, recall = |A∩S| / |S|\n"
-        "A: links found, S: sure gold links, P: sure and possible gold links (Och and Ney 2003)\n"
-        f"Gold: {gold['file']}, {n:,} sentences, {n_sure:,} sure links, {n_more:,} possible ones"
-    )
-    return "\n\n".join([*parts, *filter(None, ["\n".join(notes_on(result))])])
-
-
-def overall_rows(systems: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the rows of the table of all sentences: a system each."""
-    heads = ["alignment", *(metric_of(key).name for key in RATES), "links"]
-    rows = [heads + [f"AER against {systems[0]['name']}"] * (len(systems) > 1)]
-    for system in systems:
-        n = system["overall"]["n"]
-        cells = [external.cell(system["overall"][key], key, n) for key in RATES]
-        rows.append([system["name"], *cells, f"{system['n_links']:,}"])
-        if len(systems) > 1:
-            found = system.get("against_first")
-            rows[-1].append(signed(found["aer"]) if found else "")
-    return rows
-
-
-def length_rows(systems: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the rows of the table by source length: a bucket each, and all sentences."""
-    rows = [["source words", "n", *(system["name"] for system in systems)]]
-    for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
-        n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append([name, f"{n:,}", *(external.cell(part["aer"], "aer", n) for part in parts)])
-    return rows
-
-
-def signed(found: Interval) -> str:
-    """Write a difference with its interval."""
-    interval = "[–]" if found["low"] is None else "[{low:+.1f}, {high:+.1f}]".format(**found)
-    return f"{found['value']:+.1f} {interval}"
-
-
-def notes_on(result: Result) -> list[str]:
-    """Return a line for each file that may not be what was meant."""
-    notes = []
-    for facts in (result["gold"], *result["systems"]):
-        if facts["lowest_word"] is not None and facts["lowest_word"] > 0:
-            notes.append(f"{facts['file']}: no link to word 0; are its words counted from 1?")
-    if result["src"] and (n := result["src"]["n_blank"]):
-        notes.append(f"{result['src']['file']}: {n:,} blank lines; they are in no bucket.")
-    return notes
-
-
-def write(result: Result, out: Path) -> list[Path]:
-    """Write alignments.json to a folder; return its path."""
-    text = json.dumps(result, ensure_ascii=False, indent=1) + "\n"
-    return [files.write(out / "alignments.json", text)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,21 +27,6 @@ Row = dict[str, Any]
 Interval = dict[str, Any]
 Score = Callable[[np.ndarray], np.ndarray]
 """Computes a score from sums of columns: (..., columns) -> (...)."""
-
-
-class Sums(NamedTuple):
-    """The columns of rows, (rows, columns), and the score of their sums."""
-
-    columns: np.ndarray
-    score: Score
-    is_percent: bool = False
-    """Whether the score is between 0 and 100."""
-    is_yes_no: bool = False
-    """Whether each row is right or wrong."""
-
-    def interval(self, groups: Sequence[Hashable] | None = None) -> Interval:
-        """Return the score with its interval."""
-        return interval(self.columns, self.score, groups, self.is_percent, self.is_yes_no)
 
 
 def resample(columns: np.ndarray) -> np.ndarray:
@@ -112,39 +97,11 @@ def interval(
     return {"value": value, "low": float(low), "high": float(high)}
 
 
-def ratio_sums(
-    rows: Sequence[Row],
-    above: Callable[[Row], float],
-    below: Callable[[Row], float],
-    scale: float,
-    **kind: bool,
-) -> Sums:
-    """Return the columns of scale × Σ above / Σ below (`kind`: see Sums)."""
-    pairs = np.array([(scale * above(row), below(row)) for row in rows], dtype=np.float64)
-    return Sums(pairs, quotient, **kind)
-
-
 def quotient(sums: np.ndarray) -> np.ndarray:
     """Return the first sum divided by the second."""
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
-def ratio(
-    rows: Sequence[Row],
-    above: Callable[[Row], float],
-    below: Callable[[Row], float],
-    scale: float,
-    **kind: bool,
-) -> Interval:
-    """Return scale × Σ above / Σ below with its interval (`kind`: see Sums)."""
-    return ratio_sums(rows, above, below, scale, **kind).interval(groups_of(rows))
-
-
 def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
     """Return the group of each row; None if the rows have no groups."""
     return [row["group"] for row in rows] if "group" in rows[0] else None
-
-
-def without_interval(value: float) -> Interval:
-    """Return a value with no interval."""
-    return {"value": value, "low": None, "high": None}

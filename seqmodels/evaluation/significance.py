@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import combinations
-from typing import NamedTuple
+from itertools import combinations, compress
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.evaluation import student
 from seqmodels.evaluation.intervals import MIN_ROWS, Score, by_group, resample
@@ -32,14 +33,39 @@ from seqmodels.evaluation.intervals import MIN_ROWS, Score, by_group, resample
 ALPHA = 0.05
 """Largest p-value, after Holm's correction, of a significant difference."""
 
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
-class Difference(NamedTuple):
+
+class Difference(BaseModel):
     """A difference with its 95 % interval and its p-value; None below MIN_ROWS groups."""
 
-    value: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    value: Number
+    low: Number | None = None
+    high: Number | None = None
+    p: Probability | None = None
+    p_holm: Probability | None = None
+    """Corrected for all differences of the test set; None: one seed, or too few rows."""
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the models differ."""
+        return self.p_holm is not None and self.p_holm <= ALPHA
+
+
+class Pair(BaseModel):
+    """The score of one model, the row, minus that of another, the column."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    row: str
+    column: str
+    n_seeds: list[int]
+    """Seeds of (row, column). With one seed, only test examples are resampled."""
+    overall: Difference
+    buckets: list[Difference]
 
 
 class Mean(NamedTuple):
@@ -51,6 +77,39 @@ class Mean(NamedTuple):
     variance: float
     """Its variance over draws of the seeds; nan for one seed."""
     n_seeds: int
+
+
+def compare(
+    models: Mapping[str, Sequence[np.ndarray]],
+    score: Score,
+    x: np.ndarray,
+    buckets: Sequence[tuple[int, int]],
+    groups: Sequence[Hashable] | None = None,
+    is_percent: bool = False,
+) -> list[Pair]:
+    """Compare all pairs of models, overall and in each bucket of x, corrected together (holm).
+
+    Models with one seed are left out of the correction (see `differences` for the rest).
+    """
+    parts = []
+    for low, high in [(-np.inf, np.inf), *buckets]:
+        inside = (low <= x) & (x <= high)
+        columns = {model: [run[inside] for run in runs] for model, runs in models.items()}
+        own = None if groups is None else list(compress(groups, inside))
+        parts.append(differences(columns, score, own, is_percent))
+    pairs = []
+    for row, column in parts[0]:
+        overall, *in_buckets = (part[row, column] for part in parts)
+        n_seeds = [len(models[row]), len(models[column])]
+        pairs.append(
+            Pair(row=row, column=column, n_seeds=n_seeds, overall=overall, buckets=in_buckets)
+        )
+    several_seeds = [pair for pair in pairs if min(pair.n_seeds) > 1]
+    tested = [part for pair in several_seeds for part in (pair.overall, *pair.buckets)]
+    tested = [part for part in tested if part.p is not None]
+    for part, p_holm in zip(tested, holm([part.p or 0.0 for part in tested]), strict=True):
+        part.p_holm = p_holm
+    return pairs
 
 
 def differences(
@@ -84,7 +143,7 @@ def difference(row: Mean, column: Mean, n_groups: int, is_percent: bool = False)
     """Return the difference of two means over the same draws of n_groups groups of examples."""
     value = row.value - column.value
     if n_groups < MIN_ROWS:
-        return Difference(value)
+        return Difference(value=value)
     drawn = row.drawn - column.drawn
     by_examples = float(drawn.var()) * n_groups / (n_groups - 1)
     if np.ptp(drawn) == 0:  # all right against all wrong: as if one more group contradicted it
@@ -94,11 +153,11 @@ def difference(row: Mean, column: Mean, n_groups: int, is_percent: bool = False)
         parts += [(mean.variance, mean.n_seeds - 1) for mean in (row, column)]
     variance = sum(part for part, _ in parts)
     if variance == 0:
-        return Difference(0.0, 0.0, 0.0, 1.0)
+        return Difference(value=0.0, low=0.0, high=0.0, p=1.0)
     df = variance**2 / sum(part**2 / n for part, n in parts)
     half = student.quantile(df) * math.sqrt(variance)
     p = student.p_value(value / math.sqrt(variance), df)
-    return Difference(value, value - half, value + half, p)
+    return Difference(value=value, low=value - half, high=value + half, p=p)
 
 
 def holm(p: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from seqmodels.catalog import entry_of
-from seqmodels.evaluation.table import METRICS
+from seqmodels.evaluation.metrics import METRICS
 from seqmodels.records.schema import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
 

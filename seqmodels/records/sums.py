@@ -12,17 +12,16 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from seqmodels.evaluation.intervals import Row, Sums, groups_of
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.intervals import Row, groups_of
+from seqmodels.evaluation.metrics import Metric, metric_of
 from seqmodels.records.schema import Checksum, Name, Strict, check
 from seqmodels.utils import files
 
-SCHEMA: Final = "seqmodels.sums/1"
 SUFFIX = ".sums.json.gz"
 MAX_BYTES = 2**26
 """Size limit of a file, unzipped."""
@@ -52,7 +51,9 @@ class File(Strict):
 class Rows(NamedTuple):
     """The same, as arrays."""
 
-    sums: Sums
+    metric: Metric
+    terms: np.ndarray
+    """(rows, terms): their sums give the score."""
     x: np.ndarray
     groups: list[int] | None
     examples: str
@@ -73,29 +74,29 @@ def save(path: Path, record: Mapping[str, Any], rows: Iterable[Row]) -> None:
     tests = {}
     for test in record["tests"]:
         tested, tokenize = sets[test["name"]], record["data"].get("bleu_tokenize", "13a")
-        if (sums := metric_of(test["primary_metric"]).sums(tested, tokenize)) is None:
+        if (terms := metric_of(test["primary_metric"]).terms(tested, tokenize)) is None:
             continue
         examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in tested])
         numbers: dict[Any, int] = {}
         groups = groups_of(tested)
         tests[test["name"]] = {
-            "columns": [[short(number) for number in column] for column in sums.columns.T],
+            "columns": [[short(number) for number in column] for column in terms.T.tolist()],
             "x": [row["x"] for row in tested],
             "groups": groups and [numbers.setdefault(group, len(numbers)) for group in groups],
             "examples": hashlib.sha256(examples.encode()).hexdigest(),
         }
-    text = json.dumps({"schema": SCHEMA, "tests": tests}, separators=(",", ":"))
+    text = json.dumps({"schema": "seqmodels.sums/1", "tests": tests}, separators=(",", ":"))
     files.write(path, gzip.compress(text.encode(), mtime=0))
 
 
 def short(number: float) -> int | float:
     """Return a whole number as an int, which is shorter when it is written."""
-    return int(number) if number == int(number) else float(number)
+    return int(number) if number.is_integer() else number
 
 
 def load(path: Path, record: Mapping[str, Any]) -> dict[str, Rows]:
     """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
-    found = {}
+    rows = {}
     try:
         unzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
         text = unzip.decompress(files.read(path), MAX_BYTES)
@@ -105,16 +106,17 @@ def load(path: Path, record: Mapping[str, Any]) -> dict[str, Rows]:
         for test in record["tests"]:
             if (own := measured.get(test["name"])) is None:
                 continue
-            sums = metric_of(test["primary_metric"]).of_sums(np.array(own.columns, float).T)
-            lengths = {len(sums.columns), len(own.x), len(own.groups or own.x)}
-            if len(lengths) > 1:
+            key = test["primary_metric"]
+            metric, terms = metric_of(key), np.array(own.columns, float).T
+            if len({len(terms), len(own.x), len(own.groups or own.x)}) > 1:
                 raise ValueError("columns, x and groups differ in length")
-            key, score = test["primary_metric"], sums.score(sums.columns.sum(axis=0))
-            known = test["overall"][key]["value"]
-            if not np.isclose(score, known, rtol=1e-6, atol=1e-9):
-                raise ValueError(f"{key} is {score:.6g}, not {known:.6g}")
-            found[test["name"]] = Rows(sums, np.array(own.x), own.groups, own.examples, test)
+            score, recorded = metric.of_sums(terms.sum(axis=0)), test["overall"][key]["value"]
+            if not np.isclose(score, recorded, rtol=1e-6, atol=1e-9):
+                raise ValueError(f"{key} is {score:.6g}, not {recorded:.6g}")
+            rows[test["name"]] = Rows(
+                metric, terms, np.array(own.x), own.groups, own.examples, test
+            )
     except (KeyError, TypeError, ValueError, IndexError, RecursionError, zlib.error) as error:
         why = f"no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} does not hold the sums of its record ({why})") from None
-    return found
+    return rows

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.catalog import CATALOG, entries
-from seqmodels.evaluation.table import Metric
+from seqmodels.evaluation.metrics import Metric
 from seqmodels.report import reading, wording
 
 THIN = 30

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.evaluation.table import metric_of
-from seqmodels.records.significance import Comparison, Difference
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.evaluation.significance import Difference
+from seqmodels.records.significance import Comparison
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.findings import bucket_name, label_of
 from seqmodels.report.reading import Record

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name, compared_bucket
 from seqmodels.report.reading import Record

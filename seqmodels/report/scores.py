@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.catalog import CATALOG
 from seqmodels.evaluation.intervals import MIN_ROWS
-from seqmodels.evaluation.table import metric_of, sacre_metrics
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.report.reading import Record
@@ -165,7 +165,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: 
     if metric == test["primary_metric"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-    of_texts = metric in sacre_metrics()
+    of_texts = metric_of(metric).sacrebleu is not None
     if (top := metric_of(metric).top) and (of_texts or metric == test["primary_metric"]):
         ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < 50 else top)
     ax.tick_params(labelbottom=False, length=0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import findings, reading, wording
 from seqmodels.report.findings import THIN, bucket_name
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from seqmodels.catalog import entry_of
 from seqmodels.evaluation.intervals import MIN_ROWS
-from seqmodels.evaluation.table import LOSSES, metric_of
+from seqmodels.evaluation.metrics import LOSSES, metric_of
+from seqmodels.evaluation.significance import Difference
 from seqmodels.records import ledger
-from seqmodels.records.significance import Difference, Significance
+from seqmodels.records.significance import Significance
 from seqmodels.report import reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name, label_of
 from seqmodels.report.reading import Record

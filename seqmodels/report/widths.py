@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from seqmodels.catalog import entries
-from seqmodels.evaluation.table import Metric, metric_of
+from seqmodels.evaluation.metrics import Metric, metric_of
 from seqmodels.report import layout, reading, style, wording
 from seqmodels.report.findings import bucket_name, compared_bucket, kinds
 from seqmodels.report.reading import Record

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from seqmodels.evaluation.table import metric_of
-from seqmodels.records.significance import Comparison, Difference
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.evaluation.significance import Difference
+from seqmodels.records.significance import Comparison
 from seqmodels.report.reading import Record
 
 

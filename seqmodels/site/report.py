@@ -16,7 +16,7 @@ from typing import Any
 
 import jinja2
 
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import curves, figures, reading, style, wording
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.reading import Record

@@ -14,8 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.data import readers
-from seqmodels.evaluation.sacre import check_tokenizer
-from seqmodels.evaluation.table import metric_of, sacre_metrics
+from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
 from seqmodels.records.schema import Count, Name, check, cleaned
 
 MOST = 500
@@ -93,9 +92,9 @@ def side_by_side(
         for i in [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]][:MOST]
     ]
     metrics: dict[str, Any] = {}
-    if test["primary_metric"] in sacre_metrics():
+    if metric_of(test["primary_metric"]).sacrebleu:
         check_tokenizer(tokenize)
-        metrics = {key: kind.make(tokenize, is_lowercase) for key, kind in sacre_metrics().items()}
+        metrics = sacrebleu_metrics(tokenize, is_lowercase)
         metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
         Shown(

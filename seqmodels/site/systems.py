@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.evaluation import external
 from seqmodels.evaluation.external import Result, Text
-from seqmodels.evaluation.table import metric_of
+from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import scores, style
+from seqmodels.report import systems as tables
 from seqmodels.report.findings import bucket_name
 from seqmodels.report.style import GREY, Look
 from seqmodels.site import figure, report, rows
@@ -22,13 +22,13 @@ def write(
     """Write report.html to a folder: the scores of `external.score`, and the texts behind them."""
     systems, name = result["systems"], Path(result["ref"]["file"]).name
     with style.context():
-        drawn = figure.inline(scores.draw_systems(systems, external.subtitle(result)), "f0-score")
+        drawn = figure.inline(scores.draw_systems(systems, tables.subtitle(result)), "f0-score")
     looks = {system["name"]: Look(system["name"], GREY, "-", "o") for system in systems}
     tests = [{"name": "length", "figure": drawn, "differences": None, "table": table(systems)}]
     shown = explored(systems, texts, tokenize, is_lowercase)
     runs = [{"model": system, "label": system, "seed": 1} for system in looks]
     part = {
-        **{"id": "f0", "name": name, "title": external.subtitle(result), "tests": tests},
+        **{"id": "f0", "name": name, "title": tables.subtitle(result), "tests": tests},
         **{"curves": None, "further": {}, "records": {}, "running": [], "looks": looks},
         "data": {"name": name, "runs": runs, "tests": [shown]},
     }

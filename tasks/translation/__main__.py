@@ -37,7 +37,7 @@ from seqmodels.data.corpus import Pair, ParallelCorpus, sacrebleu_testset
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words, resolve_vocab_size
-from seqmodels.evaluation.sacre import check_tokenizer, tokenizer_for
+from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
 from tasks.made import grammar

@@ -1,0 +1,373 @@
+"""The only list of metrics: how each is named, formatted and computed. No torch.
+
+A row holds the measurements of one test example. Every score is computed from rows only, so the
+JSONL next to a record is enough to recompute all scores. A new metric is one entry here: records,
+tables, figures, `seqmodels score` and the ledger of published figures all use this list.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sacrebleu.metrics import BLEU, CHRF
+
+from seqmodels.evaluation.intervals import Interval, Row, Score, groups_of, interval, quotient
+
+
+class Part(NamedTuple):
+    """The rows of a bucket, or all rows, with what is counted for each of them."""
+
+    rows: Sequence[Row]
+    terms: Mapping[str, np.ndarray]
+    """The terms of each metric that has some."""
+    groups: Sequence[Hashable] | None
+    tokenize: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric: a score of sums (`ratio` or `sacrebleu`), or another one (`compute`).
+
+    Without all three, it is computed from word alignments.
+    """
+
+    label: str
+    unit: str = ""
+    digits: int = 1
+    """Decimals in tables."""
+    better: Literal["higher", "lower"] | None = "higher"
+    """None: neither is better."""
+    decoding: Literal["teacher-forced", "free-running"] = "free-running"
+    """Whether each token is predicted after the true tokens or after the model's own."""
+    top: float | None = None
+    """The best possible score, if there is one."""
+    interval: str | None = "BCa bootstrap"
+    """How its interval is computed; None: it has no interval."""
+    ratio: tuple[str, str | None, float] | None = None
+    """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
+    sacrebleu: Callable[..., Any] | None = None
+    """make(tokenize, is_lowercase=False, references=None) returns sacreBLEU's metric object."""
+    of_sums: Score = quotient
+    """Computes the score from summed terms, for many resamples at once."""
+    compute: Callable[[Part], Interval | None] | None = None
+    """Computes any other score; None if the rows lack its fields."""
+
+    @property
+    def name(self) -> str:
+        """Return the label with its unit."""
+        return f"{self.label} ({self.unit})" if self.unit else self.label
+
+    @property
+    def is_loss(self) -> bool:
+        """Return whether lower is better."""
+        return self.better == "lower"
+
+    @property
+    def is_teacher_forced(self) -> bool:
+        """Return whether each token is predicted after the true tokens."""
+        return self.decoding == "teacher-forced"
+
+    @property
+    def is_percent(self) -> bool:
+        """Return whether the score is between 0 and 100."""
+        return self.top == 100
+
+    def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
+        """Return what is summed for the score, (rows, terms); None if the rows lack its fields."""
+        if self.sacrebleu and "hyp" in rows[0]:
+            hyps, refs = [row["hyp"] for row in rows], [row["ref"] for row in rows]
+            return sacrebleu_counts(self.sacrebleu(tokenize), hyps, [refs])
+        if self.ratio and self.ratio[0] in rows[0]:
+            above, below, scale = self.ratio
+            pairs = [(scale * row[above], row[below] if below else 1.0) for row in rows]
+            return np.array(pairs, dtype=np.float64)
+        return None
+
+    def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
+        """Return the score of the rows' terms with its interval."""
+        is_yes_no = self.interval == "Wilson"
+        found = interval(terms, self.of_sums, groups, self.is_percent, is_yes_no)
+        if self.sacrebleu:  # the last digits are sacreBLEU's, too
+            counted = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
+            found["value"] = float(counted.score)
+        return found
+
+
+# -------------------------------------------------------------------------------- Other scores
+
+
+def perplexity(part: Part) -> Interval | None:
+    """Return the exponential of the loss per token."""
+    if "nats" not in part.terms:
+        return None
+    loss = METRICS["nats"].score(part.terms["nats"], part.groups)
+    return {k: None if nats is None else math.exp(min(nats, 99)) for k, nats in loss.items()}
+
+
+def source_gain(part: Part) -> Interval | None:
+    """Return the nats per token that a row's own source saves over another row's source."""
+    rows = [row for row in part.rows if "nats_shuffled" in row]
+    if not rows:
+        return None
+    saved = [(row["nats_shuffled"] - row["nats"], row["n_tokens"]) for row in rows]
+    return interval(np.array(saved, dtype=np.float64), quotient, groups_of(rows))
+
+
+def baseline(part: Part) -> Interval | None:
+    """Return the mean percentage correct without the ability that the test measures."""
+    if "baseline" not in part.rows[0]:
+        return None
+    return without_interval(100 * float(np.mean([row["baseline"] for row in part.rows])))
+
+
+def length_ratio(part: Part) -> Interval | None:
+    """Return the length of the hypotheses divided by that of the references, in BLEU's tokens."""
+    if "bleu" not in part.terms:
+        return None
+    n_hyp, n_ref, *_ = part.terms["bleu"].sum(0)
+    return without_interval(float(n_hyp / max(n_ref, 1)))
+
+
+def chance_bleu(part: Part) -> Interval | None:
+    """Return the BLEU of the references when each is scored against another row's reference."""
+    if "hyp" not in part.rows[0] or len(part.rows) < 2:
+        return None
+    refs = [row["ref"] for row in part.rows]
+    others = [refs[i] for i in partners([len(ref) for ref in refs])]
+    return without_interval(make_bleu(part.tokenize).corpus_score(others, [refs]).score)
+
+
+def partners(lengths: Sequence[int]) -> list[int]:
+    """Return, for each of at least two rows, another row of similar length.
+
+    Neighbours by length swap; if their number is odd, the last three rotate. Among rows of equal
+    length, the pairs are random.
+    """
+    n = len(lengths)
+    order = np.lexsort((np.random.default_rng(1).permutation(n), np.array(lengths)))
+    swapped = np.arange(n) ^ 1
+    if n % 2:
+        swapped[-3:] = np.roll(np.arange(n)[-3:], 1)
+    partner_of = np.empty(n, dtype=int)
+    partner_of[order] = order[swapped]
+    return partner_of.tolist()
+
+
+def without_interval(value: float) -> Interval:
+    """Return a value with no interval."""
+    return {"value": value, "low": None, "high": None}
+
+
+# ------------------------------------------------------------------------------------ sacreBLEU
+
+
+def sacrebleu_counts(
+    metric: Any, hyps: Sequence[str], refs: Sequence[Sequence[str]] | None
+) -> np.ndarray:
+    """Return the counts of a sacreBLEU metric, one row per sentence; scores depend on their sums.
+
+    Without `refs`, the references are those with which the metric was made.
+    """
+    return np.array(metric._extract_corpus_statistics(hyps, refs), dtype=np.float64)
+
+
+def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
+    """Return BLEU from sacreBLEU's counts, as its compute_bleu does, for many resamples at once.
+
+    The counts are hypothesis tokens, reference tokens, matching n-grams and hypothesis n-grams.
+    """
+    n_hyp, n_ref, right, written = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
+    smooth = 0.5 ** np.cumsum(right == 0, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.where(right > 0, right, smooth) / written
+        brevity = np.where(n_hyp < n_ref, 1 - n_ref / n_hyp, 0)
+        score = 100 * np.exp(brevity + np.log(precision).mean(-1))
+    return np.where(right.any(-1) & written.all(-1), score, 0.0)
+
+
+def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
+    """Return chrF from sacreBLEU's counts, as its _compute_f_score does, for many resamples."""
+    n_hyp, n_ref, n_same = np.moveaxis(sums.reshape(*sums.shape[:-1], -1, 3), -1, 0)
+    both = (n_hyp > 0) & (n_ref > 0)
+    n_orders = np.maximum(both.sum(-1), 1)
+    precision, recall = (
+        np.divide(n_same, n, out=np.zeros_like(n), where=both).sum(-1) / n_orders
+        for n in (n_hyp, n_ref)
+    )
+    below = 4 * precision + recall
+    return 100 * np.divide(5 * precision * recall, below, out=np.zeros_like(below), where=below > 0)
+
+
+def make_bleu(
+    tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
+) -> BLEU:
+    """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
+    return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=references)
+
+
+def make_chrf(
+    tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
+) -> CHRF:
+    """Return sacreBLEU's chrF, which needs no tokenizer."""
+    return CHRF(lowercase=is_lowercase, references=references)
+
+
+TOKENIZER_OF_LANGUAGE = {
+    **dict.fromkeys(("zh", "zho", "chi", "cmn", "yue"), "zh"),
+    **dict.fromkeys(("ja", "jpn"), "ja-mecab"),
+    **dict.fromkeys(("ko", "kor"), "ko-mecab"),
+    **dict.fromkeys(("th", "tha", "my", "mya", "bur", "km", "khm", "lo", "lao"), "flores200"),
+    **dict.fromkeys(("bo", "bod", "tib", "dz", "dzo"), "flores200"),
+}
+"""sacreBLEU's tokenizers for languages written without spaces, or not as 13a expects."""
+
+
+def tokenizer_for(language: str) -> str:
+    """Return the name of sacreBLEU's tokenizer for a language; "char" if it does not work here."""
+    name = TOKENIZER_OF_LANGUAGE.get(re.split(r"[-_]", language.lower())[0], "13a")
+    try:
+        check_tokenizer(name)
+    except ValueError:
+        return "char"
+    return name
+
+
+def check_tokenizer(name: str, flag: str = "--bleu-tokenize") -> None:
+    """Raise ValueError for a tokenizer that sacreBLEU does not have, or that does not work here."""
+    if name not in BLEU.TOKENIZERS:
+        raise ValueError(f"{flag} {name}: sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name)
+    except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
+        why = str(error).strip().splitlines()[0]
+        raise ValueError(f"{flag} {name} does not work here: {why}") from error
+
+
+# ------------------------------------------------------------------------------------- The table
+
+LOSSES = ("nats", "bits_per_byte")
+"""Shown in every table."""
+
+METRICS = {
+    "nats": Metric(
+        label="loss", unit="nats per token", digits=3, better="lower", decoding="teacher-forced",
+        ratio=("nats", "n_tokens", 1.0),
+    ),
+    "bits_per_byte": Metric(
+        label="loss", unit="bits per byte", digits=3, better="lower", decoding="teacher-forced",
+        ratio=("nats", "n_bytes", 1 / math.log(2)),
+    ),
+    "perplexity": Metric(
+        label="perplexity", unit="per token", better="lower", decoding="teacher-forced",
+        compute=perplexity,
+    ),
+    "token_accuracy": Metric(
+        label="next-token accuracy", unit="%", decoding="teacher-forced", top=100,
+        ratio=("n_correct", "n_tokens", 100.0),
+    ),
+    "source_gain": Metric(
+        label="gain from the source", unit="nats per token", digits=3, decoding="teacher-forced",
+        compute=source_gain,
+    ),
+    "exact_match": Metric(
+        label="exact match", unit="%", top=100, interval="Wilson",
+        ratio=("exact_match", None, 100.0),
+    ),
+    "accuracy": Metric(
+        label="symbol accuracy", unit="%", top=100, ratio=("n_same", "n_places", 100.0)
+    ),
+    "bleu": Metric(label="BLEU", top=100, sacrebleu=make_bleu, of_sums=bleu_of_counts),
+    "chrf": Metric(label="chrF", top=100, sacrebleu=make_chrf, of_sums=chrf_of_counts),
+    "aer": Metric(label="AER", unit="%", better="lower"),
+    "precision": Metric(label="precision", unit="%", top=100),
+    "recall": Metric(label="recall", unit="%", top=100),
+    "length_ratio": Metric(
+        label="Length ratio", digits=3, better=None, interval=None,
+        compute=length_ratio,
+    ),
+    "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
+    "baseline": Metric(label="baseline", unit="%", interval=None, compute=baseline),
+}  # fmt: skip
+"""Metrics by their field names in records. Without a free-running search, a target is an exact
+match if each of its tokens was the most likely one: greedy search would write it."""
+
+
+def metric_of(key: str) -> Metric:
+    """Return a metric; one that is not in the table is labelled by its key."""
+    return METRICS.get(key) or Metric(label=key)
+
+
+def sacrebleu_metrics(
+    tokenize: str = "13a", is_lowercase: bool = False, references: Any = None
+) -> dict[str, Any]:
+    """Return sacreBLEU's objects for its metrics in the table."""
+    made = {k: m.sacrebleu for k, m in METRICS.items() if m.sacrebleu}
+    return {key: make(tokenize, is_lowercase, references) for key, make in made.items()}
+
+
+def scores_by_bucket(
+    rows: Sequence[Row], buckets: Sequence[tuple[int, int]], tokenize: str = "13a"
+) -> tuple[dict[str, Interval], list[dict[str, Any]]]:
+    """Return all scores that the rows allow, and those of each bucket of x with its count.
+
+    `tokenize` is sacreBLEU's tokenizer for BLEU. Texts are counted once for all buckets.
+    """
+    counted = {key: metric.terms(rows, tokenize) for key, metric in METRICS.items()}
+    groups = groups_of(rows)
+
+    def score(places: np.ndarray) -> dict[str, Interval]:
+        terms = {key: each[places] for key, each in counted.items() if each is not None}
+        own = None if groups is None else [groups[i] for i in places]
+        part = Part([rows[i] for i in places], terms, own, tokenize)
+        found: dict[str, Interval | None] = {}
+        for key, metric in METRICS.items():
+            if key in terms:
+                found[key] = metric.score(terms[key], own)
+            elif metric.compute:
+                found[key] = metric.compute(part)
+        return {key: each for key, each in found.items() if each is not None}
+
+    lengths = [row["x"] for row in rows] if buckets else []
+    return score(np.arange(len(rows))), by_bucket(lengths, buckets, score)
+
+
+def scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
+    """Return all scores that the rows allow, without buckets."""
+    return scores_by_bucket(rows, (), tokenize)[0]
+
+
+def by_bucket(
+    x: Sequence[float],
+    buckets: Sequence[tuple[int, int]],
+    score: Callable[[np.ndarray], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Return the count and the scores of each bucket (low ≤ x ≤ high), without empty buckets.
+
+    `score` gets the places of a bucket's examples.
+    """
+    parts = []
+    for low, high in buckets:
+        places = np.flatnonzero([low <= each <= high for each in x])
+        if places.size:
+            parts.append({"low": low, "high": high, "n": len(places), **score(places)})
+    return parts
+
+
+def methods(keys: Iterable[str]) -> dict[str, str]:
+    """Return the method used for each score's interval."""
+    named = {key: metric_of(key).interval for key in keys}
+    return {key: method for key, method in named.items() if method}
+
+
+def signatures(tokenize: str = "13a") -> dict[str, str]:
+    """Return the signatures of sacreBLEU's metrics."""
+    signed = {}
+    for key, metric in sacrebleu_metrics(tokenize).items():
+        metric.corpus_score(["a"], [["a"]])
+        signed[key] = str(metric.get_signature())
+    return signed
