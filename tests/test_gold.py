@@ -19,9 +19,9 @@ from checks import check_one_line
 from conftest import Call
 
 import seqmodels
-from seqmodels.analysis import alignments
 from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
+from seqmodels.evaluation import alignments
 from seqmodels.evaluation.alignments import RATES, Links, counts, parse
 from seqmodels.evaluation.external import Text
 
