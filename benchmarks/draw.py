@@ -13,14 +13,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from benchmarks.measure import ratio, spread
+from seqmodels.models import PAPERS
 from seqmodels.report import style
-from seqmodels.report.style import GREY, WIDTH, catalogued, save
+from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.report.tables import markdown
 from seqmodels.report.wording import short
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
-LOOKS = catalogued()
+LOOKS = style.looks(PAPERS)
 Part = dict[str, Any]
 
 

@@ -20,10 +20,9 @@ from pathlib import Path
 
 import torch
 
-from seqmodels.catalog import CATALOG
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.data.batches import training_batches
-from seqmodels.models import build
+from seqmodels.models import PAPERS, build
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import Parser, guard
@@ -73,7 +72,7 @@ def row(name: str) -> str:
     """Return a model's line of the table, in milliseconds."""
     (one, _), (two, sums) = ([1e3 * s for s in on_processes(n, name)] for n in (1, 2))
     rest = 2 * (two - sums) - one
-    label = CATALOG[name].label
+    label = PAPERS[name].label
     return f"| {label} | {one:.0f} | {two:.0f} | {two / one:.2f} | {sums:.1f} | {rest:.0f} |"
 
 
@@ -81,9 +80,9 @@ def main() -> None:
     """Print the table, or measure one model as one of the processes."""
     p = Parser(prog="python -m benchmarks.scale", description=__doc__,
                formatter_class=RawDescriptionHelpFormatter)  # fmt: skip
-    p.add_argument("--models", nargs="+", choices=[*CATALOG], default=[*CATALOG], metavar="NAME",
+    p.add_argument("--models", nargs="+", choices=[*PAPERS], default=[*PAPERS], metavar="NAME",
                    help="models to measure (default: all)")  # fmt: skip
-    p.add_argument("--worker", choices=[*CATALOG], metavar="NAME", help="measure as one process")
+    p.add_argument("--worker", choices=[*PAPERS], metavar="NAME", help="measure as one process")
     args = p.parse_args()
     if args.worker:
         found = [step_s(args.worker), all_reduce_s(1_000_000)]

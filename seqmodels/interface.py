@@ -19,11 +19,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels import catalog
-from seqmodels.catalog import attending
-from seqmodels.models.ops.watch import weights_of
+from seqmodels.utils.watch import weights_of
 
-PAD, BOS, EOS, UNK = catalog.PAD, catalog.BOS, catalog.EOS, catalog.UNK
+PAD, BOS, EOS, UNK = range(4)
 """The first four ids of every vocabulary."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
@@ -79,8 +77,8 @@ class SequenceModel(nn.Module):
         """
         if not self.src_attentions:
             raise ValueError(
-                "this model has no attention to show: the whole source is in one vector; "
-                f"choose {' or '.join(attending())}"
+                "this model has no attention to show: the whole source is in one vector; choose "
+                "a model that attends to each word"
             )
         return weights_of(self, self.src_attentions, src, src_mask, tgt_in)
 

@@ -9,8 +9,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from seqmodels.catalog import CATALOG, TOKENIZERS, VARIANTS
 from seqmodels.data import presets
+from seqmodels.data.presets import TOKENIZERS
+from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float
 
 PARALLEL_HELP = (
@@ -52,7 +53,7 @@ MODELS = {
           for fed in ("", "_fed")),
     ],
 }  # fmt: skip
-"""Tasks that compare other models than the catalog's."""
+"""Tasks that compare variants."""
 
 
 def parser(name: str, doc: str | None) -> Parser:
@@ -63,7 +64,7 @@ def parser(name: str, doc: str | None) -> Parser:
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    known, names = [*CATALOG, *VARIANTS], MODELS.get(name, list(CATALOG))
+    known, names = [*PAPERS, *VARIANTS], MODELS.get(name, list(PAPERS))
     others = ", ".join(other for other in known if other not in names)
     p.add_argument("--models", nargs="+", choices=known, default=names, metavar="NAME",
                    help=f"models to train: {', '.join(names)} (default: these), or any of "
@@ -206,7 +207,7 @@ def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.N
 def lookup(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line of the look-up task."""
     p = parser("lookup", doc)
-    p.set_defaults(models=[*CATALOG, "transformer_rotary"])
+    p.set_defaults(models=[*PAPERS, "transformer_rotary"])
     p.add_argument("--width", type=positive, metavar="D",
                    help="d_model of all models (default: chosen for equal parameters)")  # fmt: skip
     return parse(p, argv)

@@ -13,8 +13,8 @@ from conftest import V
 from torch import Tensor
 
 from seqmodels import SequenceModel
-from seqmodels.catalog import entry_of
 from seqmodels.data import tokenizers
+from seqmodels.models import paper_of
 from seqmodels.records import record
 from seqmodels.report import reading
 
@@ -56,14 +56,14 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
             assert test["primary_metric"] in test["overall"]
         assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
         assert len(made["data"]["sha256"]) == 64
-        assert (made["alignment"] is not None) <= entry_of(made["model"]).attends
+        assert (made["alignment"] is not None) <= paper_of(made["model"]).attends
     drawn = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
     drawn += ["alignment"] * any(r["alignment"] for r in records)
     for name in drawn:
         assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     table = (folder / "tables.md").read_text(encoding="utf-8")
-    assert all(entry_of(model).label in table for model in models)
+    assert all(paper_of(model).label in table for model in models)
     assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
     n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
     assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}

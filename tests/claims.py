@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from seqmodels.catalog import CATALOG
 from seqmodels.evaluation.significance import Difference
+from seqmodels.models import PAPERS
 from seqmodels.records import schema, significance
 from seqmodels.report import findings
 
@@ -18,7 +18,7 @@ README, PAGE = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/results.md")
 )
 ONE_VECTOR, ATTENDING = findings.kinds().values()
-MODELS = [name for name in CATALOG if name in (*ONE_VECTOR, *ATTENDING)]
+MODELS = [name for name in PAPERS if name in (*ONE_VECTOR, *ATTENDING)]
 """The models of the five papers."""
 
 FINDINGS: dict[str, list[Callable[[], str]]] = {}
@@ -111,7 +111,7 @@ def join(values: list[str]) -> str:
 
 def labels(models: list[str]) -> str:
     """Write what the models are called."""
-    return join([CATALOG[m].label for m in models])
+    return join([PAPERS[m].label for m in models])
 
 
 def numbers(models: list[str], values: dict[str, float], digits: int = 0) -> str:

@@ -29,9 +29,9 @@ from toy_task import flags, toy  # noqa: E402
 from toy_training import V  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build  # noqa: E402
-from seqmodels.catalog import attending, entries  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
+from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
 from seqmodels.site import lesson  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
@@ -54,18 +54,16 @@ SMALL = {
     "d_model": 16, "d_embed": 12, "d_maxout": 10, "d_align": 14, "d_ff": 24, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "dropout": 0.0,
 }  # fmt: skip
-TINY = {name: sizes_of(name, **SMALL) for name in entries()}
+TINY = {name: sizes_of(name, **SMALL) for name in papers()}
 """The sizes of each model and variant, of those that it has."""
 MODELS_AND_VARIANTS = [
-    name for name, e in entries().items() if e.width == 1 and "d_model" not in e.sizes
+    name for name, e in papers().items() if e.width == 1 and "d_model" not in e.sizes
 ]
 """All that compute something of their own."""
-ATTENDING = attending()
-GROWING = [name for name in MODELS if entries()[name].state == "grows"]
+ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
+GROWING = [name for name in MODELS if PAPERS[name].memory == "grows"]
 ONE_VECTOR = [name for name in MODELS if name not in ATTENDING]
-DECODER_ONLY = [
-    name for name, e in entries().items() if (e.variant_of or name) in ("gpt", "linear_attention")
-]
+DECODER_ONLY = [name for name in papers() if model_of(name) in ("gpt", "linear_attention")]
 """Models that read the source as the beginning of the target, at learned positions."""
 
 

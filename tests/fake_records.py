@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG, attending
 from seqmodels.evaluation import metrics
+from seqmodels.models import PAPERS
 from seqmodels.records import schema, sums
 from seqmodels.report import findings, scores
 
-MODELS = tuple(name for name in CATALOG if not findings.is_later(name))
+MODELS = tuple(name for name in PAPERS if not findings.is_later(name))
 """The models of the five papers."""
 LENGTHS = (8, 16, 32, 64, 128, 256)
-ATTENDING = attending()
+ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 
 
 def metric(value: float, half: float, top: float = 1e9) -> dict[str, float]:

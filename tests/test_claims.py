@@ -16,11 +16,11 @@ import claims_experiments
 import pytest
 from claims import (
     ATTENDING,
-    CATALOG,
     FINDINGS,
     MODELS,
     ONE_VECTOR,
     PAGE,
+    PAPERS,
     README,
     ROOT,
     about,
@@ -120,7 +120,7 @@ def wider_vectors() -> str:
         n_parameters = runs[trained[-1]][0]["n_parameters"] / 1e6
         wider = " and ".join(f"{bleu[k]:.1f} with {WIDER[k]}" for k in trained)
         clauses.append(
-            f"{CATALOG[m].label} has {own:.1f} BLEU, {wider} the width ({n_parameters:.1f} million "
+            f"{PAPERS[m].label} has {own:.1f} BLEU, {wider} the width ({n_parameters:.1f} million "
             "parameters, one seed)"
         )
     return f"A wider vector hardly helps: at 31–40 words, {'; '.join(clauses)}."

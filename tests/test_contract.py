@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import PAD, SequenceModel, unroll
-from seqmodels.catalog import entries
+from seqmodels.models import model_of
 from seqmodels.models.ops.kv_cache import tensors_of
 
 
@@ -20,11 +20,6 @@ from seqmodels.models.ops.kv_cache import tensors_of
 def name(request: pytest.FixtureRequest) -> str:
     """Name each model and each variant in turn."""
     return request.param
-
-
-def model_of(name: str) -> str:
-    """Return the model that a variant varies, or the model itself."""
-    return entries()[name].variant_of or name
 
 
 def wide_start(name: str) -> dict[str, float]:

@@ -18,7 +18,7 @@ from seqmodels import MODELS, SequenceModel
 from seqmodels.analysis import distance
 from seqmodels.data.batches import Example
 from seqmodels.interface import Batch
-from seqmodels.models.ops.watch import source_embeddings
+from seqmodels.utils.watch import source_embeddings
 from tasks.distance import __main__ as task_file
 
 UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]

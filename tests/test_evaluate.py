@@ -88,7 +88,7 @@ def test_places_are_compared(
     assert evaluate.compare_tokens(hyp, tgt) == row
 
 
-def test_the_state_grows_as_the_catalog_says(name: str, fresh: Tiny) -> None:
+def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
     """Keeps out a size of State that is not the one handed over: flat, or linear in S."""
     sizes = evaluate.cache_bytes(fresh(name, **n_positions(name, 300)))
     S, n_bytes = map(np.array, zip(*sizes, strict=True))

@@ -18,7 +18,7 @@ from seqmodels.analysis import ablation, heads
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import EOS
-from seqmodels.models.ops.watch import silenced
+from seqmodels.utils.watch import silenced
 from tasks.heads import __main__ as task_file
 
 WITH_HEADS = ["transformer", "gpt", "linear_attention"]

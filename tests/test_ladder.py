@@ -16,11 +16,11 @@ from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
 from seqmodels.analysis import places
-from seqmodels.catalog import entries
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson
+from seqmodels.models import papers
 from seqmodels.report import places as by_place
 from seqmodels.report import rungs
 from tasks import flags
@@ -129,13 +129,11 @@ def test_the_start_is_the_published_range(name: str, fresh: Tiny) -> None:
 def test_a_name_is_a_rung() -> None:
     """Keeps out two names of one model, and an attention whose State counts as fixed."""
     for name in FED:
-        model, entry = build(name, V, d_model=8, d_embed=6, n_layers=1), entries()[name]
+        model = build(name, V, d_model=8, d_embed=6, n_layers=1)
         kind = model.config.attention
         assert name == f"lstm_seq2seq_{kind}{'_fed' * model.config.is_input_feeding}"
-        assert bool(model.src_attentions) == entry.attends == (kind != "last")
-        assert entry.source_bytes({"d_model": 8, "n_layers": 1}, 10) == (
-            4 * 2 * 8 if kind == "last" else 4 * 8 * 10
-        )
+        assert bool(model.src_attentions) == papers()[name].attends == (kind != "last")
+        assert model.config.source_floats(10) == (2 * 8 if kind == "last" else 10 * 8)
         assert isinstance(model.decoder, nn.Module)
     assert not build("lstm_seq2seq_forward", V, d_model=8).config.is_reversed
 

@@ -12,8 +12,8 @@ import pytest
 from fake_records import fake_record, row, write
 from matplotlib.figure import Figure
 
-from seqmodels.catalog import CATALOG
 from seqmodels.evaluation.metrics import METRICS
+from seqmodels.models import PAPERS, papers
 from seqmodels.records import ledger
 from seqmodels.report import figures, reading, style, tables
 
@@ -124,18 +124,18 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
             if f.ours:
                 to_german = "-en-de" if entry.direction == "en→de" else ""
                 assert f.ours.folder == data[entry.corpus] + to_german
-                assert f.ours.model == f.model in style.catalogued()
+                assert f.ours.model == f.model in style.looks(papers())
                 assert f.ours.score == f.metric in METRICS
                 searches = {"greedy": "greedy", "beam 5": "length", None: "whole"}
                 assert f.ours.test == searches[entry.search]
 
 
-def test_its_models_are_those_of_the_catalog(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_models_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a sixth model that no figure could be set beside, and a name that is misspelt."""
-    assert [ledger.known_model(name) for name in CATALOG] == list(CATALOG)
+    assert [ledger.known_model(name) for name in PAPERS] == list(PAPERS)
     with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
         ledger.known_model("gru")
-    monkeypatch.setitem(CATALOG, "gru", CATALOG["rnn_encdec"])
+    monkeypatch.setitem(PAPERS, "gru", PAPERS["rnn_encdec"])
     assert ledger.known_model("gru") == "gru"
 
 
@@ -166,7 +166,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
     ours = f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}] (0.99 M)"
-    label = style.catalogued()["bahdanau"].label
+    label = style.looks(["bahdanau"])["bahdanau"].label
     assert row(text, "theirs") == ["theirs", label, "28.30 (20.5 M)", ours]
     assert row(text, "another")[2:] == ["30.0", "–"]
     assert "### [Near 2014](https://example.org/near), table 9" in text

@@ -20,10 +20,9 @@ import torch
 import ziamath
 from conftest import Call
 
-from seqmodels.catalog import CATALOG
 from seqmodels.cli import main
 from seqmodels.comparison.sizes import count_parameters
-from seqmodels.models import MODELS
+from seqmodels.models import MODELS, PAPERS
 from seqmodels.report import reading
 from seqmodels.site import attention, charts, equations, lesson, pair, source
 from seqmodels.site.source import Chapter
@@ -341,7 +340,7 @@ def test_one_folder_of_a_hostile_name(call: Call, compared: Path, tmp_path: Path
     text = page(tmp_path / "site", "results")
     assert "<img" not in text
     assert html.escape(name) in text.replace("&#34;", "&quot;")
-    for model in CATALOG:
+    for model in PAPERS:
         assert "<figure" in page(tmp_path / "site", model)
 
 

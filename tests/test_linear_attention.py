@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import build, unroll
-from seqmodels.catalog import CATALOG
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
 from seqmodels.models.ops.kernels import attend
 
@@ -130,9 +129,7 @@ def test_the_memory_is_what_is_handed_over(
     """Keeps out a State with more than the paper's: (K + 1) F numbers for each head and layer."""
     model, (src, src_mask, _) = fresh("linear_attention", **sizes), pairs
     state = model.encode(src, src_mask)
-    own = vars(model.config)
-    n_bytes = CATALOG["linear_attention"].source_bytes(own, 5)
-    assert len(src) * n_bytes == state.S.nbytes + state.z.nbytes
+    assert 4 * len(src) * model.config.source_floats(5) == state.S.nbytes + state.z.nbytes
     assert state.n.tolist() == src_mask.sum(1).tolist()
 
 

@@ -13,10 +13,10 @@ from checks import check_folder
 from conftest import Run
 
 from seqmodels import EOS, MODELS
-from seqmodels.catalog import VARIANTS
 from seqmodels.comparison import compare
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.comparison.task import Task
+from seqmodels.models import VARIANTS
 from tasks.lookup import __main__ as lookup
 
 

@@ -17,8 +17,8 @@ from checks import check_one_line
 from conftest import Call
 
 from seqmodels import MODELS
-from seqmodels.catalog import CATALOG
 from seqmodels.cli import main
+from seqmodels.models import PAPERS
 from seqmodels.report import alignment
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +33,7 @@ def test_models_are_listed_in_order(call: Call) -> None:
     assert head.split() == ["name", "year", "label", "paper", "parameters", "file"]
     rows = [line.split() for line in lines[: len(MODELS)]]
     assert [row[0] for row in rows] == list(MODELS)
-    for row, (name, entry) in zip(rows, CATALOG.items(), strict=True):
+    for row, (name, entry) in zip(rows, PAPERS.items(), strict=True):
         assert row[1] == str(entry.year)
         assert f"{entry.label} {entry.paper}" in " ".join(row)
         assert int(row[-2].replace(",", "")) > 10_000_000

@@ -16,14 +16,14 @@ from statistics import mean
 import pytest
 from packaging.requirements import Requirement
 
-from seqmodels.catalog import CATALOG
+from seqmodels.models import PAPERS
 from seqmodels.records import schema
 from seqmodels.report import findings
 from tools import diffs
 
 ROOT = Path(__file__).parents[1]
 MODEL_FILES = [
-    ROOT / f"{entry.home.partition(':')[0].replace('.', '/')}.py" for entry in CATALOG.values()
+    ROOT / f"{paper.home.partition(':')[0].replace('.', '/')}.py" for paper in PAPERS.values()
 ]
 LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
@@ -107,7 +107,7 @@ def configs(path: Path) -> list[ast.ClassDef]:
 # ------------------------------------------------------------------------- the five, side by side
 
 
-def test_every_model_file_is_in_the_catalog() -> None:
+def test_every_model_file_is_a_paper() -> None:
     """Keeps out another file between the models, and rules below that check nothing."""
     assert len(MODEL_FILES) >= 5
     found = set((ROOT / "seqmodels" / "models").glob("*.py"))
@@ -201,23 +201,24 @@ def test_a_chapter_shows_no_trick(path: Path) -> None:
 
 
 LISTED = {
-    "seqmodels/catalog.py": "the list itself",
+    "seqmodels/models/__init__.py": "the list itself",
+    "seqmodels/report/style.py": "colours",
     "seqmodels/site/charts.py": "the figure that shows each chapter's idea",
     "tasks/distance/__main__.py": "recipes",
     "tasks/lookup/__main__.py": "recipes",
     "tasks/recall/__main__.py": "recipes: a model without one gets the defaults",
     "tasks/translation/__main__.py": "recipes",
     "benchmarks/contests.py": "sizes beside which peers are built",
-    "tests/test_catalog.py": "the order of history, and what each paper hands over",
+    "tests/test_papers.py": "the order of history, and what each paper hands over",
     "tests/test_wiring.py": "where each paper drops units",
     "tests/test_fuzz.py": "sizes that fuzzing has found",
 }
 """Where all five models are named, and why."""
 
 
-def test_the_catalog_is_the_only_list_of_models() -> None:
+def test_there_is_one_list_of_models() -> None:
     """Keeps out a second list: a sixth model would have to be named there as well."""
-    found, five = set(), set(list(CATALOG)[:5])
+    found, five = set(), set(list(PAPERS)[:5])
     for path in [*PROGRAMS, *TESTS, *sorted((ROOT / "tools").rglob("*.py"))]:
         for node in ast.walk(tree(path)):
             held = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
@@ -240,7 +241,7 @@ def test_models_import_nothing_of_each_other(path: Path) -> None:
 
 OPS = {module_of(path) for path in LIBRARY if path.parent.name == "ops"}
 ROOMS = [
-    "utils", "catalog", "models.ops", "interface", "search", "models", "models.variants", "data",
+    "utils", "interface", "models", "search", "data",
     "evaluation", "records", "report", "analysis", "training", "comparison", "site", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
@@ -289,7 +290,7 @@ def test_figures_and_scores_need_no_torch(name: str) -> None:
     """Keeps out figures, and scores of others' texts, only where models can run."""
     below = imported_below(f"seqmodels.{name}")
     assert "torch" not in tops(below)
-    assert not {n for n in below if n.startswith("seqmodels.models")}
+    assert not {n for n in below if n.startswith("seqmodels.models.")}
 
 
 @pytest.mark.parametrize("name", [*NO_TORCH, "site.report", "site.systems"])
@@ -368,7 +369,7 @@ def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
 # -------------------------------------------------------------------------- pages and the records
 
 RESULTS = "docs/results.md"
-ROWS = {entry.label: model for model, entry in CATALOG.items()}
+ROWS = {entry.label: model for model, entry in PAPERS.items()}
 FIVE = [label for label, model in ROWS.items() if not findings.is_later(model)]
 
 

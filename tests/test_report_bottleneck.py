@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fake_records import fake_record, metric
 
-from seqmodels.catalog import VARIANTS
+from seqmodels.models import VARIANTS
 from seqmodels.report import bottleneck, style
 
 LENGTHS = (1, 4, 8)
@@ -41,7 +41,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     left, right = bottleneck.draw_bits(RECORDS).axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
     for model, bits in expected.items():
-        colour = style.catalogued()[model].colour
+        colour = style.looks([model])[model].colour
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)

@@ -39,7 +39,7 @@ def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
-            points, colour = record["curve"], style.catalogued()[record["model"]].colour
+            points, colour = record["curve"], style.looks([record["model"]])[record["model"]].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), [point[field] for point in points])
             assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])

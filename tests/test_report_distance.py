@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fake_records import fake_record
 
+from seqmodels.models import papers
 from seqmodels.report import distance, reading, style
 
 
@@ -24,7 +25,7 @@ def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any
 
 
 RECORDS = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 1.0)]
-LOOKS = style.catalogued()
+LOOKS = style.looks(papers())
 
 
 def test_the_title_is_read_off() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_records import drawn_scores, scored
 
-from seqmodels.catalog import CATALOG
+from seqmodels.report import style
 
 FALLING = {
     "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
@@ -117,5 +117,5 @@ def test_what_came_after_is_drawn_and_explained() -> None:
         "word through a memory of fixed size."
     )
     colours = {line.get_color() for line in figure.axes[0].lines}
-    assert CATALOG[LATER].colour in colours
+    assert style.LOOKS[LATER][0] in colours
     assert "Dash-dotted" not in drawn_scores(scored(FALLING)).texts[2].get_text()

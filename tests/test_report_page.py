@@ -19,9 +19,9 @@ from conftest import Call
 from matplotlib.figure import Figure
 
 import seqmodels
-from seqmodels.catalog import entries
 from seqmodels.cli import main
-from seqmodels.report import reading
+from seqmodels.models import papers
+from seqmodels.report import reading, style
 from seqmodels.site import figure, maps, report
 
 
@@ -186,9 +186,9 @@ def test_models_are_seen_in_the_dark() -> None:
         return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
     ground = luminance(figure.darkened("ffffff"))
-    for entry in entries().values():
-        seen = figure.darkened(entry.colour[1:].lower())
-        assert (luminance(seen) + 0.05) / (ground + 0.05) > 3, entry.label
+    for look in style.looks(papers()).values():
+        seen = figure.darkened(look.colour[1:].lower())
+        assert (luminance(seen) + 0.05) / (ground + 0.05) > 3, look.label
 
 
 HOSTILE = '</script><script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'

@@ -10,8 +10,8 @@ import pytest
 from fake_records import fake_record, scored, write
 from matplotlib.colors import to_hex
 
-from seqmodels.catalog import entries
 from seqmodels.evaluation.intervals import wilson
+from seqmodels.models import papers
 from seqmodels.report import figures, findings, places, rungs, style
 from tasks import flags
 
@@ -26,7 +26,7 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
     """Make a record per rung: 11–20 words are the longest trained of three buckets."""
     records = scored({m: [v + shift for v in s] for m, s in SCORES.items()}, trained=20, half=2.0)
     for r in records:
-        r["seed"], r["model_config"] = seed, dict(entries()[r["model"]].sizes)
+        r["seed"], r["model_config"] = seed, dict(papers()[r["model"]].sizes)
     return records
 
 
@@ -44,7 +44,7 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
     left, right = rungs.draw_rungs([*climbed(), *climbed(2.0, 2)]).axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
-        expected = {(style.catalogued()[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()}
+        expected = {(style.looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()}
         assert bars(ax) == pytest.approx(expected)
     names = [text.get_text().replace("\n", " ") for text in left.get_xticklabels()]
     assert names == ["not reversed", "last state alone", "last vector", "dot"]

@@ -106,7 +106,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
             [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = style.catalogued()[model].colour
+        colour = style.looks([model])[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bin has 17 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.catalog import CATALOG
+from seqmodels.models import PAPERS
 from seqmodels.report import alignment, fonts, style
 
 
@@ -27,17 +27,16 @@ def test_a_line_is_dashed_where_the_source_is_in_one_vector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps out dashes turned round, though captions name them, and two models with one look."""
-    monkeypatch.setitem(CATALOG, "another", replace(CATALOG["lstm_seq2seq"], label="Another"))
-    found = style.looks([*CATALOG])
-    assert list(found) == list(CATALOG)
-    for name, entry in CATALOG.items():
-        assert (found[name].dashes == "-") is (entry.state == "grows")
-        assert found[name][::3] == (entry.label, entry.marker)
-        assert found[name].colour == entry.colour
+    monkeypatch.setitem(PAPERS, "another", replace(PAPERS["lstm_seq2seq"], label="Another"))
+    found = style.looks([*PAPERS])
+    assert list(found) == list(PAPERS)
+    for name, entry in PAPERS.items():
+        assert (found[name].dashes == "-") is (entry.memory == "grows")
+        assert found[name].label == entry.label
     dashed = [str(look.dashes) for look in found.values() if look.dashes != "-"]
     assert len(set(dashed)) == len(dashed) == 4
     later = [name for name, look in found.items() if look.dashes == style.LATER]
-    assert later == [name for name, entry in CATALOG.items() if entry.kind == "fixed memory"]
+    assert later == [name for name, paper in PAPERS.items() if paper.memory == "fixed"]
 
 
 STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fake_records import fake_record
 
+from seqmodels.models import papers
 from seqmodels.report import style, transition
 
 
@@ -53,7 +54,7 @@ def test_every_seed_has_its_marker() -> None:
     for line in right.lines:
         is_filled = line.get_markerfacecolor() != "white"
         filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
-    looks = style.catalogued()
+    looks = style.looks(papers())
     expected = {
         "gpt": [(300, True), (200, True), (400, True)],
         "lstm_seq2seq": [(400, False)],

@@ -40,7 +40,7 @@ def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
     for model, sizes, means in (
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
     ):  # fmt: skip
-        colour = style.catalogued()[model].colour
+        colour = style.looks([model])[model].colour
         for ax, x in ((by_bytes, sizes), (by_width, [16, 32])):
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)

@@ -7,7 +7,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ from safetensors.torch import load_file
 from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.catalog import CATALOG
 from seqmodels.comparison import compare, measure, runs, task
 from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
+from seqmodels.models import PAPERS
 from seqmodels.records import record
 from seqmodels.training import checkpoint, loop
 from seqmodels.training.config import TrainConfig
@@ -151,7 +150,7 @@ def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.Monk
     for seed in (3, 5, 3):
         cfg = TrainConfig(tokens=200, lr=0.1, seed=seed)
         run = runs.Run(
-            "bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0, CATALOG["bahdanau"]
+            "bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0, PAPERS["bahdanau"]
         )
         with pytest.raises(InterruptedError):
             runs.run_one(run)
@@ -180,12 +179,12 @@ def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:
     """Keeps out the caches of this implementation recorded as what the paper hands over."""
     made = record.load(compared / f"{name}-seed1.json")
     kept = dict(made["cache_bytes"])
-    sizes = asdict(MODELS[name].config_type(**made["model_config"]))
+    config = MODELS[name].config_type(**made["model_config"])
     for n, n_bytes in made["source_bytes"]:
-        assert n_bytes == CATALOG[name].source_bytes(sizes, n) <= kept[n]
+        assert n_bytes == 4 * config.source_floats(n) <= kept[n]
     assert [n for n, _ in made["source_bytes"]] == [*kept]
     if name == "transformer":  # one vector a word, against keys and values of every layer
-        assert all(2 * sizes["n_layers"] * n <= kept[s] for s, n in made["source_bytes"])
+        assert all(2 * config.n_layers * n <= kept[s] for s, n in made["source_bytes"])
 
 
 def test_alignments_are_kept_where_there_are_any(name: str, compared: Path) -> None:

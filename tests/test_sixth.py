@@ -1,22 +1,25 @@
-"""A model of one's own: one class and one line in the catalog, and everything knows it."""
+"""A model of one's own: one class and one entry in the list, and everything knows it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from checks import check_folder
 from conftest import Run
+from fake_records import drawn_scores, scored
 from torch import Tensor, nn
 
-from seqmodels import SequenceModel, catalog
+from seqmodels import SequenceModel, models
 from seqmodels.cli import doctor, main
+from seqmodels.models import Paper
 from seqmodels.records import record
+from seqmodels.report import style, summary
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -30,6 +33,10 @@ class Config:
     """Tokens."""
     d_model: int = 32
     """Width."""
+
+    def source_floats(self, n: int) -> int:
+        """Return the size of the bag."""
+        return self.d_model
 
 
 PAPER = Config(vocab_size=100)
@@ -70,15 +77,15 @@ class Toy(SequenceModel):
         return torch.stack(logits, 1)
 
 
+TOY = Paper(label="Bag of words", year=2026, cite="Nobody", home="test_sixth:Toy", memory="vector")
+
+
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
     """Add the model, and take it away again."""
-    catalog.register("toy", catalog.Entry(
-        label="Bag of words", year=2026, paper="Nobody", home="test_sixth:Toy", state="fixed",
-        handed_over="d_model", colour="#808080", marker="P",
-    ))  # fmt: skip
+    models.register("toy", TOY)
     yield
-    del catalog.CATALOG["toy"]
+    del models.PAPERS["toy"]
 
 
 @pytest.mark.parametrize(
@@ -109,3 +116,28 @@ def test_the_commands_know_it(
     assert line.split()[1:5] == ["2026", "Bag", "of", "words"]
     assert line.endswith("test_sixth.py")
     assert doctor.try_model("toy").startswith("works: loss ")
+
+
+FALLING = {
+    "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
+    "bahdanau": (100, 98, 50), "gpt": (50, 48, 20),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", ["vector", "fixed", "grows"])
+@pytest.mark.parametrize("scores", [(100, 20, 1), (100, 100, 99)])
+def test_the_five_are_reported_without_it(
+    memory: Any, scores: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a registered model among the five, in a title, an average or a sentence."""
+    monkeypatch.setitem(models.PAPERS, "toy", replace(TOY, memory=memory))
+    for values in (FALLING, FALLING | {"gpt": (50, 10, 5)}):
+        five, with_toy = (scored(v, trained=20) for v in (values, values | {"toy": scores}))
+        titles, said = [], []
+        for records in (five, with_toy):
+            titles.append(drawn_scores(records).texts[0].get_text())
+            lines = summary.summary(records).splitlines()
+            said.append([line for line in lines if line.startswith(("One vector", "Attention"))])
+        assert titles[0] == titles[1]
+        assert said[0] == said[1]
+    assert "Bag of words" in {look.label for look in style.looks(["toy", "gpt"]).values()}

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from fake_records import MODELS, several, write
 
-from seqmodels.catalog import CATALOG
 from seqmodels.evaluation import metrics
+from seqmodels.models import PAPERS
 from seqmodels.report import findings, reading, summary
 
-LABELS = [CATALOG[model].label for model in MODELS]
+LABELS = [PAPERS[model].label for model in MODELS]
 Records = list[dict[str, Any]]
 
 

@@ -14,12 +14,12 @@ import pytest
 from conftest import Run
 
 from seqmodels import MODELS, build
-from seqmodels.catalog import VARIANTS
 from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data import presets
 from seqmodels.data.corpus import SPLITS
+from seqmodels.models import VARIANTS
 from seqmodels.records import record
 from seqmodels.report import figures, reading
 from seqmodels.utils import files

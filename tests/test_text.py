@@ -23,9 +23,9 @@ from seqmodels.data import merges
 from seqmodels.data.merges import BLOCK, BOUNDARY, MAX_PIECE_BYTES, SPLIT, blocks, train_merges
 from seqmodels.data.tokenizers import (
     BPE,
-    KINDS,
     N_SPECIALS,
-    PUBLISHED,
+    TIKTOKEN_ENCODINGS,
+    TOKENIZERS,
     Bytes,
     Characters,
     Published,
@@ -75,7 +75,7 @@ def fake(patch: pytest.MonkeyPatch, ranks: dict[bytes, int] = RANKS) -> None:
 
 with pytest.MonkeyPatch.context() as _patch:
     fake(_patch)
-    FAKES = [Published(name) for name in PUBLISHED]
+    FAKES = [Published(name) for name in TIKTOKEN_ENCODINGS]
 MERGED = [BPE_LINES, *FAKES]
 EXACT = [Bytes(), *MERGED]
 """Every text comes back from them."""
@@ -338,7 +338,7 @@ def test_tiktoken_merges_as_trained(bible: list[str]) -> None:
 # ---------------------------------------------------------------------------------- Published
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
 @pytest.mark.usefixtures("published")
 def test_ids_are_those_of_tiktoken(name: str, bible: list[str]) -> None:
     """Keep out ids that are shifted by another number, and cuts that tiktoken does not make."""
@@ -387,7 +387,7 @@ def test_encodings_come_from_a_folder(offline: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("state", ["nothing", "damaged", "folder"])
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
 def test_an_encoding_cannot_be_had(name: str, state: str, offline: Path) -> None:
     """Keep out a traceback, or a wait, and an error that does not say what to do offline."""
     urls = (O200K, "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/vocab.bpe")
@@ -417,7 +417,7 @@ def test_what_comes_is_something_else(offline: Path, monkeypatch: pytest.MonkeyP
             pass
 
     monkeypatch.setattr("requests.get", lambda _: Page())
-    for name in PUBLISHED:
+    for name in TIKTOKEN_ENCODINGS:
         with pytest.raises(ValueError, match=rf"{name} is not available \(Hash mismatch"):
             Published(name)
 
@@ -428,11 +428,11 @@ def test_what_comes_is_something_else(offline: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("published")
 def test_every_kind_is_made() -> None:
     """Keep out a name on the command line that makes another one, and lines that are read twice."""
-    made = {kind: make(kind, iter(LINES), 300) for kind in KINDS}
+    made = {kind: make(kind, iter(LINES), 300) for kind in TOKENIZERS}
     for kind, tokenizer in made.items():
         known = tokenizer.encode(" ".join(LINES))
         assert all(i > UNK for i in known), kind
-        assert tokenizer.vocab_size <= 300 or kind in PUBLISHED
+        assert tokenizer.vocab_size <= 300 or kind in TIKTOKEN_ENCODINGS
     assert [*map(type, made.values())] == [
         BPE, Words, Spaces, Characters, Bytes, Published, Published,
     ]  # fmt: skip

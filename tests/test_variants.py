@@ -14,11 +14,10 @@ from fake_records import fake_record
 from torch.testing import assert_close
 from toy_task import toy
 
-from seqmodels import MODELS, build, catalog
-from seqmodels.catalog import CATALOG, VARIANTS, entries
+from seqmodels import MODELS, build, models
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
-from seqmodels.models import transformer
+from seqmodels.models import PAPERS, VARIANTS, papers, transformer
 from seqmodels.models.variants import positions
 from seqmodels.report import layout, reading, style
 from tasks.recall import __main__ as recall
@@ -28,8 +27,8 @@ from tasks.recall import __main__ as recall
 
 def test_a_variant_follows_its_model() -> None:
     """Keeps out a variant among the models, in another place, or with the look of another."""
-    names = list(entries())
-    assert list(MODELS) == list(CATALOG) == [name for name in names if name not in VARIANTS]
+    names = list(papers())
+    assert list(MODELS) == list(PAPERS) == [name for name in names if name not in VARIANTS]
     found = style.looks(names)
     assert list(found) == names
     for name, entry in VARIANTS.items():
@@ -37,12 +36,12 @@ def test_a_variant_follows_its_model() -> None:
         between = names[names.index(model) + 1 : names.index(name)]
         assert {VARIANTS[other].variant_of for other in between} <= {model}
         assert names.index(model) < names.index(name)
-        assert entry.label.partition(", ")[0] == CATALOG[model].label.split()[0]
+        assert entry.label.startswith(f"{PAPERS[model].label.split()[0]}, ")
         assert issubclass(MODELS[name], MODELS[model])
-        is_same_kind = entry.kind == CATALOG[model].kind
-        assert (found[name].dashes == found[model].dashes) == is_same_kind
-    for group in CATALOG:
-        looks = [k for n, k in found.items() if group in (n, entries()[n].variant_of)]
+        is_same = entry.memory == PAPERS[model].memory
+        assert (found[name].dashes == found[model].dashes) == is_same
+    for group in PAPERS:
+        looks = [k for n, k in found.items() if group in (n, papers()[n].variant_of)]
         assert len({k.colour for k in looks}) == len({k.marker for k in looks}) == len(looks)
 
 
@@ -50,11 +49,11 @@ def test_a_variant_is_registered_among_variants(monkeypatch: pytest.MonkeyPatch)
     """Keeps out a worker process in which a variant counts as a model."""
     entry = replace(VARIANTS["transformer_rotary"], label="Transformer, other base")
     monkeypatch.setitem(VARIANTS, "other", entry)
-    catalog.register("other", entry)
-    assert "other" in entries()
-    assert "other" not in CATALOG
+    models.register("other", entry)
+    assert "other" in papers()
+    assert "other" not in PAPERS
     with pytest.raises(ValueError, match="transformer_rotary is the name of another model"):
-        catalog.register("transformer_rotary", entry)
+        models.register("transformer_rotary", entry)
 
 
 def test_a_name_decides_the_positions() -> None:

@@ -1,4 +1,4 @@
-"""Small sizes for any model: tests and tools build each one of the catalog without naming it."""
+"""Small sizes for any model: tests and tools build each model without naming it."""
 
 from __future__ import annotations
 

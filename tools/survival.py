@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from seqmodels.catalog import CATALOG
+from seqmodels.models import PAPERS
 from seqmodels.utils.terminal import Parser, positive
 
 ROOT = Path(__file__).parents[1]
@@ -153,7 +153,7 @@ def main() -> None:
     """Run the test, and print a summary."""
     p = Parser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     p.add_argument("--kills", type=positive, default=50)
-    p.add_argument("--models", nargs="+", default=list(CATALOG))
+    p.add_argument("--models", nargs="+", default=list(PAPERS))
     p.add_argument("--tokens", type=positive, default=15_000)
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()

@@ -17,10 +17,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from seqmodels.catalog import CATALOG, VARIANTS, entry_of
 from seqmodels.comparison.compare import resolve_device, with_precision
 from seqmodels.comparison.runs import Run, train_run, untrained
 from seqmodels.comparison.task import Task
+from seqmodels.models import PAPERS, VARIANTS, paper_of
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
 from tasks import flags
@@ -31,7 +31,7 @@ FILE = "trials.jsonl"
 def rates(text: str) -> tuple[str, list[float]]:
     """Parse MODEL=RATE,RATE."""
     model, _, values = text.partition("=")
-    if model not in {*CATALOG, *VARIANTS} or not values:
+    if model not in {*PAPERS, *VARIANTS} or not values:
         raise argparse.ArgumentTypeError(f"expected MODEL=RATE,RATE, not {text}")
     return model, [positive_float(value) for value in values.split(",")]
 
@@ -63,7 +63,7 @@ def try_rates(
     for (model, lr), seed in product(pairs, args.seeds):
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         at = out / f"{model}-{lr:g}-seed{seed}.json"
-        run = Run(model, task, cfg, at, device, args.checkpoint_every, entry_of(model))
+        run = Run(model, task, cfg, at, device, args.checkpoint_every, paper_of(model))
         settings = json.loads(json.dumps(run.settings()))
         found = [one["curve"] for one in known if one["settings"] == settings]
         curve = found[0] if found else train_run(run, untrained(run))[1].curve

@@ -15,7 +15,7 @@ from seqmodels.analysis.heads import Attention, Rows, attentions
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops.watch import silenced
+from seqmodels.utils.watch import silenced
 
 
 def loss(

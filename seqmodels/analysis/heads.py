@@ -16,7 +16,7 @@ from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.alignments import RATES, Link, Links, counts
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.models.ops.watch import weights_by_call
+from seqmodels.utils.watch import weights_by_call
 
 Rows = list[dict[str, float | str]]
 OFFSETS = {"previous": -1, "own": 0, "next": 1}

@@ -36,17 +36,16 @@ def models(args: argparse.Namespace) -> None:
     """Print the models in order of history."""
     import torch
 
-    from seqmodels.catalog import CATALOG
     from seqmodels.comparison.sizes import count_parameters
-    from seqmodels.models import MODELS
+    from seqmodels.models import MODELS, PAPERS
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
-        entry, module = CATALOG[name], sys.modules[model_type.__module__]
-        paper = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
+        paper, module = PAPERS[name], sys.modules[model_type.__module__]
+        config = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
-            n = count_parameters(model_type(paper))
-        known = f"{name:16} {entry.year:<5} {entry.label:20} {entry.paper:39}"
+            n = count_parameters(model_type(config))
+        known = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
         print(f"{known} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from seqmodels.catalog import entry_of
 from seqmodels.comparison import forecast, launchers
 from seqmodels.comparison.launch import n_parallel_runs, run_all
 from seqmodels.comparison.runs import (
@@ -25,6 +24,7 @@ from seqmodels.comparison.runs import (
     shared_settings,
 )
 from seqmodels.comparison.task import Task
+from seqmodels.models import paper_of
 from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
@@ -222,9 +222,9 @@ def plan(
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        every_s, entry = args.checkpoint_every, entry_of(name)
+        every_s, paper = args.checkpoint_every, paper_of(name)
         ways = args.tensorboard, args.fsdp, args.compile
-        runs.append(Run(name, task, cfg, path, device, every_s, entry, *ways))
+        runs.append(Run(name, task, cfg, path, device, every_s, paper, *ways))
     return task, runs, recorded, stopped
 
 

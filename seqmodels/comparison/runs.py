@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from seqmodels.catalog import Entry, register
 from seqmodels.comparison.measure import evaluate_all, example_alignment
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
@@ -19,7 +17,7 @@ from seqmodels.data.batches import place_of
 from seqmodels.evaluation.evaluate import cache_bytes
 from seqmodels.evaluation.metrics import methods, signatures
 from seqmodels.interface import SequenceModel
-from seqmodels.models import build
+from seqmodels.models import Paper, build, lineage, register
 from seqmodels.records import record, schema, sums
 from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
@@ -78,8 +76,8 @@ class Run(NamedTuple):
     """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
     device: str
     checkpoint_every_s: float
-    entry: Entry
-    """The model's catalog entry: a spawned process starts with the built-in catalog."""
+    paper: Paper
+    """The model's own: a spawned process knows only the built-in ones."""
     tensorboard: bool = False
     """Whether it writes curves for TensorBoard."""
     is_fsdp: bool = False
@@ -182,9 +180,9 @@ def begin_or_resume(
     if saved is None:
         if run.path.exists():
             continue_training(trainer, run)
-        if not {run.name, run.entry.variant_of} & {*run.task.recipes}:
+        if not {*lineage(run.name)} & {*run.task.recipes}:
             trainer.log_event(
-                "recipe", "no recipe of its own: default sizes, default lr for its kind of state"
+                "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
         return
@@ -257,7 +255,7 @@ def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
 
     Raises ValueError if another process does so at present, and has not ended in `patience_s`.
     """
-    register(run.name, run.entry)
+    register(run.name, run.paper)
     with locked(run, patience_s):
         if (done := world().from_first(lambda: recorded(run))) is not None:
             return done
@@ -329,7 +327,7 @@ def build_record(
 ) -> dict[str, Any]:
     """Return a run's record without its speed and weights."""
     name, task, cfg, path, device, *_ = run
-    sizes, kept = asdict(model.config), cache_bytes(model, device)
+    kept = cache_bytes(model, device)
     return {
         "schema": schema.SCHEMA,
         "task": task.name,
@@ -346,7 +344,7 @@ def build_record(
         "tests": tests,
         "signatures": signatures(task.bleu_tokenize),
         "alignment": example_alignment(model, task, device),
-        "source_bytes": [(n, run.entry.source_bytes(sizes, n)) for n, _ in kept],
+        "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in kept],
         "cache_bytes": kept,
         "flops_per_token": flops_per_token(model, task.train, cfg),
         "peak_memory_bytes": record.peak_memory_bytes(device),

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from seqmodels.catalog import entry_of
 from seqmodels.comparison.task import Task
 from seqmodels.interface import SequenceModel
-from seqmodels.models import build
+from seqmodels.models import build, paper_of
 
 
 def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
@@ -58,8 +57,8 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
 
     A recipe that has a width keeps it; a variant in width is a multiple as wide.
     """
-    vocab_size, entry = task.tokenizer.vocab_size, entry_of(name)
-    sizes = {**entry.sizes, **task.recipe(name).sizes}
+    vocab_size, paper = task.tokenizer.vocab_size, paper_of(name)
+    sizes = {**paper.sizes, **task.recipe(name).sizes}
     if "d_model" not in sizes:
         sizes = fit_width(name, vocab_size, task.n_parameters, **sizes)
-    return {"vocab_size": vocab_size, **sizes, "d_model": entry.width * sizes["d_model"]}
+    return {"vocab_size": vocab_size, **sizes, "d_model": paper.width * sizes["d_model"]}

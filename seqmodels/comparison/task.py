@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from seqmodels.catalog import entry_of
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.interface import SequenceModel
+from seqmodels.models import lineage, paper_of
 from seqmodels.records.schema import Kind
 
 
@@ -70,8 +70,8 @@ Analysis = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]
 named values for the record. It has to be a function of a module, or a `partial` of one: runs are
 sent to other processes."""
 
-DEFAULT_LR = {"fixed": 8e-3, "grows": 2e-3}
-"""Peak learning rates that suit most recipes, by kind of state."""
+DEFAULT_LR = {"vector": 8e-3, "fixed": 8e-3, "grows": 2e-3}
+"""Peak learning rates that suit most recipes, by kind of memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +100,7 @@ class Task:
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.
 
-        Otherwise, a model without one gets the defaults for its kind of state.
+        Otherwise, a model without one gets the defaults for its kind of memory.
         """
-        entry = entry_of(name)
-        default = self.recipes.get(entry.variant_of) or Recipe({}, DEFAULT_LR[entry.state])
-        return self.recipes.get(name, default)
+        own = [self.recipes[n] for n in lineage(name) if n in self.recipes]
+        return own[0] if own else Recipe({}, DEFAULT_LR[paper_of(name).memory])

@@ -22,7 +22,7 @@ class PrepareConfig:
     """How to prepare a corpus."""
 
     tokenizer: str = "bpe"
-    """One of catalog.TOKENIZERS."""
+    """One of presets.TOKENIZERS."""
     vocab_size: int = 4_000
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False

@@ -18,13 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from seqmodels.catalog import EOS, UNK
 from seqmodels.data import tokenizers
 from seqmodels.data.clean import PrepareConfig, Seen, is_blank, is_unequal, lowered, mark
 from seqmodels.data.corpus import SPLITS, Draw, PairReader, ParallelCorpus, cut
 from seqmodels.data.shards import PairWriter, TokenWriter
 from seqmodels.data.text_corpus import TextReader
-from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils.files import write
 from seqmodels.utils.workers import Workers
 

@@ -9,7 +9,7 @@ from itertools import chain
 import tiktoken
 import tokenizers as hf
 
-from seqmodels.catalog import PUBLISHED
+from seqmodels.data.presets import TIKTOKEN_ENCODINGS
 
 SPLIT = (
     r"[^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}]+|\p{N}{1,3}"
@@ -78,9 +78,9 @@ def byte_values() -> dict[str, int]:
 
 def load_encoding(name: str) -> tiktoken.Encoding:
     """Return a published encoding; raise ValueError if it is not available."""
-    if name not in PUBLISHED:
+    if name not in TIKTOKEN_ENCODINGS:
         raise ValueError(
-            f"{name!r} is not a published encoding; choose from {', '.join(PUBLISHED)}"
+            f"{name!r} is not a published encoding; choose from {', '.join(TIKTOKEN_ENCODINGS)}"
         )
     try:
         return tiktoken.get_encoding(name)

@@ -22,6 +22,13 @@ from seqmodels.data.text_corpus import SHARES, TextCorpus, read_texts
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
+TIKTOKEN_ENCODINGS = ("gpt2", "o200k_base")
+"""tiktoken's encodings that can be downloaded: those of GPT-2 and of GPT-4o."""
+TOKENIZERS = ("bpe", "words", "spaces", "characters", "bytes", *TIKTOKEN_ENCODINGS)
+"""The kinds of tokenizers that `tokenizers.make` makes."""
+TOKENIZERS_WITH_VOCAB_SIZE = ("bpe", "words", "spaces")
+"""Those that are trained up to a given vocabulary size."""
+
 
 class Preset(NamedTuple):
     """A corpus that is known by name."""

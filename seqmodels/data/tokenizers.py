@@ -26,8 +26,6 @@ from typing import Any
 
 import tiktoken
 
-from seqmodels.catalog import PUBLISHED, SIZED, UNK
-from seqmodels.catalog import TOKENIZERS as KINDS
 from seqmodels.data.merges import (
     MAX_PIECE_BYTES,
     SPLIT,
@@ -37,9 +35,11 @@ from seqmodels.data.merges import (
     train_merges,
     training_blocks,
 )
+from seqmodels.data.presets import TIKTOKEN_ENCODINGS, TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
 from seqmodels.utils.files import read_json, write
 from seqmodels.utils.terminal import printable
 
+PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
 WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -307,9 +307,9 @@ class Published(_Merged):
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Make one of KINDS, trained on `lines`, which are read at most once.
+    """Make one of TOKENIZERS, trained on `lines`, which are read at most once.
 
-    Those of SIZED have up to `vocab_size` ids, the others as many as they need.
+    TOKENIZERS_WITH_VOCAB_SIZE have up to `vocab_size` ids, the others as many as they need.
     """
     if kind == "bpe":
         return BPE.train(lines, vocab_size)
@@ -321,16 +321,17 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
         return Characters.train(lines)
     if kind == "bytes":
         return Bytes()
-    if kind in PUBLISHED:
+    if kind in TIKTOKEN_ENCODINGS:
         return Published(kind)
-    raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(KINDS)}")
+    raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(TOKENIZERS)}")
 
 
 def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
     """Return the size of a tokenizer; raise ValueError if it is asked for but cannot be chosen."""
-    if asked and kind not in SIZED:
+    if asked and kind not in TOKENIZERS_WITH_VOCAB_SIZE:
         raise ValueError(
-            f"--vocab {asked} applies only to {', '.join(SIZED)}; {kind} has a fixed size"
+            f"--vocab {asked} applies only to {', '.join(TOKENIZERS_WITH_VOCAB_SIZE)}; "
+            f"{kind} has a fixed size"
         )
     return asked or default
 
@@ -339,7 +340,7 @@ def load(path: str | Path) -> Tokenizer:
     """Read a saved tokenizer without trusting it; raise ValueError that names file and fault.
 
     A foreign pattern could take forever, or panic, so BPE is only read with SPLIT. Nothing is
-    downloaded except one of PUBLISHED, if the file names it.
+    downloaded except one of TIKTOKEN_ENCODINGS, if the file names it.
     """
     try:
         match read_json(Path(path)):

@@ -1,32 +1,234 @@
-"""The table of contents, in order of history: see `seqmodels.catalog`."""
+"""The list of models: the papers in order of history, then their variants. It imports no torch.
+
+A model's `Paper` is what can be known about it without building it; the rest is in its file.
+Another model is its file and one entry in PAPERS, or one call of `register`. A comparison trains
+variants only if they are named.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from seqmodels.catalog import CATALOG, entries, entry_of
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from seqmodels.interface import SequenceModel
 
 
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """A model, or a variant of one."""
+
+    label: str
+    """Its display name in all figures, tables and lists."""
+    year: int
+    cite: str
+    """Authors and arXiv number."""
+    home: str
+    """Where its class is: MODULE:CLASS."""
+    group: Literal["five", "later"] = "later"
+    """Whether it is one of the five papers that titles and averages are about."""
+    memory: Literal["vector", "fixed", "grows"]
+    """What the decoder can see of the source: one vector, a memory of a fixed size that it attends
+    to, or one that grows with the source."""
+    attends: bool = False
+    """Whether the target weighs every word of the source: `align` returns the weights."""
+    variant_of: str = ""
+    """The model or variant from which it differs; empty: a model of its own."""
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of its Config that make it this variant."""
+    width: int = 1
+    """Its d_model as a multiple of the one that fits a task's number of parameters."""
+
+
+PAPERS = {
+    "rnn_encdec": Paper(
+        label="RNN encoder–decoder",
+        year=2014,
+        cite="Cho et al., arXiv:1406.1078",
+        home="seqmodels.models.rnn_encdec:RNNEncDec",
+        group="five",
+        memory="vector",
+    ),
+    "bahdanau": Paper(
+        label="Bahdanau",
+        year=2014,
+        cite="Bahdanau et al., arXiv:1409.0473",
+        home="seqmodels.models.bahdanau:Bahdanau",
+        group="five",
+        memory="grows",
+        attends=True,
+    ),
+    "lstm_seq2seq": Paper(
+        label="LSTM seq2seq",
+        year=2014,
+        cite="Sutskever et al., arXiv:1409.3215",
+        home="seqmodels.models.lstm_seq2seq:LSTMSeq2Seq",
+        group="five",
+        memory="vector",
+    ),
+    "transformer": Paper(
+        label="Transformer",
+        year=2017,
+        cite="Vaswani et al., arXiv:1706.03762",
+        home="seqmodels.models.transformer:Transformer",
+        group="five",
+        memory="grows",
+        attends=True,
+    ),
+    "gpt": Paper(
+        label="GPT",
+        year=2019,
+        cite="Radford et al., OpenAI (GPT-2)",
+        home="seqmodels.models.gpt:GPT",
+        group="five",
+        memory="grows",
+        attends=True,
+    ),
+    "linear_attention": Paper(
+        label="Linear attention",
+        year=2020,
+        cite="Katharopoulos et al., arXiv:2006.16236",
+        home="seqmodels.models.linear_attention:LinearAttention",
+        memory="fixed",
+        attends=True,
+    ),
+}
+
+VARIANTS: dict[str, Paper] = {}
+"""Models that differ from one of the PAPERS in one respect, and keep its place in history."""
+
+
+def papers() -> dict[str, Paper]:
+    """Return all papers by name: each model, then its variants."""
+    variants = [(model_of(name), name) for name in VARIANTS]
+    return {
+        name: (PAPERS | VARIANTS)[name]
+        for model in PAPERS
+        for name in (model, *(variant for root, variant in variants if root == model))
+    }
+
+
+def paper_of(name: str) -> Paper:
+    """Return the paper of a model or variant; raise ValueError for an unknown name."""
+    if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
+        raise ValueError(f"unknown model {name!r}; choose from {', '.join([*PAPERS, *VARIANTS])}")
+    return paper
+
+
+def lineage(name: str) -> list[str]:
+    """Return a name, that of what it varies, and so on, up to one of the PAPERS."""
+    names = [name]
+    while parent := paper_of(names[-1]).variant_of:
+        names.append(parent)
+    return names
+
+
+def model_of(name: str) -> str:
+    """Return which of the PAPERS a model or variant is, or varies."""
+    return lineage(name)[-1]
+
+
+def varied(name: str, label: str, **fields: Any) -> Paper:
+    """Return a variant of a model or variant: its own paper, with other fields and its label."""
+    base = paper_of(name)
+    own = base.label if base.variant_of else base.label.split()[0]
+    sizes = {**base.sizes, **fields.pop("sizes", {})}
+    return replace(base, label=f"{own}, {label}", variant_of=name, sizes=sizes, **fields)
+
+
+def register(name: str, paper: Paper) -> None:
+    """Add a model or a variant to the list; raise ValueError if another one has the name."""
+    if (known := papers().get(name, paper)) != paper:
+        raise ValueError(f"{name} is the name of another model, {known.home}")
+    (VARIANTS if paper.variant_of else PAPERS)[name] = paper
+
+
+# ------------------------------------------------------------------------------------- Variants
+
+VARIANTS |= {
+    f"rnn_encdec_{d}": varied("rnn_encdec", f"{d} numbers", sizes={"d_model": d})
+    for d in (32, 64, 128, 256, 512)
+}
+VARIANTS |= {
+    f"{name}_x{width}": varied(name, f"{width} × width", width=width)
+    for name in ("rnn_encdec", "lstm_seq2seq")
+    for width in (2, 4)
+}
+VARIANTS |= {
+    f"bahdanau_{k}": varied(
+        "bahdanau",
+        f"{k} vectors" if k > 1 else "1 vector",
+        year=2017,
+        cite="after Britz et al., arXiv:1707.00110",
+        home="seqmodels.models.variants.pooled:PooledBahdanau",
+        group="later",
+        memory="fixed",
+        sizes={"n_queries": k},
+    )
+    for k in (1, 2, 4, 8, 16)
+}
+VARIANTS["lstm_seq2seq_forward"] = varied(
+    "lstm_seq2seq", "source not reversed", sizes={"is_reversed": False}
+)
+VARIANTS |= {
+    f"lstm_seq2seq_{kind}{'_fed' * is_fed}": varied(
+        "lstm_seq2seq",
+        ("last vector" if kind == "last" else kind) + ", fed" * is_fed,
+        year=2015,
+        cite="Luong et al., arXiv:1508.04025",
+        home="seqmodels.models.variants.ladder:Ladder",
+        memory="vector" if kind == "last" else "grows",
+        attends=kind != "last",
+        sizes={"attention": kind, "is_input_feeding": True} if is_fed else {"attention": kind},
+    )
+    for kind in ("last", "dot", "general", "additive")
+    for is_fed in (False, True)
+}
+VARIANTS |= {
+    f"transformer_{kind}": varied(
+        "transformer",
+        label,
+        year=year,
+        cite=cite,
+        home="seqmodels.models.variants.positions:TransformerPositions",
+        sizes={"positions": kind},
+    )
+    for kind, label, year, cite in (
+        ("sinusoids", "sinusoids", 2017, "Vaswani et al., arXiv:1706.03762"),
+        ("learned", "learned positions", 2017, "Gehring et al., arXiv:1705.03122"),
+        ("rotary", "rotary positions", 2021, "Su et al., arXiv:2104.09864"),
+        ("none", "no positions", 2022, "Haviv et al., arXiv:2203.16634"),
+    )
+}
+VARIANTS["linear_attention_favor"] = varied(
+    "linear_attention",
+    "FAVOR+",
+    year=2021,
+    cite="Choromanski et al., arXiv:2009.14794",
+    sizes={"feature_map": "favor"},
+)
+
+
+# --------------------------------------------------------------------------------------- Classes
+
+
 class _Models(Mapping[str, "type[SequenceModel]"]):
-    """The catalog's models by name, each imported when it is first asked for.
+    """The classes of all models by name, each imported when it is first asked for.
 
     Variants are found by name as well, but are not counted or listed.
     """
 
     def __getitem__(self, name: str) -> type[SequenceModel]:
-        module, _, kind = entries()[name].home.partition(":")
-        return getattr(import_module(module), kind)
+        module, _, model_type = papers()[name].home.partition(":")
+        return getattr(import_module(module), model_type)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(CATALOG)
+        return iter(PAPERS)
 
     def __len__(self) -> int:
-        return len(CATALOG)
+        return len(PAPERS)
 
 
 MODELS = _Models()
@@ -37,6 +239,6 @@ def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
 
     Raises ValueError for an unknown name, TypeError for a size that the model's Config lacks.
     """
-    sizes = {**entry_of(name).sizes, **sizes}
-    kind = MODELS[name]
-    return kind(kind.config_type(vocab_size=vocab_size, **sizes))
+    sizes = {**paper_of(name).sizes, **sizes}
+    model_type = MODELS[name]
+    return model_type(model_type.config_type(vocab_size=vocab_size, **sizes))

@@ -72,6 +72,10 @@ class Config:
     dropout: float = 0.0
     """Dropout probability of embeddings and output units (paper: none)."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return n * 2 * self.d_model
+
 
 PAPER = Config(vocab_size=30_000)
 

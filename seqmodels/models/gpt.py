@@ -68,6 +68,10 @@ class Config:
     dropout: float = 0.1
     """Dropout probability."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return n * self.n_layers * self.d_model
+
 
 GPT2_SMALL = Config(vocab_size=50_257)
 

@@ -68,6 +68,10 @@ class Config:
     dropout: float = 0.1
     """Dropout probability."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return self.n_layers * self.n_draws * self.d_model * (self.d_model // self.n_heads + 1)
+
 
 CIFAR = Config(vocab_size=256)
 

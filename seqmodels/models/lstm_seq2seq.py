@@ -72,6 +72,10 @@ class Config:
     dropout: float = 0.0
     """Dropout probability between layers (paper: none)."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return 2 * self.n_layers * self.d_model
+
 
 PAPER = Config(vocab_size=80_000)
 

@@ -66,6 +66,10 @@ class Config:
     dropout: float = 0.1
     """Dropout probability (table 3: P_drop)."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return n * self.d_model
+
 
 BASE = Config(vocab_size=37_000)
 BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from seqmodels.catalog import entry_of
 from seqmodels.evaluation.metrics import METRICS
+from seqmodels.models import paper_of
 from seqmodels.records.schema import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
 
@@ -22,8 +22,8 @@ FILE = "ledger.json"
 
 
 def known_model(name: str) -> str:
-    """Return the name of a model; raise ValueError if it is not in the catalog."""
-    entry_of(name)
+    """Return the name of a model; raise ValueError if it is unknown."""
+    paper_of(name)
     return name
 
 

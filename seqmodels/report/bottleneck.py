@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from seqmodels.catalog import entries
 from seqmodels.report import layout, reading, style, wording
+from seqmodels.report.findings import is_of
 from seqmodels.report.reading import Record
 
 LEVELS = {90: "-", 50: (0, (4, 1.6))}
@@ -52,7 +52,7 @@ def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
     return {
         group[0]["model_config"]["d_model"]: carried[model][..., 0].max(1)
         for model, group in groups.items()
-        if model in entries() and entries()[model].kind == "one vector"
+        if is_of(model, "vector")
     }
 
 
@@ -119,7 +119,7 @@ def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
 
 def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     """Draw the most bits against the width, and what that is per number."""
-    colour = style.catalogued()["rnn_encdec"].colour
+    colour = style.LOOKS["rnn_encdec"][0]
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -142,8 +142,8 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
     """
     found = {}
     for model, group in groups.items():
-        sizes, kind = group[0]["model_config"], entries()[model].kind
-        if ("n_queries" if size == "n_queries" else "one vector") in (kind, *sizes):
+        sizes = group[0]["model_config"]
+        if "n_queries" in sizes if size == "n_queries" else is_of(model, "vector"):
             scores = reading.scores(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             found[sizes[size]] = np.array([reach(mean, lengths(group), level) for level in LEVELS])

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seqmodels.catalog import CATALOG, entries
 from seqmodels.evaluation.metrics import Metric
+from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.report import reading, wording
 
 THIN = 30
@@ -54,10 +54,10 @@ class Side(NamedTuple):
 
 
 def kinds() -> dict[str, list[str]]:
-    """Return the catalog's models by what they pass from source to target, without later ones."""
+    """Return the five papers by what they pass from source to target."""
     return {
-        kind: [model for model, entry in CATALOG.items() if entry.kind == kind]
-        for kind in ("one vector", "attention")
+        side: [m for m, paper in PAPERS.items() if (paper.group, paper.memory) == ("five", memory)]
+        for side, memory in (("one vector", "vector"), ("attention", "grows"))
     }
 
 
@@ -66,17 +66,25 @@ def side_of(model: str) -> str:
 
     A variant counts only if it is of another kind than the model that it varies.
     """
-    known = entries()
-    if model not in known or known[model].kind not in kinds():
+    known = papers()
+    if model not in known or known[model].group == "later":
         return ""
-    kind, own = known[model].kind, known[model].variant_of
-    return "" if own and known[own].kind == kind else kind
+    memory = known[model].memory
+    if model not in PAPERS and known[model_of(model)].memory == memory:
+        return ""
+    return {"vector": "one vector", "grows": "attention"}[memory]
+
+
+def is_of(model: str, memory: str) -> bool:
+    """Return whether a model is one of the five papers, or a variant, with this memory."""
+    paper = papers().get(model)
+    return paper is not None and (paper.group, paper.memory) == ("five", memory)
 
 
 def is_later(model: str) -> bool:
-    """Return whether a model of the catalog came after the five papers."""
-    known = entries()
-    return model in known and known[model].kind == "fixed memory"
+    """Return whether a model came after the five papers."""
+    known = papers()
+    return model in known and known[model].group == "later"
 
 
 def compared_bucket(test: Mapping[str, Any]) -> int | None:
@@ -248,8 +256,8 @@ def _list(head: str, numbers: Mapping[str, str]) -> str:
 
 
 def label_of(model: str) -> str:
-    """Return the label of a model; a model that is not in the catalog keeps its name."""
-    known = entries()
+    """Return the label of a model; a model that is unknown keeps its name."""
+    known = papers()
     return known[model].label if model in known else model
 
 

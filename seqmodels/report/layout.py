@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from seqmodels.catalog import entries
+from seqmodels.models import papers
 from seqmodels.report import reading, style, wording
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, WIDTH, Look
@@ -51,7 +51,7 @@ def _fill(text: str, width: int) -> str:
 def key_of(records: Sequence[Record]) -> list[Look]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
     groups = reading.by_model(records)
-    years = {model: f" ({entry.year})" for model, entry in entries().items()}
+    years = {model: f" ({paper.year})" for model, paper in papers().items()}
     return [
         look._replace(
             label=f"{look.label}{years.get(model, '')} · {wording.parameters(groups[model])}"

@@ -119,7 +119,7 @@ def _draw_lines(ax: Axes, groups: dict[str, list[Record]]) -> None:
 def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
     """Draw a bar per place."""
     x, (value, low, high) = np.arange(gained.shape[1]), gained
-    ax.bar(x, value, 0.6, color=style.catalogued()[REVERSED].colour)
+    ax.bar(x, value, 0.6, color=style.looks([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
     ax.set_title("Gain from reading the source backwards (points)", loc="left", size=10.5)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import entries
+from seqmodels.models import papers
 from seqmodels.records import schema
 from seqmodels.utils import files
 
@@ -57,7 +57,7 @@ def load_by_file(folder: Path) -> dict[str, Record]:
 
 def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
-    rank = {model: i for i, model in enumerate(entries())}
+    rank = {model: i for i, model in enumerate(papers())}
     groups: dict[str, list[Record]] = {}
     for r in sorted(records, key=lambda r: (rank.get(r["model"], 99), r["model"], r["seed"])):
         groups.setdefault(r["model"], []).append(r)

@@ -9,13 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.catalog import CATALOG
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import findings, layout, reading, style, wording
 from seqmodels.report.findings import THIN, bucket_name
 from seqmodels.report.reading import Record
-from seqmodels.report.style import FURTHER, GREY, INK, MARKERS, Look
+from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, Look
 
 Line = tuple[Look, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -40,7 +39,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
         caption += f" Key: parameters and, without context, {metric.name}."
     if {*map(findings.side_of, groups)} >= {*findings.kinds()}:
         caption += " Dashed: source in one vector; solid: attends to every word."
-    if any(map(findings.is_later, groups)):
+    if any(look.dashes == style.LATER for look, _ in lines):
         caption += " Dash-dotted: attends to every word through a memory of fixed size."
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
@@ -122,7 +121,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
 
     Only the first MAX_SYSTEMS systems are drawn; the caption says so.
     """
-    colours = [*(entry.colour for entry in CATALOG.values()), *FURTHER]
+    colours = [*(colour for colour, _ in LOOKS.values()), *FURTHER]
     fixed: dict[str, Any] = {"name": "length", "kind": "length", "axis": "source length (words)"}
     fixed |= {"unit": "words", "primary_metric": "bleu", "max_train_length": None}
     lines: list[Line] = []

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import colorsys
 import html
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.style
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from seqmodels.catalog import CATALOG, entries
+from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.report import fonts
 from seqmodels.utils import files
 
@@ -30,13 +32,23 @@ class Look(NamedTuple):
     marker: str
 
 
+LOOKS = {
+    "rnn_encdec": ("#C98200", "s"),
+    "bahdanau": ("#1B75BC", "o"),
+    "lstm_seq2seq": ("#B02A1E", "D"),
+    "transformer": ("#009B77", "^"),
+    "gpt": ("#3B2A84", "v"),
+    "linear_attention": ("#C2459A", "P"),
+}
+"""Colour and marker of each model; those of a variant are derived from its model's."""
 DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
 LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
-"""The line style of the models that came after the five papers."""
+"""The line style of models that attend to a memory of fixed size."""
 FURTHER = ("#7F8F00", "#6B6B6B", "#7A5230")
 INK, GREY = "#222222", "#666666"
 MARKERS = "soD^vPX*"
+VARIANT_MARKERS = "os^vDPX<>phd8*"
 MAX_SYSTEMS = len(MARKERS)
 """Most external systems that are drawn: as many as there are markers."""
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
@@ -65,31 +77,44 @@ def context() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", RC], after_reset=True)
 
 
-def catalogued() -> dict[str, Look]:
-    """Return the looks of all models and variants in the catalog, in order of history.
-
-    Lines are dashed for models with the source in one vector, solid for models with attention, and
-    dash-dotted for models with a fixed memory. A variant of the same kind has its model's dashes.
-    """
-    fixed = [name for name, entry in CATALOG.items() if entry.kind == "one vector"]
-    dashes = {name: DASHES[i % len(DASHES)] for i, name in enumerate(fixed)}
-    found = {}
-    for name, entry in entries().items():
-        own = dashes.get(entry.variant_of or name, DASHES[0])
-        lines = {"attention": "-", "fixed memory": LATER, "one vector": own}
-        found[name] = Look(entry.label, entry.colour, lines[entry.kind], entry.marker)
-    return found
-
-
 def looks(models: Collection[str]) -> dict[str, Look]:
-    """Return the models' looks in order; unknown models get other colours and their own names."""
-    known = catalogued()
-    unknown = sorted(set(models) - set(known))
-    further = {
-        model: Look(model, FURTHER[i % 3], (0, (6, 1.5, 1.2, 1.5)), "PX*"[i % 3])
-        for i, model in enumerate(unknown)
-    }
-    return {m: k for m, k in (known | further).items() if m in models}
+    """Return the looks of models and variants by name, in order of history; unknown ones come last.
+
+    Lines are dashed for models with the source in one vector, solid for models whose memory grows
+    with the source, and dash-dotted for models that attend to a memory of fixed size. A variant has
+    its model's dashes unless its memory is of another kind, and a shade of its model's colour.
+    Models without a colour of their own get the next one.
+    """
+    known = papers()
+    further = [*(m for m in PAPERS if m not in LOOKS), *sorted(set(models) - known.keys())]
+    own = LOOKS | {m: (FURTHER[i % 3], "PX*"[i % 3]) for i, m in enumerate(further)}
+    vectors = [name for name, paper in PAPERS.items() if paper.memory == "vector"]
+    found: dict[str, Look] = {}
+    n_variants: Counter[str] = Counter()
+    for name, paper in known.items():
+        model = model_of(name)
+        dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
+        dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[paper.memory]
+        look = Look(paper.label, own[model][0], dashes, own[model][1])
+        found[name] = _variant_look(look, n_variants[model]) if paper.variant_of else look
+        n_variants[model] += bool(paper.variant_of)
+    for name in further:
+        found.setdefault(name, Look(name, own[name][0], (0, (6, 1.5, 1.2, 1.5)), own[name][1]))
+    return {name: look for name, look in found.items() if name in models}
+
+
+def _variant_look(look: Look, n: int) -> Look:
+    """Return the look of a model's variant number n, from 0: another shade and another marker."""
+    hue, _, saturation = colorsys.rgb_to_hls(*to_rgb(look.colour))
+    lightness = 0.26 + 0.44 * ((0.5 + 0.618 * n) % 1)  # far from that of the last few
+    shade = colorsys.hls_to_rgb((hue + (0.07, -0.05, 0.02)[n % 3]) % 1, lightness, saturation)
+    markers = [marker for marker in VARIANT_MARKERS if marker != look.marker]
+    return look._replace(colour=to_hex(shade).upper(), marker=markers[n % len(markers)])
+
+
+def line_colours() -> set[str]:
+    """Return the colours of all models and variants, in lower case."""
+    return {colour.lower() for colour in (*(k.colour for k in looks(papers()).values()), *FURTHER)}
 
 
 def save(figure: Figure, path: Path) -> Path:

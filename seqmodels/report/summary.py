@@ -44,7 +44,7 @@ def summary(records: Records) -> str:
 
 
 def label_of(model: str) -> str:
-    """Return the shortened label of a model; a model not in the catalog keeps its name."""
+    """Return the shortened label of a model; an unknown model keeps its name."""
     label = findings.label_of(model)
     return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from seqmodels.catalog import entry_of
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
 from seqmodels.evaluation.significance import Difference
+from seqmodels.models import paper_of
 from seqmodels.records import ledger
 from seqmodels.records.significance import Significance
 from seqmodels.report import reading, style, wording
@@ -172,7 +172,7 @@ def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str
         name = metric_of(metric).name + (f", {on}" if on else "")
         rows[0] += [name, "ours"] if entry.comparable else [name]
     for system, figures in systems.items():
-        models = {entry_of(f.model).label for f in figures.values() if f.model}
+        models = {paper_of(f.model).label for f in figures.values() if f.model}
         rows.append([system, ", ".join(sorted(models)) or "–"])
         for column in columns:
             figure = figures.get(column)

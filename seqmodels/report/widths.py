@@ -14,10 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from seqmodels.catalog import entries
 from seqmodels.evaluation.metrics import Metric, metric_of
 from seqmodels.report import layout, reading, style, wording
-from seqmodels.report.findings import bucket_name, compared_bucket, kinds
+from seqmodels.report.findings import bucket_name, compared_bucket, is_of
 from seqmodels.report.reading import Record
 from seqmodels.report.style import Look
 
@@ -113,15 +112,14 @@ def finding(by_width: Scores, metric: Metric, at: str) -> str:
     Models trained at a single width are left out. Empty for a loss, or if attention is better at no
     width.
     """
-    known = entries()
     means = {
-        kind: [
+        side: [
             (d, float(seeds.mean()))
             for model, scores in by_width.items()
-            if model in known and known[model].kind == kind and len(scores) > 1
+            if is_of(model, memory) and len(scores) > 1
             for d, seeds in scores.items()
         ]
-        for kind in kinds()
+        for side, memory in (("one vector", "vector"), ("attention", "grows"))
     }
     one, attending = means["one vector"], means["attention"]
     if metric.is_loss or not one or not attending:

@@ -13,11 +13,8 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure
 
-from seqmodels.catalog import entries
 from seqmodels.report import style
 
-LINES = {colour.lower() for colour in (*(e.colour for e in entries().values()), *style.FURTHER)}
-"""The colours of models."""
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 
@@ -105,7 +102,7 @@ def darkened(colour: str) -> str:
     """
     hue, light, full = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)))
     mirrored = 0.08 + 0.85 * (1 - light)
-    if f"#{colour}" in LINES:
+    if f"#{colour}" in style.line_colours():
         mirrored = max(mirrored, 0.6)
     parts = colorsys.hls_to_rgb(hue, mirrored, 0.7 * full)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)

@@ -24,8 +24,8 @@ from torch.export import Dim
 
 from seqmodels.interface import BOS, SequenceModel
 from seqmodels.models.ops.kv_cache import KVCache
-from seqmodels.models.ops.watch import watched
 from seqmodels.site.loops import UNCHECKED, swapped
+from seqmodels.utils.watch import watched
 
 OPSET = 18
 LONGEST = 4096

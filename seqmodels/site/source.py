@@ -17,7 +17,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from seqmodels.catalog import CATALOG, Entry
+from seqmodels.models import PAPERS, Paper
 
 TAG = re.compile(r"\s+#  +(\S.*)$")
 """A comment at the right margin: the number of an equation or section, or a legend."""
@@ -62,7 +62,7 @@ class Chapter:
     """The file of a model, taken apart."""
 
     name: str
-    entry: Entry
+    entry: Paper
     path: Path
     title: str
     parts: dict[str, str]
@@ -79,15 +79,15 @@ class Chapter:
 
 
 def chapters() -> list[Chapter]:
-    """Return the chapters of the catalog, in its order; models registered by others have none."""
-    ours = [name for name, e in CATALOG.items() if e.home.startswith("seqmodels.models.")]
+    """Return the chapters in order of history; models registered by others have none."""
+    ours = [name for name, e in PAPERS.items() if e.home.startswith("seqmodels.models.")]
     return [read(name) for name in ours]
 
 
 @cache
 def read(name: str) -> Chapter:
-    """Read the chapter on a model of the catalog."""
-    module, own_class = CATALOG[name].home.split(":")
+    """Read the chapter on a paper."""
+    module, own_class = PAPERS[name].home.split(":")
     spec = find_spec(module)
     assert spec
     assert spec.origin
@@ -97,7 +97,7 @@ def read(name: str) -> Chapter:
     title, *blocks = re.split(r"\n\n(?=[A-Z][a-z]+\n    )", ast.get_docstring(tree) or "")
     parts = dict(block.split("\n", 1) for block in blocks)
     units = tuple(units_of(tree, text, own_class))
-    return Chapter(name, CATALOG[name], path, title, parts, units, own_class, text)
+    return Chapter(name, PAPERS[name], path, title, parts, units, own_class, text)
 
 
 def units_of(tree: ast.Module, text: str, own_class: str) -> Iterator[Unit]:

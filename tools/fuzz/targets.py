@@ -50,7 +50,8 @@ LINES = ["ka lo mi so. ka lo!", "mi so ka", "Où est-ce ?", "12 345"] * 2
 ODD: list[Any] = [
     None, True, -1, 0, 1, 2, 7, 20_000, 2**24, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf,
     "", "a", "../up", "/etc/passwd", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {},
-    {"a": 1}, *tokenizers.KINDS, "published", "rnn_encdec", "bahdanau", "transformer", "(a+)+$",
+    {"a": 1}, *tokenizers.TOKENIZERS, "published", "rnn_encdec", "bahdanau", "transformer",
+    "(a+)+$",
 ]  # fmt: skip
 """Values that an edit inserts."""
 MAX_EDITS = 3
@@ -172,7 +173,7 @@ def tokenizer_file(folder: Path) -> Target:
     """Load a tokenizer; if it loads, it encodes, and decodes what has no UNK."""
     path = folder / "tokenizer.json"
     valid = []
-    for kind in tokenizers.KINDS:
+    for kind in tokenizers.TOKENIZERS:
         tokenizers.make(kind, LINES, 270).save(path)
         valid.append(path.read_bytes())
 

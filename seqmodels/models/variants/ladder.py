@@ -37,6 +37,11 @@ class Config(lstm_seq2seq.Config):
     is_input_feeding: bool = False
     """Whether h̃ is read with the next word (section 3.3)."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers pass: the memory, or without attention the last state."""
+        is_attending = self.attention not in ("none", "last")
+        return n * self.d_model if is_attending else super().source_floats(n)
+
 
 class State(NamedTuple):
     """All that the decoder knows; the memory has S vectors with attention, else one or none."""

@@ -25,6 +25,10 @@ class Config(bahdanau.Config):
     n_queries: int = 1
     """Vectors that pass from source to target (k)."""
 
+    def source_floats(self, n: int) -> int:
+        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        return 2 * self.n_queries * self.d_model
+
 
 class Pooling(nn.Module):
     """Learned queries, each with its own softmax over the words of the source."""

@@ -1,0 +1,120 @@
+"""The papers: the only list of models, in order of history."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Tiny, V
+
+from seqmodels import MODELS, build, models
+from seqmodels.data import tokenizers
+from seqmodels.interface import BOS, EOS, PAD, UNK
+from seqmodels.models import PAPERS, papers
+from seqmodels.records import schema
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def test_the_papers_describe_the_classes(fresh: Tiny) -> None:
+    """Keeps out a list whose order, module or kind of memory is no longer that of the classes."""
+    assert list(PAPERS) == list(MODELS)
+    for name, paper in papers().items():
+        model_type = MODELS[name]
+        assert paper.home == f"{model_type.__module__}:{model_type.__name__}"
+        model = fresh(name)
+        assert paper.attends == bool(model.src_attentions)
+        grows = model.config.source_floats(9) > model.config.source_floats(8)
+        assert (paper.memory == "grows") == grows
+        assert (paper.memory == "vector") == (not grows and not paper.attends)
+
+
+def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a second list of models, and a model that takes another one's name."""
+    paper, n_models = replace(PAPERS["gpt"], label="GPT again"), len(MODELS)
+    monkeypatch.setitem(PAPERS, "again", paper)
+    models.register("again", paper)
+    assert list(MODELS)[-1] == "again"
+    assert len(MODELS) == len(PAPERS) == n_models + 1
+    assert type(build("again", V, d_model=8, n_heads=2, n_layers=1)) is MODELS["gpt"]
+    with pytest.raises(ValueError, match="gpt is the name of another model, seqmodels"):
+        models.register("gpt", paper)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "n_numbers"),
+    [
+        ("rnn_encdec", {"d_model": 16}, 16),  # c, A.1.1
+        ("bahdanau", {"d_model": 16}, 7 * 32),  # h_j of both directions, (7)
+        ("bahdanau_4", {"d_model": 16}, 4 * 32),
+        ("lstm_seq2seq", {"d_model": 16, "n_layers": 3}, 96),  # h and c of each layer
+        ("lstm_seq2seq_last_fed", {"d_model": 16, "n_layers": 3}, 96),
+        ("lstm_seq2seq_dot", {"d_model": 16, "n_layers": 3}, 7 * 16),
+        ("transformer", {"d_model": 16, "n_layers": 2}, 7 * 16),  # the encoder's output
+        ("transformer_rotary", {"d_model": 16, "n_layers": 2}, 7 * 16),
+        ("gpt", {"d_model": 16, "n_layers": 2}, 7 * 32),  # what each layer reads of the prefix
+        (
+            "linear_attention",
+            {"d_model": 16, "n_layers": 2, "n_heads": 4, "n_draws": 1},
+            2 * 4 * (4 * 4 + 4),  # S and z of each layer and head, (18) and (19)
+        ),
+        (
+            "linear_attention_favor",
+            {"d_model": 16, "n_layers": 2, "n_heads": 4, "n_draws": 3},
+            2 * 4 * (12 * 4 + 12),
+        ),
+    ],
+)
+def test_what_a_paper_hands_over(name: str, sizes: dict[str, int], n_numbers: int) -> None:
+    """Keeps out a cache counted as what the paper's decoder is given."""
+    config = MODELS[name].config_type(vocab_size=V, **{**papers()[name].sizes, **sizes})
+    assert config.source_floats(7) == n_numbers
+
+
+def test_the_committed_records_hold_what_is_handed_over() -> None:
+    """Keeps out a formula that no longer gives the bytes of the records."""
+    n_compared = 0
+    for path in sorted(RESULTS.glob("*/*-seed*.json")):
+        record = schema.load(path)
+        config = MODELS[record["model"]].config_type(**record["model_config"])
+        assert record["source_bytes"] == [
+            [n, 4 * config.source_floats(n)] for n, _ in record["cache_bytes"]
+        ], path
+        n_compared += 1
+    assert n_compared > 200
+
+
+def test_an_unknown_model_is_refused_with_the_choice() -> None:
+    """Keeps out a bare KeyError."""
+    with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
+        build("gru", V)
+
+
+def test_the_models_stand_in_order_of_history() -> None:
+    """Keeps out a table of contents in another order than the lesson."""
+    five = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "transformer", "gpt"]
+    assert [name for name, paper in PAPERS.items() if paper.group == "five"] == five
+    years = [paper.year for paper in PAPERS.values()]
+    assert years == sorted(years)
+
+
+def test_the_list_of_models_needs_no_torch() -> None:
+    """Keeps out a --help that takes seconds, and figures only where models can run."""
+    program = "import sys; sys.modules['torch'] = None; import seqmodels.models, tasks.flags"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=RESULTS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_ids_are_those_of_the_tokenizers() -> None:
+    """Keeps out ids of tokenizers, which import no torch, that are not those of the models."""
+    own = tokenizers.PAD, tokenizers.BOS, tokenizers.EOS, tokenizers.UNK
+    assert own == (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
