@@ -113,20 +113,11 @@ def training_flags(p: Parser) -> None:
                    help="with torchrun: shares in which each batch is dealt to the processes, a "
                         "multiple of their number; the result depends on it (default: "
                         "1)")  # fmt: skip
-    p.add_argument("--fsdp", action="store_true",
-                   help="with torchrun and --shards: each process holds a piece of the weights, "
-                        "for models that do not fit into one (see docs/scale.md)")  # fmt: skip
-    p.add_argument("--compile", action="store_true",
-                   help="compile the forward pass of a training step with torch.compile, which "
-                        "takes minutes at first; not for models with a loop over "
-                        "time")  # fmt: skip
 
 
 def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; refuse models or seeds that are given twice."""
     args = p.parse_args(argv)
-    if args.compile and args.fsdp:
-        p.error("--compile cannot be given with --fsdp, which gathers weights during the pass")
     for flag in ("models", "seeds"):
         given = getattr(args, flag)
         if twice := [str(value) for value in given if given.count(value) > 1]:

@@ -136,9 +136,6 @@ def test_shares_are_dealt_evenly() -> None:
     World(0, 2).check_shards(4)
     with pytest.raises(ValueError, match="--shards 3 is not a multiple of the 2 processes"):
         World(0, 2).check_shards(3)
-    World(0, 2).check_shards(4, is_fsdp=True)
-    with pytest.raises(ValueError, match="start two or more with torchrun"):
-        World().check_shards(2, is_fsdp=True)
 
 
 def test_each_process_gets_as_many() -> None:

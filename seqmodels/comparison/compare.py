@@ -138,7 +138,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     """
     if args.tensorboard:
         check_installed()
-    world().check_shards(args.shards, args.fsdp)
+    world().check_shards(args.shards)
     device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
@@ -223,8 +223,7 @@ def plan(
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, paper = args.checkpoint_every, paper_of(name)
-        ways = args.tensorboard, args.fsdp, args.compile
-        runs.append(Run(name, task, cfg, path, device, every_s, paper, *ways))
+        runs.append(Run(name, task, cfg, path, device, every_s, paper, args.tensorboard))
     return task, runs, recorded, stopped
 
 

@@ -80,10 +80,6 @@ class Run(NamedTuple):
     """The model's own: a spawned process knows only the built-in ones."""
     tensorboard: bool = False
     """Whether it writes curves for TensorBoard."""
-    is_fsdp: bool = False
-    """Whether each process holds pieces of the weights; the result does not depend on it."""
-    is_compiled: bool = False
-    """Whether a step's forward pass is compiled; the result does not depend on it either."""
 
     @property
     def title(self) -> str:
@@ -121,50 +117,21 @@ def train_run(
 
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
-    trainer, checkpoints = trainer_of(run, model)
-    settings, where = run.settings(), provenance_of(run)
+    trainer, checkpoints = Trainer(model, run.cfg), run.checkpoints
+    settings, where = run.settings(), record.provenance(run.device)
     trainer.log, trainer.status = status.line, status
 
     def save() -> None:
-        if world().is_first or run.is_fsdp:
+        if world().is_first:
             state = {"settings": settings, "provenance": where, **trainer.state()}
             with defer_signals():
                 checkpoints.save(trainer.tensors(), state)
 
     begin_or_resume(trainer, run, checkpoints, where)
     is_drawn = run.tensorboard and world().is_first
-    with (
-        tensorboard.drawing(run.path if is_drawn else None, trainer) as draw,
-        trainer.stops_agreed() as agree,
-    ):
-
-        def is_due() -> bool:
-            return agree(checkpoints.is_due())
-
-        train(trainer, run.task.train, run.task.valid, save, is_due, draw)
-    return trainer.whole(), trainer.progress
-
-
-def trainer_of(run: Run, model: SequenceModel) -> tuple[Trainer, Checkpoints]:
-    """Return what trains a run's model, and its checkpoints."""
-    if not run.is_fsdp:
-        trainer = Trainer(model, run.cfg)
-        if run.is_compiled:
-            from seqmodels.training.compiled import compiled
-
-            trainer.compiled = compiled(model)
-        return trainer, run.checkpoints
-    from seqmodels.training.fsdp import ShardedTrainer
-    from seqmodels.training.sharded_checkpoint import ShardedCheckpoints
-
-    sharded = ShardedTrainer(model, run.cfg)
-    return sharded, ShardedCheckpoints(run.path, run.checkpoint_every_s, sharded.model)
-
-
-def provenance_of(run: Run) -> dict[str, Any]:
-    """Return the hardware and software that a run is trained with."""
-    how = {"fsdp": run.is_fsdp, "compiled": run.is_compiled}
-    return record.provenance(run.device) | {key: True for key, is_used in how.items() if is_used}
+    with tensorboard.drawing(run.path if is_drawn else None, trainer) as draw:
+        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
+    return model, trainer.progress
 
 
 def begin_or_resume(
@@ -187,11 +154,6 @@ def begin_or_resume(
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
         return
     check_same_settings(saved.path, saved.state.get("settings"), run.settings())
-    if (saved.path.suffix == checkpoint.FOLDER) != run.is_fsdp:
-        how = "without" if run.is_fsdp else "with"
-        raise ValueError(
-            f"{saved.path} was written {how} --fsdp; resume {how} it, or start again with --fresh"
-        )
     try:
         trainer.restore(saved.tensors, saved.state)
     except ValueError as error:
@@ -208,7 +170,8 @@ def continue_training(trainer: Trainer, run: Run) -> None:
     Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
     """
     old, cfg = record.load(run.path), run.cfg
-    trainer.load(checkpoint.load(old, run.path.with_suffix(".safetensors")).state_dict())
+    finished = checkpoint.load(old, run.path.with_suffix(".safetensors"))
+    trainer.model.load_state_dict(finished.state_dict())
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
     last = old["curve"][-1]
     epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
@@ -289,7 +252,7 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     Where several processes train it, all evaluate their share, and the first one writes.
     """
     task, path, device = run.task, run.path, run.device
-    provenance = provenance_of(run)
+    provenance = record.provenance(device)
     record.reset_peak_memory(device)
     model, progress = train_run(run, untrained(run), status)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()

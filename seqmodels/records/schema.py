@@ -142,10 +142,6 @@ class Provenance(Strict):
     """Threads of a process."""
     processes: Count = 1
     """Processes that trained the model together."""
-    fsdp: bool = False
-    """Whether each of them held pieces of the weights."""
-    compiled: bool = False
-    """Whether the forward pass of a training step was compiled."""
 
 
 class Speed(Strict):

@@ -2,8 +2,7 @@
 
 A checkpoint is one file, RUN.checkpoint-NUMBER-CHECKSUM.safetensors: tensors, and everything else
 as JSON in the metadata. Its name contains the beginning of its content's SHA-256, which reveals a
-torn or corrupted file; the previous checkpoint is kept for that case. A model whose weights are
-shared out has folders instead (see sharded_checkpoint).
+torn or corrupted file; the previous checkpoint is kept for that case.
 """
 
 from __future__ import annotations
@@ -28,10 +27,6 @@ from seqmodels.utils import files
 from seqmodels.utils.world import world
 
 SCHEMA = "seqmodels.checkpoint/1"
-FOLDER = ".sharded"
-"""Suffix of a checkpoint that is a folder."""
-STATE = "state.json"
-"""In such a folder, everything except the tensors."""
 MAX_BYTES = 16 * 2**30
 """Size limit of a file of weights."""
 MAX_TIME_SHARE = 0.01
@@ -43,7 +38,6 @@ class Checkpoint(NamedTuple):
 
     path: Path
     tensors: dict[str, Tensor]
-    """Those of a folder are not read with it."""
     state: dict[str, Any]
     """Everything except the tensors, unchecked."""
 
@@ -54,7 +48,7 @@ class Checkpoints:
     def __init__(self, record: Path, every_s: float = 30.0):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
         self.pattern = re.compile(
-            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})(\.safetensors|\.sharded)"
+            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})\.safetensors"
         )
         self.last: Path | None = None
         self.due = time.monotonic() + every_s
@@ -124,12 +118,6 @@ class Checkpoints:
             files.remove(path)
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file of any size."""
-    with files.opened(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-
-
 def sha256(content: bytes) -> str:
     """Return the SHA-256, as `sha256sum` prints it."""
     return hashlib.sha256(content).hexdigest()
@@ -138,20 +126,15 @@ def sha256(content: bytes) -> str:
 def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
     """Read a checkpoint.
 
-    Raises ValueError that names the file if its content does not match its name. Of a folder, the
-    state alone is read.
+    Raises ValueError that names the file if its content does not match its name.
     """
-    is_folder = path.suffix == FOLDER
-    content = files.read(path / STATE) if is_folder else files.read(path, most_bytes)
+    content = files.read(path, most_bytes)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:
-        if is_folder:
-            state, tensors = json.loads(content), {}
-        else:
-            n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
-            state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
-            tensors = safetensors.torch.load(content)
+        n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
+        state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
+        tensors = safetensors.torch.load(content)
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
     if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:

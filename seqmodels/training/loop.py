@@ -137,9 +137,8 @@ def train(
                     trim_heap()
                 if is_due():
                     save()
-    except (KeyboardInterrupt, ProcessLostError) as ended:
-        if trainer.saves_alone or isinstance(ended, KeyboardInterrupt):
-            save()
+    except (KeyboardInterrupt, ProcessLostError):
+        save()
         raise
     save()
     trainer.model.load_state_dict(trainer.best)

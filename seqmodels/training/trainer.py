@@ -6,7 +6,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,17 +49,12 @@ class Piece(NamedTuple):
 class Trainer:
     """A model in training: all that one batch changes, and all that is needed to resume."""
 
-    saves_alone = True
-    """Whether a process can write a checkpoint after another one has ended."""
-
     def __init__(self, model: SequenceModel, cfg: TrainConfig):
         self.model, self.cfg, self.progress = model, cfg, Progress()
         self.best: dict[str, Tensor] = {}
         self.device = next(model.parameters()).device
         self.is_ahead = self.device.type == "cuda"
         """Whether a thread makes the next batch."""
-        self.compiled: Callable[..., Tensor] | None = None
-        """A compiled `loss_of`, used in its place; None: there is none."""
         self.made: tuple[Batch | None, int, list[Piece]] = None, 1, []
         """The pieces that it has made, and of what batch in how many."""
         self.optimizer = torch.optim.AdamW(
@@ -158,8 +152,7 @@ class Trainer:
         """Add the gradient of one piece's share of the loss; return that share."""
         is_bfloat16 = self.cfg.precision == "bfloat16"
         with torch.autocast(part.src.device.type, torch.bfloat16, enabled=is_bfloat16):
-            compute = self.compiled or loss_of
-            loss = compute(self.model, part, self.cfg.label_smoothing) * share
+            loss = loss_of(self.model, part, self.cfg.label_smoothing) * share
         loss.backward()
         return loss.detach()
 
@@ -238,19 +231,6 @@ class Trainer:
         for name, p in self.model.named_parameters():
             found |= {f"{key}/{name}": t for key, t in self.optimizer.state.get(p, {}).items()}
         return found
-
-    @contextmanager
-    def stops_agreed(self) -> Iterator[Callable[[bool], bool]]:
-        """Yield what returns whether a checkpoint is due, given what is due for this process."""
-        yield bool
-
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over whole weights."""
-        self.model.load_state_dict(weights)
-
-    def whole(self) -> SequenceModel:
-        """Return the model with all of its weights."""
-        return self.model
 
     def state(self) -> dict[str, Any]:
         """Return everything else needed to resume, in JSON types."""

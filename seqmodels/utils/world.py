@@ -54,13 +54,8 @@ class World:
         """Return whether this process writes, draws and prints."""
         return self.rank == 0
 
-    def check_shards(self, n: int, is_fsdp: bool = False) -> None:
-        """Raise ValueError if n shares of a batch, or pieces of weights, cannot be dealt evenly."""
-        if is_fsdp and self.size == 1:
-            raise ValueError(
-                "--fsdp shares a model's weights among processes; start two or more with "
-                "torchrun, and give a multiple of their number to --shards"
-            )
+    def check_shards(self, n: int) -> None:
+        """Raise ValueError if n shares of a batch cannot be dealt evenly."""
         if n % self.size:
             raise ValueError(
                 f"--shards {n} is not a multiple of the {self.size} processes that torchrun "
@@ -111,15 +106,6 @@ class World:
         totals = torch.tensor(numbers, dtype=torch.float64)
         self.add_up(totals)
         return totals.tolist()
-
-    def highest(self, *numbers: float) -> list[float]:
-        """Return the highest of each number in any process."""
-        if self.size == 1:
-            return [*numbers]
-        found = torch.tensor(numbers, dtype=torch.float64)
-        with loss_reported():
-            dist.all_reduce(found, dist.ReduceOp.MAX)
-        return found.tolist()
 
     def add_up(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
