@@ -325,11 +325,6 @@ FIRST = ["comparisons", 0, "pairs", 0]
         ([*FIRST, "overall", "p"], 1.5, "less than or equal to 1"),
         ([*FIRST, "overall", "value"], float("nan"), "finite number"),
         ([*FIRST, "overall"], {}, "lacks the field"),
-        ([*FIRST, "row"], "../gpt", "does not hold the pairs and buckets of its records"),
-        ([*FIRST, "row"], "gpt", "does not hold the pairs and buckets of its records; delete it$"),
-        ([*FIRST, "n_seeds"], [3, 2], "does not hold the pairs and buckets of its records"),
-        ([*FIRST, "buckets"], [], "does not hold the pairs and buckets of its records"),
-        (["comparisons", 0, "test"], "other", "does not hold the pairs and buckets"),
         (["comparisons"], [], "at least 1 item"),
     ],
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -60,10 +59,12 @@ class Significance(Strict):
 
 def load(path: Path) -> Significance:
     """Read a file; raise ValueError if it is invalid."""
+    value = files.read_json(path)
     try:
-        return Significance.model_validate(check(Significance, files.read_json(path)))
+        stored: Significance = check(Significance, value)
     except ValueError as error:
         raise ValueError(f"{path} is not a comparison of models ({SCHEMA}): {error}") from None
+    return stored
 
 
 def find(folder: Path, records: Records) -> Significance | None:
@@ -80,11 +81,6 @@ def find(folder: Path, records: Records) -> Significance | None:
     if stored and (
         stored.records == checksums or (missing and lacks_models(stored, checksums, records))
     ):
-        compared = {name: records[name] for name in stored.records}
-        if not all(has_pairs_of(comparison, compared) for comparison in stored.comparisons):
-            raise ValueError(
-                f"{path} does not hold the pairs and buckets of its records; delete it"
-            )
         return stored
     if missing and stored:
         raise ValueError(
@@ -105,27 +101,6 @@ def lacks_models(stored: Significance, checksums: Mapping[str, str], records: Re
     return compared.isdisjoint(
         r["model"] for name, r in records.items() if name not in stored.records
     )
-
-
-def has_pairs_of(comparison: Comparison, records: Records) -> bool:
-    """Return whether a comparison has the pairs of models and the buckets of the records."""
-    tests: dict[str, list[dict[str, Any]]] = {}
-    for record in records.values():
-        for test in record["tests"]:
-            if test["name"] == comparison.test:
-                tests.setdefault(record["model"], []).append(test)
-    if not tests:
-        return False
-    first = next(iter(tests.values()))[0]
-    buckets = [[b["low"], b["high"]] for b in first["buckets"]]
-    pairs = [
-        (row, column, [len(tests[row]), len(tests[column])], len(buckets))
-        for column, row in combinations(tests, 2)
-    ]
-    stored = [(p.row, p.column, p.n_seeds, len(p.buckets)) for p in comparison.pairs]
-    return (first["primary_metric"], buckets, pairs) == (
-        comparison.metric, comparison.buckets, stored,
-    )  # fmt: skip
 
 
 def compare(folder: Path, records: Records) -> list[Comparison]:
