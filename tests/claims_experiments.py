@@ -23,9 +23,21 @@ from claims import (
 )
 
 from seqmodels.evaluation.significance import Difference
-from seqmodels.report import bottleneck, distance, places
+from tasks.bottleneck import figure as bottleneck
+from tasks.distance import figure as distance
+from tasks.ladder import figure as places
 
 HEADS = "heads"
+
+
+def fall(run: dict[str, Any], when: str) -> float:
+    """Return how many times smaller the median gradient is one source length back than one token.
+
+    It is measured one token before that distance, since the token that is copied is there.
+    """
+    rows = distance.rows_of(run, "gradients", when=when)
+    medians = {row["distance"]: row["median"] for row in rows}
+    return float(medians[1] / medians[distance.n_source(run) - 1])
 
 
 def with_interval(found: dict[str, float] | Difference) -> str:
@@ -127,9 +139,7 @@ def probed(model: str) -> dict[int, float]:
 @about(DISTANCE)
 def gradients_at_the_start() -> str:
     """Say how much smaller the gradient is far back before training."""
-    factors = {
-        m: [distance.fall(run, "before") for run in records(DISTANCE, m)] for m in (*MODELS, LATER)
-    }
+    factors = {m: [fall(run, "before") for run in records(DISTANCE, m)] for m in (*MODELS, LATER)}
     flat = [fall for m in (*ATTENDING, LATER) for fall in factors[m]]
     assert max(flat) < 2 < 40 < min(fall for m in ONE_VECTOR for fall in factors[m])
     return (

@@ -107,7 +107,7 @@ def data() -> Path:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the figures where a test does not look at them."""
-    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
 
 
 @pytest.fixture(params=MODELS)
@@ -186,7 +186,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        patch.setattr(figures, "plot_folder", lambda folder: [])
+        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         compare.compare(toy(), flags(out))
     return out
 
@@ -284,7 +284,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        patch.setattr(figures, "plot_folder", lambda folder: [])
+        patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
         with pytest.raises(SystemExit) as stopped:
             next_token.main()

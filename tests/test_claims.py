@@ -34,7 +34,7 @@ from claims import (
     score,
 )
 
-from seqmodels.report.transition import steps_to
+from tasks.lookup.figure import steps_to
 
 assert claims_corpora  # findings on real text, listed with those below
 assert claims_experiments  # and of the papers' own experiments

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel
-from seqmodels.analysis import distance
 from seqmodels.data.batches import Example
 from seqmodels.interface import Batch
 from seqmodels.utils.watch import source_embeddings
 from tasks.distance import __main__ as task_file
+from tasks.distance import measure as distance
 
 UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
 
@@ -193,7 +193,7 @@ def test_texts_are_said_twice(size: str) -> None:
         patch.setitem(task_file.SIZES, size, few)
         task = task_file.builtin_task(argparse.Namespace(size=size, tokens=None))
     assert all(e.tgt == [*e.src, 2] for e in [*task.train, *task.valid, *task.tests[0].examples])
-    gradients, probe = (task.analyses[name].keywords["examples"] for name in ("gradients", "probe"))
+    gradients, probe = (task.measure[name].keywords["examples"] for name in ("gradients", "probe"))
     assert len(gradients) == few["n_gradient"]
     assert len(probe) == few["n_probe"]
     assert all(e.tgt == e.src and len(e.src) == task_file.LONGEST for e in gradients)

@@ -30,7 +30,7 @@ from seqmodels.utils import lock
 @pytest.fixture
 def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Finish a toy run of 200 tokens."""
-    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     compare.compare(toy(), flags(tmp_path, models=["gpt"]))
     return tmp_path

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from seqmodels import SequenceModel
-from seqmodels.analysis import ablation, heads
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import EOS
 from seqmodels.utils.watch import silenced
 from tasks.heads import __main__ as task_file
+from tasks.heads import measure
 
 WITH_HEADS = ["transformer", "gpt", "linear_attention"]
 EXAMPLES = [
@@ -49,7 +49,7 @@ def test_a_silent_head_has_no_columns(name: str, tiny: Tiny, pairs: Pairs) -> No
     """Keeps out another head than the one named, and hooks that stay on the model."""
     model = tiny(name)
     whole = model(*pairs)
-    for a, head in ablation.heads_of(model):
+    for a, head in measure.heads_of(model):
         with silenced([(a.module.W_o, head - 1)], model.config.n_heads):
             silent = model(*pairs)
         assert_close(model(*pairs), whole)
@@ -62,20 +62,20 @@ def test_a_silent_head_has_no_columns(name: str, tiny: Tiny, pairs: Pairs) -> No
 
 def test_all_attentions_are_found(tiny: Tiny) -> None:
     """Keeps out a layer that is never pruned, and attention to the source under another name."""
-    found = [(a.kind, a.layer) for a in heads.attentions(tiny("transformer"))]
+    found = [(a.kind, a.layer) for a in measure.attentions(tiny("transformer"))]
     assert found == [(kind, n) for kind in ("encoder", "decoder", "source") for n in (1, 2)]
-    assert [(a.kind, a.layer) for a in heads.attentions(tiny("gpt"))] == [
+    assert [(a.kind, a.layer) for a in measure.attentions(tiny("gpt"))] == [
         ("decoder", 1), ("decoder", 2),
     ]  # fmt: skip
-    assert heads.attentions(tiny("bahdanau")) == []
+    assert measure.attentions(tiny("bahdanau")) == []
 
 
 @with_heads
 def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
     """Keeps out the loss without another head, or with one of an attention that is all removed."""
     model = tiny(name)
-    whole, *rows = ablation.remove_each(model, model, EXAMPLES)
-    assert len(rows) == sum(1 + model.config.n_heads for _ in heads.attentions(model))
+    whole, *rows = measure.remove_each(model, model, EXAMPLES)
+    assert len(rows) == sum(1 + model.config.n_heads for _ in measure.attentions(model))
     for row in [whole | {"head": None}, *rows]:
         twin = tiny(name)
         twin.load_state_dict(model.state_dict())
@@ -95,18 +95,18 @@ def test_pruning_removes_the_cheapest_head(tiny: Tiny) -> None:
     Every choice is compared with the loss without each other head that was left.
     """
     model, choose, report = tiny("transformer"), EXAMPLES[:2], EXAMPLES[2:]
-    whole, *rows = ablation.prune_greedily(model, model, choose, report)
-    assert whole == {"removed": 0, **ablation.loss(model, report, [])}
-    everything = {(a.kind, a.layer, head): (a, head) for a, head in ablation.heads_of(model)}
+    whole, *rows = measure.prune_greedily(model, model, choose, report)
+    assert whole == {"removed": 0, **measure.loss(model, report, [])}
+    everything = {(a.kind, a.layer, head): (a, head) for a, head in measure.heads_of(model)}
     keys = [(row["attention"], row["layer"], row["head"]) for row in rows]
     assert sorted(keys) == sorted(everything)
     for i, row in enumerate(rows):
         gone = [everything[key] for key in keys[:i]]
         costs = {
-            key: ablation.loss(model, choose, [*gone, everything[key]])["nats"] for key in keys[i:]
+            key: measure.loss(model, choose, [*gone, everything[key]])["nats"] for key in keys[i:]
         }
         assert costs[keys[i]] == min(costs.values())
-        assert row["nats"] == ablation.loss(model, report, [*gone, everything[keys[i]]])["nats"]
+        assert row["nats"] == measure.loss(model, report, [*gone, everything[keys[i]]])["nats"]
         assert row["removed"] == i + 1
 
 
@@ -114,13 +114,13 @@ def test_pruning_removes_the_cheapest_head(tiny: Tiny) -> None:
 def test_every_parameter_is_counted_once(name: str, tiny: Tiny) -> None:
     """Keeps out norms and embeddings among the feed-forward layers, and what is counted twice."""
     model = tiny(name)
-    parts = {row["part"]: row["n"] for row in ablation.count_parameters(model, model)}
+    parts = {row["part"]: row["n"] for row in measure.count_parameters(model, model)}
     assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
     D, n_norms = model.config.d_model, 12 if name == "transformer" else 5
     n_norms -= 2 * (name == "transformer" and not model.config.is_prenorm)
     assert parts["norms"] == 2 * D * n_norms
     biases = 0 if name == "transformer" else 4 * D
-    assert parts["attention"] == len(heads.attentions(model)) * (4 * D * D + biases)
+    assert parts["attention"] == len(measure.attentions(model)) * (4 * D * D + biases)
     tokens = model.embedding.weight.numel()
     assert parts["embeddings"] == tokens + (0 if name == "transformer" else 32 * D)
 
@@ -129,11 +129,11 @@ def test_every_parameter_is_counted_once(name: str, tiny: Tiny) -> None:
 def test_a_model_without_heads_has_no_rows(name: str, tiny: Tiny) -> None:
     """Keeps out a crash at the end of training for --models lstm_seq2seq."""
     model = tiny(name)
-    assert heads.describe_heads(model, model, EXAMPLES, GOLD) == []
-    assert heads.map_heads(model, model, EXAMPLES[0]) == []
-    assert ablation.remove_each(model, model, EXAMPLES) == []
-    assert ablation.prune_greedily(model, model, EXAMPLES, EXAMPLES) == []
-    assert ablation.count_parameters(model, model) == []
+    assert measure.describe_heads(model, model, EXAMPLES, GOLD) == []
+    assert measure.map_heads(model, model, EXAMPLES[0]) == []
+    assert measure.remove_each(model, model, EXAMPLES) == []
+    assert measure.prune_greedily(model, model, EXAMPLES, EXAMPLES) == []
+    assert measure.count_parameters(model, model) == []
 
 
 # --------------------------------------------------------------------------------- the weights
@@ -142,7 +142,7 @@ def test_a_model_without_heads_has_no_rows(name: str, tiny: Tiny) -> None:
 def test_entropies_are_known() -> None:
     """Keeps out bits for nats, a sign, and the NaN of 0 log 0."""
     weights = torch.tensor([[1.0, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0, 0.5, 0]])
-    assert_close(heads.entropy(weights), torch.tensor([0, math.log(4), math.log(2)]))
+    assert_close(measure.entropy(weights), torch.tensor([0, math.log(4), math.log(2)]))
 
 
 def test_offsets_are_known() -> None:
@@ -151,11 +151,11 @@ def test_offsets_are_known() -> None:
     real = torch.tensor([[True, True, True]])
     expected = {-1: [0.1, 0.3], 0: [0.5, 0.2, 0.1], 1: [0.3, 0.7]}
     for offset, values in expected.items():
-        found, valid = heads.at_offset(weights, real, offset)
+        found, valid = measure.at_offset(weights, real, offset)
         assert_close(found[0, 0][valid[0]], torch.tensor(values))
-    _, valid = heads.at_offset(weights, torch.tensor([[True, True, False]]), 1)
+    _, valid = measure.at_offset(weights, torch.tensor([[True, True, False]]), 1)
     assert valid.tolist() == [[True, False, False]]
-    found, valid = heads.at_offset(weights[:, :, 1:], real[:, 1:], -1)  # the last 2 of 3 tokens
+    found, valid = measure.at_offset(weights[:, :, 1:], real[:, 1:], -1)  # the last 2 of 3 tokens
     assert_close(found[0, 0][valid[0]], torch.tensor([0.3]))
 
 
@@ -164,30 +164,31 @@ def test_links_are_read_off() -> None:
     src = [5, 6, EOS]
     rows = [[0.6, 0.3, 0.1, 0], [0.2, 0.1, 0.7, 0], [0.1, 0.2, 0, 0.7], [0.3, 0.2, 0.1, 0.4]]
     weights = torch.tensor(rows)  # BOS y1 y2 y3; the last key is not of the source
-    assert heads.links_of(weights, src, 3, 0) == {(0, 0), (1, 2)}
-    assert heads.links_of(weights, src, 3, 1) == {(1, 1), (0, 2)}
+    assert measure.links_of(weights, src, 3, 0) == {(0, 0), (1, 2)}
+    assert measure.links_of(weights, src, 3, 1) == {(1, 1), (0, 2)}
 
 
 def naive(model: SequenceModel, kind: str, layer: int) -> list[Tensor]:
     """Return the weights (H,N,M) of one attention, sentence by sentence, without pads."""
-    (a,) = [a for a in heads.attentions(model) if (a.kind, a.layer) == (kind, layer)]
-    return [weights[0] for e in EXAMPLES for _, _, (weights,) in heads.seen(model, [a.module], [e])]
+    (a,) = [a for a in measure.attentions(model) if (a.kind, a.layer) == (kind, layer)]
+    each = [measure.seen(model, [a.module], [e]) for e in EXAMPLES]
+    return [weights[0] for seen in each for _, _, (weights,) in seen]
 
 
 @with_heads
 def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
     """Keeps out means over pads, the head next to it, and the mean of the heads as a head."""
     model = tiny(name)
-    rows = heads.describe_heads(model, model, EXAMPLES, GOLD)
+    rows = measure.describe_heads(model, model, EXAMPLES, GOLD)
     H = model.config.n_heads
-    assert len(rows) == (1 + H) * len(heads.attentions(model))
+    assert len(rows) == (1 + H) * len(measure.attentions(model))
     for row in rows:
         single = naive(model, row["attention"], row["layer"])
         is_encoder = row["attention"] == "encoder"
         own = [len(e.src if is_encoder else e.tgt) for e in EXAMPLES]
         w = [x.mean(0) if not row["head"] else x[row["head"] - 1] for x in single]
         w = [x[-n:] for x, n in zip(w, own, strict=True)]
-        nats = torch.cat([heads.entropy(x) for x in w]).mean()
+        nats = torch.cat([measure.entropy(x) for x in w]).mean()
         assert row["entropy"] == pytest.approx(nats.item())
         if row["attention"] != "source":
             before = [x[n, x.shape[1] - len(x) + n - 1] for x in w for n in range(1, len(x))]
@@ -195,7 +196,7 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
         assert ("aer_read" in row) == (row["attention"] == "source" or name != "transformer")
         for key, shift in (("aer_written", 0), ("aer_read", 1)):
             if key in row:
-                found = [heads.links_of(x, e.src, len(e.tgt) - 1, shift)
+                found = [measure.links_of(x, e.src, len(e.tgt) - 1, shift)
                          for x, e in zip(w, EXAMPLES, strict=True)]  # fmt: skip
                 hits = sum(len(a & set(g)) for a, g in zip(found, GOLD, strict=True))
                 n_links = sum(map(len, [*found, *GOLD]))
@@ -206,9 +207,9 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
 def test_maps_are_the_weights(name: str, tiny: Tiny) -> None:
     """Keeps out a head under another's name, and fractions written as percent."""
     model = tiny(name)
-    rows = heads.map_heads(model, model, EXAMPLES[0])
-    for a in heads.attentions(model):
-        (single,) = [w[0] for _, _, (w,) in heads.seen(model, [a.module], EXAMPLES[:1])]
+    rows = measure.map_heads(model, model, EXAMPLES[0])
+    for a in measure.attentions(model):
+        (single,) = [w[0] for _, _, (w,) in measure.seen(model, [a.module], EXAMPLES[:1])]
         for head in range(1, model.config.n_heads + 1):
             own = [row for row in rows if row.items() >= a.named(head).items()]
             assert [row["query"] for row in own] == [*range(single.shape[1])]
@@ -241,17 +242,17 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(task_file.SIZES, size, few)
         task = task_file.builtin_task(argparse.Namespace(size=size, tokens=None))
-    given = task.analyses["heads"].keywords
+    given = task.measure["heads"].keywords
     assert given["examples"] is task.valid
     drawn = task_file.grammar.corpus(seed=1, **few).valid
     for example, links, sentence in zip(task.valid, given["gold"], drawn, strict=True):
         assert task.tokenizer.tokens(example.src)[:-1] == [*sentence.en]
         assert task.tokenizer.tokens(example.tgt)[:-1] == [*sentence.de]
         assert links == sentence.links
-    halves = task.analyses["pruning"].keywords
+    halves = task.measure["pruning"].keywords
     assert not {*map(str, halves["choose"])} & {*map(str, halves["report"])}
     assert len(halves["choose"]) + len(halves["report"]) == len(task.valid)
     example, links = task.alignment_example
-    assert task.analyses["maps"].keywords["example"] is example
+    assert task.measure["maps"].keywords["example"] is example
     assert all(s < len(example.src) - 1 and t < len(example.tgt) - 1 for s, t in links)
     assert len(collate([example]).src[0]) <= 12  # the maps are small

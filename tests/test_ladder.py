@@ -15,16 +15,14 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
-from seqmodels.analysis import places
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson
 from seqmodels.models import papers
-from seqmodels.report import places as by_place
-from seqmodels.report import rungs
 from tasks import flags
 from tasks.ladder import __main__ as ladder
+from tasks.ladder import figure, measure
 
 KINDS = ["last", "dot", "general", "additive"]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
@@ -157,7 +155,7 @@ def test_places_are_counted_by_hand() -> None:
     """Keeps out pads that are counted, quarters of the batch's width, and one quarter for all."""
     examples = [Example([5], [4, 5, 6, 7, 8, 9, 10, 4]), Example([5], [4, 8]), Example([6], [7])]
     model = Fixed([4, 5, 6, 6, 8, 4, 4, 4])
-    rows = places.accuracy_by_place(examples, model, model)
+    rows = measure.accuracy_by_place(examples, model, model)
     # quarters of 8: right right | right wrong | right wrong | wrong right; of 2: right | wrong
     assert [row["n"] for row in rows] == [2 + 1 + 1, 2, 2 + 1, 2]
     assert [row["accuracy"] for row in rows] == pytest.approx([75, 50, 100 / 3, 50])
@@ -169,15 +167,15 @@ def test_seeds_widen_the_gain() -> None:
     def runs(*accuracies: float, n: int) -> list[dict[str, Any]]:
         return [{"analyses": {"places": [{"accuracy": x, "n": n}]}} for x in accuracies]
 
-    names = by_place.REVERSED, by_place.FORWARD
+    names = figure.REVERSED, figure.FORWARD
     words = {name: runs(mean, n=100) for name, mean in zip(names, (81, 71), strict=True)}
-    (value,), (low,), (high,) = by_place.gains(words)
+    (value,), (low,), (high,) = figure.gains(words)
     ends = [wilson(mean / 100, 100) for mean in (81, 71)]
     assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
     seeds = {
         name: runs(mean - 1, mean + 1, n=10**9) for name, mean in zip(names, (81, 71), strict=True)
     }
-    (value,), (low,), (high,) = by_place.gains(seeds)
+    (value,), (low,), (high,) = figure.gains(seeds)
     assert [value - low, high - value] == pytest.approx([4.3027 * 2**0.5] * 2, rel=1e-4)
 
 
@@ -198,7 +196,7 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
     assert run(ladder, "--models", *names, "--out", tmp_path) == 0
     records = check_folder(tmp_path, names)
     found = [("none", False), ("forward", False), ("last", True), ("dot", False)]
-    assert [rungs.rung(r) for r in records] == found
+    assert [figure.rung(r) for r in records] == found
     for r in records:
         (test,) = r["tests"]
         n_trained = sum(b["n"] for b in test["buckets"] if b["high"] <= test["max_train_length"])
@@ -228,7 +226,7 @@ def test_places_are_those_of_trained_lengths(size: str) -> None:
     """Keeps out sentences longer than in training from what is said about places."""
     task = made(size)
     (test,) = task.tests
-    (measured,) = task.analyses["places"].args
+    (measured,) = task.measure["places"].args
     assert test.max_train_length == 20
     assert len(measured) == sum(x <= 20 for x in test.x) == len(test.x) / 2
     counts = [sum(low <= x <= high for x in test.x) for low, high in test.buckets[:8]]

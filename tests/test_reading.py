@@ -76,7 +76,7 @@ def imports(path: Path) -> frozenset[str]:
 
 def imported_below(module: str) -> set[str]:
     """Return all modules that one imports, directly or by way of the library's own."""
-    paths = {module_of(path): path for path in LIBRARY}
+    paths = {module_of(path): path for path in (*LIBRARY, *TASKS)}
     found, todo = set(), [module]
     while todo:
         for name in imports(paths[todo.pop()]):
@@ -242,7 +242,7 @@ def test_models_import_nothing_of_each_other(path: Path) -> None:
 OPS = {module_of(path) for path in LIBRARY if path.parent.name == "ops"}
 ROOMS = [
     "utils", "interface", "models", "search", "data",
-    "evaluation", "records", "report", "analysis", "training", "comparison", "site", "cli",
+    "evaluation", "records", "report", "training", "comparison", "site", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
 
@@ -291,6 +291,12 @@ def test_figures_and_scores_need_no_torch(name: str) -> None:
     below = imported_below(f"seqmodels.{name}")
     assert "torch" not in tops(below)
     assert not {n for n in below if n.startswith("seqmodels.models.")}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/figure.py")), ids=at)
+def test_figures_of_tasks_need_no_torch(path: Path) -> None:
+    """Keeps out a figure that is drawn only where models can run, or with another task's code."""
+    assert tops(imported_below(module_of(path))) & {"torch", "tasks"} == set()
 
 
 @pytest.mark.parametrize("name", [*NO_TORCH, "site.report", "site.systems"])

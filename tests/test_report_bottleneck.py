@@ -10,7 +10,8 @@ import pytest
 from fake_records import fake_record, metric
 
 from seqmodels.models import VARIANTS
-from seqmodels.report import bottleneck, style
+from seqmodels.report import style
+from tasks.bottleneck import figure as bottleneck
 
 LENGTHS = (1, 4, 8)
 
@@ -52,35 +53,19 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     assert [text.get_text() for text in right.texts] == ["0.66", "0.31"]
 
 
-def test_the_title_is_read_off() -> None:
-    """Keeps out a title with numbers of its own, or of pooled vectors."""
-    title = bottleneck.draw_bits(RECORDS).texts[0].get_text().replace("\n", " ")
-    assert title == (
-        "One vector carries 21 bits with 32 numbers and 40 with 128: 0.66 and 0.31 bits a number"
-    )
-    alone = bottleneck.draw_bits(RECORDS[3:]).texts[0].get_text()
-    assert alone == "Bits carried from source to target"
-
-
 def test_a_length_is_reached_between_two_lengths() -> None:
     """Keeps out the next length tested for the one at which the accuracy falls."""
     n = np.array([1.0, 4.0, 8.0])
     assert bottleneck.reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
     assert bottleneck.reach(np.array([100.0, 90, 50]), n, 40) == math.inf
     assert math.isnan(bottleneck.reach(np.array([60.0, 50, 40]), n, 70))
-    figure = bottleneck.draw_reach(RECORDS)
-    by_width, by_number = figure.axes
+    by_width, by_number = bottleneck.draw_reach(RECORDS).axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]
     # 32 numbers: from 87.5 % at 4 symbols, so between 1 and 4; 128: from 100 % at 4 to 83 % at 8
     expected = [1 + 3 * 10 / 12.5, 4 + 4 * 10 / (100 - 100 * 40 / 48)]
     assert list(at_90.get_ydata()) == pytest.approx(expected, rel=0.02)
     assert list(by_number.lines[0].get_xdata()) == [2]
-    title = figure.texts[0].get_text().replace("\n", " ")
-    times = expected[1] / expected[0]
-    assert title == (
-        f"With 4 times the numbers, one vector copies {times:.1f} times the length at 90 % accuracy"
-    )
 
 
 def test_lengths_beyond_the_longest_are_marked() -> None:
@@ -93,5 +78,3 @@ def test_lengths_beyond_the_longest_are_marked() -> None:
     assert list(at_50.get_ydata()) == [8, 8]
     marks = [line.get_marker() for line in ax.lines if len(line.get_xdata()) == 1]
     assert marks == ["o", "^", "^", "^"]
-    whole = bottleneck.draw_reach([*RECORDS, copied("rnn_encdec_512", [6, 24, 48])])
-    assert whole.texts[0].get_text().startswith("With 4 times")

@@ -8,7 +8,8 @@ import pytest
 from fake_records import fake_record
 
 from seqmodels.models import papers
-from seqmodels.report import distance, reading, style
+from seqmodels.report import style
+from tasks.distance import figure as distance
 
 
 def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any]:
@@ -26,19 +27,6 @@ def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any
 
 RECORDS = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 1.0)]
 LOOKS = style.looks(papers())
-
-
-def test_the_title_is_read_off() -> None:
-    """Keeps out the fall after training, up to the copied token, or over other seeds' mean."""
-    assert distance.fall(RECORDS[0], "before") == pytest.approx(100)
-    assert distance.fall(RECORDS[0], "after") == pytest.approx(1)
-    start = "Before training, the gradient at 3 tokens is smaller than at 1 by a factor of "
-    title = distance.draw_distance(RECORDS).texts[0].get_text().replace("\n", " ")
-    assert title == f"{start}4–100 with one vector, 1 with attention"
-    alone = reading.by_model([record("gpt", 1, 0.5), record("gpt", 2, 1.0), record("gpt", 3, 1.0)])
-    assert distance.finding(alone) == f"{start}1 with attention"
-    later = distance.draw_distance([record("linear_attention", 1, 1.0)])
-    assert later.texts[0].get_text() == "How far back a model reaches"
 
 
 def test_each_panel_has_its_rows() -> None:
@@ -64,9 +52,3 @@ def test_bands_are_the_quartiles() -> None:
     first = before.collections[0].get_paths()[0].vertices[:, 1]
     assert first.min() == pytest.approx(0.1**7 / 2)
     assert first.max() == pytest.approx(0.2)
-
-
-def test_it_is_drawn_where_it_was_measured() -> None:
-    """Keeps out an error where some records have no analyses."""
-    assert distance.is_drawn(RECORDS)
-    assert not distance.is_drawn([*RECORDS, fake_record("gpt", 2)])

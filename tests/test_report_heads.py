@@ -9,7 +9,7 @@ from fake_records import fake_record
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from seqmodels.report import head_maps, heads
+from tasks.heads import figure as heads
 
 SELF = {"previous": 0.1, "own": 0.2, "next": 0.3}
 N_HEADS = 2
@@ -54,19 +54,6 @@ ONE = record(1, [0.99, 1.04, 1.06, 1.01, 2, 3], (30.0, 12.34))
 TWO = record(2, [1.2, 1.3, 1.4, 1.5, 2, 3], (40.0, 20.0))
 
 
-def test_the_title_is_read_off() -> None:
-    """Keeps out heads that only look free after a dearer one, and the mean of heads as the best."""
-    assert [heads.n_free(r) for r in (ONE, TWO)] == [2, 0]
-    assert heads.n_free(record(3, [1.0] * 6, (9, 9))) == 6
-    title = "Transformer without 0–2 of its 6 heads loses at most 0.05 nats per token; the best "
-    title += "head aligns with an error rate of 12.3–20.0 %"
-    assert heads.finding([ONE, TWO]) == f"{title}, where a word is written"
-    assert heads.finding([ONE, record(2, [1.2] * 6, (20.0, 40.0))]) == title
-    drawn = heads.draw_heads([ONE, TWO])
-    assert drawn.texts[0].get_text().replace("\n", " ") == heads.finding([ONE, TWO])
-    assert "Parameters: attention 25 %, embeddings 75 %" in drawn.texts[1].get_text()
-
-
 def test_every_head_of_every_seed_is_drawn() -> None:
     """Keeps out a seed on top of another, and the loss of the whole model in a head's cost."""
     entropy, rates, costs, _ = heads.draw_heads([ONE, TWO]).axes
@@ -104,7 +91,7 @@ def test_gold_links_are_marked(
 ) -> None:
     """Keeps out squares one row off, on maps of a text onto itself, or solid for the written."""
     made = record(1, [1.0] * 6, aer)
-    figure = head_maps.draw_maps(made)
+    figure = heads.draw_maps(made)
     maps = [ax for ax in figure.axes if ax.collections]
     assert len(maps) == 6
     squares = [[p for p in ax.patches if isinstance(p, Rectangle)] for ax in maps]
@@ -118,37 +105,32 @@ def test_gold_links_are_marked(
 
 def test_maps_show_their_words_and_weights() -> None:
     """Keeps out the word that is written beside the row that reads it, and percent as weights."""
-    first, *_ = (ax for ax in head_maps.draw_maps(ONE).axes if ax.collections)
+    first, *_ = (ax for ax in heads.draw_maps(ONE).axes if ax.collections)
     assert [t.get_text() for t in first.get_xticklabels()] == ["a", "b", "<eos>"]
     assert first.collections[0].get_array().ravel().tolist() == pytest.approx([0.1, 0.2, 0.7] * 3)
-    e = head_maps.sides("source", ONE["alignment"], 3)
+    e = heads.sides("source", ONE["alignment"], 3)
     assert (e.read, e.written, e.keys) == (
         ["<bos>", "x", "y"], ["x", "y", "<eos>"], ["a", "b", "<eos>"],
     )  # fmt: skip
-    own = head_maps.sides("decoder", ONE["alignment"], 3)
+    own = heads.sides("decoder", ONE["alignment"], 3)
     assert (own.read, own.written, own.keys) == (e.read, [], e.read)
-    both = head_maps.sides("decoder", ONE["alignment"], 6)
+    both = heads.sides("decoder", ONE["alignment"], 6)
     assert both.keys == [*e.keys, *e.read]
 
 
 def test_what_a_head_looks_at_is_said() -> None:
     """Keeps out a habit of less than half of the weight, and the mean of heads among the heads."""
-    title = "Transformer: of 4 heads over their own text, "
-    assert head_maps.finding(ONE) == title + "none at one place"
     made = record(1, [1.0] * 6, (9.0, 30.0))
     rows = made["analyses"]["heads"]
     rows[0]["own"] = rows[1]["previous"] = rows[4]["previous"] = 0.6
     rows[5]["next"] = 0.5
-    said = "2 mostly at the previous word and 1 mostly at the next word"
-    assert head_maps.finding(made) == title + said
-    texts = [t.get_text() for t in head_maps.draw_maps(made).texts]
+    texts = [t.get_text() for t in heads.draw_maps(made).texts]
     assert {"1.1 · previous 60 %", "1.2 · next 50 %", "1.2", "1.2 · AER 9 %"} <= {*texts}
 
 
-def test_they_are_drawn_where_heads_were_measured() -> None:
-    """Keeps out an error where records have no analyses, or a model has no heads."""
-    assert heads.is_drawn([ONE, TWO])
-    assert not heads.is_drawn([fake_record("transformer", 1)])
-    assert not heads.is_drawn([ONE, fake_record("transformer", 2)])
-    none = fake_record("lstm_seq2seq", 1) | {"analyses": {"heads": [], "maps": []}}
-    assert not heads.is_drawn([none])
+def test_models_without_heads_are_left_out() -> None:
+    """Keeps out an error for a model of which no head was measured, and parts of another seed."""
+    without = fake_record("lstm_seq2seq", 1)
+    without["analyses"] = {name: [] for name in ONE["analyses"]}
+    assert {*heads.draw([ONE, TWO, without])} == {"heads-transformer", "head-maps-transformer"}
+    assert "Parameters: attention 25 %" in heads.draw_heads([ONE]).texts[1].get_text()

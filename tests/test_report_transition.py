@@ -8,7 +8,8 @@ import pytest
 from fake_records import fake_record
 
 from seqmodels.models import papers
-from seqmodels.report import style, transition
+from seqmodels.report import style
+from tasks.lookup import figure as transition
 
 
 def learning(model: str, seed: int, accuracy: list[float]) -> dict[str, Any]:
@@ -38,14 +39,6 @@ def test_the_first_validation_counts(place: int, step: int | None) -> None:
     assert transition.steps_to(RECORDS[place]) == step
 
 
-def test_the_title_is_read_off() -> None:
-    """Keeps out a model that some seeds did not learn among those that learned, or never."""
-    title = transition.draw_transition(RECORDS).texts[0].get_text().replace("\n", " ")
-    assert title == "Learned: GPT after 300 steps; never: LSTM seq2seq"
-    alone = transition.draw_transition(RECORDS[3:]).texts[0].get_text()
-    assert alone == "Steps until 95 % are right"
-
-
 def test_every_seed_has_its_marker() -> None:
     """Keeps out a failed seed that is drawn as if it had learned at the end."""
     left, right = transition.draw_transition(RECORDS).axes
@@ -61,12 +54,3 @@ def test_every_seed_has_its_marker() -> None:
         "bahdanau": [(400, True), (400, False)],
     }
     assert filled == {looks[model].colour: found for model, found in expected.items()}
-
-
-def test_it_is_drawn_where_there_is_a_baseline() -> None:
-    """Keeps out the figure from tasks that are learned bit by bit."""
-    assert transition.is_drawn(RECORDS)
-    assert not transition.is_drawn([fake_record("gpt", 1)])
-    last = fake_record("gpt", 1, "recall")
-    last["tests"][-1]["baseline"] = "knows nothing"
-    assert not transition.is_drawn([last])

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from fake_records import fake_record, write
 
-from seqmodels.report import figures, style, widths, wording
+from seqmodels.report import figures, style, wording
+from tasks.lookup import figure as lookup
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:
@@ -33,8 +34,7 @@ FOLDERS = {
 
 def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
     """Keeps out bytes of another length, widths for bytes, and one seed for the mean."""
-    (records,) = widths.together(FOLDERS.values())
-    figure = widths.draw_widths(records)
+    (figure,) = lookup.draw_across([*FOLDERS.values()]).values()
     by_bytes, by_width = figure.axes
     assert any("1–2 seeds" in text.get_text() for text in figure.texts)  # at each width
     for model, sizes, means in (
@@ -47,44 +47,23 @@ def test_a_point_is_its_bytes_and_its_score(tmp_path: Path) -> None:
             assert np.allclose(line.get_ydata(), means)
 
 
-def test_the_title_is_read_off() -> None:
-    """Keeps out a title that names a width too narrow for attention, or just the last width."""
-    (records,) = widths.together(FOLDERS.values())
-    title = widths.draw_widths(records).texts[0].get_text().replace("\n", " ")
-    assert title == (
-        "BLEU at 31–40: at most 32.0 with one vector, up to width 32; at least 78.0 with "
-        "attention, from width 16"
-    )
-    vector = [wide("lstm_seq2seq", 1, 16, 40), wide("lstm_seq2seq", 1, 32, 30)]
-    late = [wide("gpt", 1, 16, 20), wide("gpt", 1, 32, 90), *vector]
-    late += [wide("transformer", 1, 64, 10)]  # one width: nothing about widths
-    title = widths.draw_widths(late).texts[0].get_text().replace("\n", " ")
-    assert title == (
-        "BLEU at 31–40: at most 40.0 with one vector, up to width 32; at least 90.0 with "
-        "attention, from width 32"
-    )
-    never = [wide("gpt", 1, d, 20) for d in (16, 32)] + vector
-    title = widths.draw_widths(never).texts[0].get_text()
-    assert title.startswith("BLEU at 31–40 source length")
-
-
 def test_only_several_widths_on_the_same_data_are_drawn() -> None:
     """Keeps out a line between two tasks, and the figure where it would be a point."""
     one = FOLDERS["width-16"]
-    assert widths.together([one]) == []
+    assert lookup.draw_across([one]) == {}
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in FOLDERS["width-32"]]
-    assert widths.together([one, other]) == []
-    unnamed = [r | {"data": {"name": "x", "sha256": "00"}} for r in FOLDERS["width-32"]]
-    assert widths.together([one, unnamed]) == []
+    assert lookup.draw_across([one, other]) == {}
+    assert {*lookup.draw_across([*FOLDERS.values()])} == {"widths-lookup"}
 
 
 def test_the_results_page_shows_it(tmp_path: Path) -> None:
-    """Keeps out a figure that nobody sees."""
+    """Keeps out a figure of several folders that nobody sees, or that other tasks' folders join."""
     for name, records in FOLDERS.items():
-        write(tmp_path / name, records)
-    assert tmp_path / "widths-translation.svg" in figures.plot_results(tmp_path)
+        write(tmp_path / name, [r | {"task": "lookup"} for r in records])
+    write(tmp_path / "other", [fake_record("gpt", 1)])
+    assert tmp_path / "widths-lookup.svg" in figures.plot_results(tmp_path)
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "![widths-translation](widths-translation.svg)" in page
+    assert "![widths-lookup](widths-lookup.svg)" in page
 
 
 def test_a_seed_that_two_folders_have_counts_once() -> None:

@@ -294,7 +294,7 @@ def moved(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, floa
 
 def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None) -> None:
     """Keeps out an analysis of the wrong model: untrained, with dropout, or of another seed."""
-    task = toy(analyses={"moved": moved})
+    task = toy(measure={"moved": moved})
     compare.compare(task, flags(tmp_path, models=["rnn_encdec"], seeds=[1, 2]))
     for seed in (1, 2):
         made = record.load(tmp_path / f"rnn_encdec-seed{seed}.json")

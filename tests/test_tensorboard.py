@@ -32,7 +32,7 @@ def compared(out: Path, **changes: Any) -> None:
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures."""
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
 
 
 def drawn(out: Path, run: str = "gpt-seed1") -> dict[str, Curve]:

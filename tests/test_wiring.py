@@ -54,7 +54,7 @@ def run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
     There are two batches an epoch, so that the budget takes several epochs.
     """
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(figures, "plot_folder", lambda folder: [])
+    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
 
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)

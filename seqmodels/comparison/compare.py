@@ -189,7 +189,7 @@ def compare_in(
     todo = [run for run in runs if is_missing(run, recorded)]
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
     if world().is_first and any(run.path.exists() for run in runs):
-        drawn = figures.plot_folder(out)
+        drawn = figures.plot_folder(out, own=task.figures)
         print(f"\n{summary.summary(reading.load_records(out))}")
         print(f"\nRecords, hypotheses, weights and figures are in {out}:")
         names = ", ".join(sorted(file.name for file in drawn))
@@ -218,12 +218,13 @@ def plan(
     )
     shards = {"shards": args.shards} if args.shards > 1 else {}
     task = replace(task, training={**training, **shards})
+    lean = replace(task, figures=())  # the process of a run need not import matplotlib
     runs = []
     for (name, seed), path in zip(keys, paths, strict=True):
         lr = args.lr or task.recipe(name).lr
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         every_s, paper = args.checkpoint_every, paper_of(name)
-        runs.append(Run(name, task, cfg, path, device, every_s, paper, args.tensorboard))
+        runs.append(Run(name, lean, cfg, path, device, every_s, paper, args.tensorboard))
     return task, runs, recorded, stopped
 
 

@@ -200,17 +200,17 @@ def untrained(run: Run) -> SequenceModel:
     return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
 
 
-def analyse(
+def measure_task(
     run: Run, model: SequenceModel, status: StatusFile
 ) -> dict[str, list[dict[str, float | str]]]:
-    """Return what the task's analyses measure in a trained model; without dropout."""
-    if not run.task.analyses:
+    """Return what the task measures of a trained model besides its scores; without dropout."""
+    if not run.task.measure:
         return {}
-    found, before = {}, untrained(run)
-    for i, (name, analysis) in enumerate(run.task.analyses.items()):
-        status.update("analysis", i, len(run.task.analyses), name)
-        found[name] = analysis(model.eval(), before.eval())
-    return found
+    measured, before = {}, untrained(run)
+    for i, (name, measure) in enumerate(run.task.measure.items()):
+        status.update("analysis", i, len(run.task.measure), name)
+        measured[name] = measure(model.eval(), before.eval())
+    return measured
 
 
 def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     rows, tests = evaluate_all(model, task, device, status)
     evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests, provenance) | {
-        "analyses": analyse(run, model, status),
+        "analyses": measure_task(run, model, status),
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,

@@ -65,7 +65,7 @@ class AlignmentExample(NamedTuple):
     links: Sequence[tuple[int, int]] | None
 
 
-Analysis = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]]
+Measurement = Callable[[SequenceModel, SequenceModel], list[dict[str, float | str]]]
 """Measures a trained model, given the same model before its first step as well; returns rows of
 named values for the record. It has to be a function of a module, or a `partial` of one: runs are
 sent to other processes."""
@@ -94,8 +94,10 @@ class Task:
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""
     alignment_example: AlignmentExample | None = None
-    analyses: Mapping[str, Analysis] = field(default_factory=dict)
-    """Measurements of a trained model, besides its scores, by name."""
+    measure: Mapping[str, Measurement] = field(default_factory=dict)
+    """What is measured of a trained model besides its scores, by name: the record's `analyses`."""
+    figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()
+    """Draw the task's own figures from a folder's records, by the names of their files."""
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.

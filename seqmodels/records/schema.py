@@ -176,7 +176,7 @@ class Record(Strict):
     flops_per_token: float | None = None
     """Floating-point operations of training per target token; None: not counted."""
     analyses: dict[Name, Annotated[list[dict[Name, float | Text]], Field(max_length=50_000)]] = {}
-    """Rows of named values that the task's analyses measured."""
+    """Rows of named values that the task measured besides scores, by measurement."""
     speed: Speed
     peak_memory_bytes: Count
     train_s: float

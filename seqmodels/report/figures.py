@@ -9,38 +9,42 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 from matplotlib.figure import Figure
 
 from seqmodels.records import ledger, schema, significance
 from seqmodels.report import (
     alignment,
-    bottleneck,
     curves,
-    distance,
-    head_maps,
-    heads,
     matching,
     matrix,
-    places,
     reading,
-    rungs,
     scores,
     state,
     style,
     tables,
-    transition,
-    widths,
     wording,
 )
 from seqmodels.report.reading import Record
 from seqmodels.utils import files
 
+Draw = Callable[[Sequence[Record]], dict[str, Figure]]
+"""Returns figures of a folder's records by the names of their files."""
+TASKS = Path(__file__).parents[2] / "tasks"
+"""The folder of the tasks; an installed package without a clone has none."""
 
-def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
+
+def plot_folder(
+    folder: Path, out: Path | None = None, own: Sequence[Draw] | None = None
+) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
+
+    They include what `own` draws; None: the task's own figures (see `task_figures`).
 
     If the sums of all records are there, significance.json is written as well.
     """
@@ -50,7 +54,7 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
         print(f"not drawn: {unknown}", file=sys.stderr)
     out.mkdir(parents=True, exist_ok=True)
     with style.context():
-        figures = draw_all(records, compared)
+        figures = draw_all(records, compared, own)
         names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
         paths = [style.save(figures[name[:-4]], out / name) for name in names]
     parts = [tables.table(records), tables.by_length_table(records), matching.table(records)]
@@ -61,11 +65,13 @@ def plot_folder(folder: Path, out: Path | None = None) -> list[Path]:
 
 
 def draw_all(
-    records: Sequence[Record], compared: significance.Significance | None
+    records: Sequence[Record],
+    compared: significance.Significance | None,
+    own: Sequence[Draw] | None = None,
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
     figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
-    figures |= _special(records)
+    figures |= draw_own(records) if own is None else merge(draw(records) for draw in own)
     for name, test in reading.tests(records).items():
         figures[f"score-{file_name(name)}"] = scores.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):
@@ -78,25 +84,44 @@ def draw_all(
     return figures
 
 
-def _special(records: Sequence[Record]) -> dict[str, Figure]:
-    """Return the figures of what only some tasks measure."""
-    figures = {}
-    if bottleneck.is_drawn(records):
-        figures["bits"] = bottleneck.draw_bits(records)
-        figures["reach"] = bottleneck.draw_reach(records)
-    if transition.is_drawn(records):
-        figures["transition"] = transition.draw_transition(records)
-    if distance.is_drawn(records):
-        figures["distance"] = distance.draw_distance(records)
-    for model, group in reading.by_model(records).items():
-        if heads.is_drawn(group):
-            figures[f"heads-{model}"] = heads.draw_heads(group)
-            figures[f"head-maps-{model}"] = head_maps.draw_maps(group[0])
-    if rungs.is_drawn(records):
-        figures["rungs"] = rungs.draw_rungs(records)
-    if places.is_drawn(records):
-        figures["places"] = places.draw_places(records)
-    return figures
+@cache
+def task_figures(task: str) -> ModuleType | None:
+    """Return the module tasks/TASK/figure.py; None if the task has no figures of its own.
+
+    Its FIGURES draw one folder of records, its ACROSS all folders of the task at once. It is found
+    by its path, so that no other package named `tasks` is imported.
+    """
+    path = TASKS / task / "figure.py"
+    spec = spec_from_file_location(f"tasks.{task}.figure", path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def draw_own(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of the records' task by the names of their files."""
+    module = task_figures(records[0]["task"])
+    return merge(draw(records) for draw in module.FIGURES) if module else {}
+
+
+def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
+    """Return the figures that a task draws of all its folders, by the names of their files."""
+    by_task: dict[str, list[Sequence[Record]]] = {}
+    for records in folders:
+        by_task.setdefault(records[0]["task"], []).append(records)
+    return merge(
+        draw(its)
+        for task, its in by_task.items()
+        if (module := task_figures(task))
+        for draw in getattr(module, "ACROSS", ())
+    )
+
+
+def merge(drawn: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
+    """Return all figures in one dictionary."""
+    return {name: figure for figures in drawn for name, figure in figures.items()}
 
 
 def compare(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
@@ -137,12 +162,10 @@ def plot_results(root: Path) -> list[Path]:
         parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
         figures = sorted(path for path in drawn if path.suffix == ".svg")
         parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
-    for same in widths.together(reading.load_records(folder) for folder in folders):
-        name = f"widths-{same[0]['task']}"
-        with style.context():
-            figure = widths.draw_widths(same)
+    with style.context():
+        for name, figure in draw_across(reading.load_records(f) for f in folders).items():
             paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
-        parts += [f"## {same[0]['task']} by width", f"![{name}]({name}.svg)"]
+            parts += [f"## {name}", f"![{name}]({name}.svg)"]
     if entries:
         parts += [tables.published(entries, {f.name: reading.load_records(f) for f in folders})]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]

@@ -12,14 +12,10 @@ from matplotlib.figure import Figure
 
 from seqmodels.report import (
     alignment,
-    bottleneck,
-    distance,
-    heads,
+    figures,
     reading,
-    rungs,
     scores,
     style,
-    widths,
     wording,
 )
 from seqmodels.report.reading import Record
@@ -59,21 +55,26 @@ def aligned(records: Sequence[Record]) -> Figure:
     return alignment.figure_of({"bahdanau": record["alignment"]}, wording.subtitle([record]))
 
 
+def own(name: str) -> Draw:
+    """Return what draws a figure of the records' task by the name of its file."""
+    return lambda records: figures.draw_own(records)[name]
+
+
+def across(name: str) -> Draw:
+    """Return what draws a figure of all folders of a task by the name of its file."""
+    return lambda records: figures.draw_across([records])[name]
+
+
 def main_figure(records: Sequence[Record]) -> Draw:
-    """Return what draws what a comparison was made for: its task's own figure, or scores."""
-    if bottleneck.is_drawn(records):
-        return bottleneck.draw_bits
-    if rungs.is_drawn(records):
-        return rungs.draw_rungs
-    if heads.is_drawn(records):
-        return heads.draw_heads
-    return distance.draw_distance if distance.is_drawn(records) else score
+    """Return what draws the first figure of the task's own, or the scores if it has none."""
+    drawn = figures.draw_own(records)
+    return own(next(iter(drawn))) if drawn else score
 
 
 SHOWN: Mapping[str, tuple[str, Draw]] = {
-    "rnn_encdec": ("bottleneck", bottleneck.draw_bits),
+    "rnn_encdec": ("bottleneck", own("bits")),
     "bahdanau": ("translation-grammar", aligned),
-    "lstm_seq2seq": ("ladder", rungs.draw_rungs),
+    "lstm_seq2seq": ("ladder", own("rungs")),
     "transformer": ("positions", score),
     "gpt": ("next_token", score),
     "linear_attention": ("lookup", score),
@@ -120,15 +121,19 @@ class Runs:
         return max(translated or whole, key=lambda f: len(self.records(f)), default=None)
 
     def comparisons(self) -> list[Chart]:
-        """Draw every comparison; folders of the same data at other widths share a figure."""
+        """Draw every comparison; folders that their task draws at once share a figure."""
         folders = {folder: self.records(folder) for folder in self.files}
         shown = {f: (records, f, main_figure(records)) for f, records in folders.items()}
-        for same in widths.together(folders.values()):
-            its = [folder for folder, records in folders.items() if records[0] in same]
-            most = max(its, key=lambda folder: len(self.files[folder]))
-            for folder in {*its} - {most}:
-                del shown[folder]
-            shown[f"{most}-widths"] = (same, ", ".join(its), widths.draw_widths)
+        by_task: dict[str, list[str]] = {}
+        for folder, records in folders.items():
+            by_task.setdefault(records[0]["task"], []).append(folder)
+        for its in by_task.values():
+            together = [r for folder in its for r in folders[folder]]
+            for name in figures.draw_across([together]):
+                most = max(its, key=lambda folder: len(self.files[folder]))
+                for folder in {*its} - {most}:
+                    del shown[folder]
+                shown[name] = (together, ", ".join(its), across(name))
         return [
             chart(records, folder, draw, name, number)
             for number, (name, (records, folder, draw)) in enumerate(shown.items())

@@ -35,6 +35,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
+from tasks.bottleneck.figure import FIGURES
 from tasks.recall import __main__ as recall
 from tasks.recall.__main__ import SYMBOLS, draw_symbols
 
@@ -124,6 +125,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,
+        figures=FIGURES,
     )  # fmt: skip
 
 

@@ -30,7 +30,6 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.analysis import distance
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
@@ -38,6 +37,8 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
+from tasks.distance.figure import FIGURES
+from tasks.distance.measure import measure_gradients, probe_states
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -47,7 +48,7 @@ from seqmodels.utils.terminal import guard
 
 SYMBOLS = list("abcdefghijklmnop")
 LONGEST = 24
-"""Symbols in the longest source of training, and in every source that is analysed."""
+"""Symbols in the longest source of training, and in every source that is measured."""
 LENGTHS = (4, 8, 12, 16, 20, 24)
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "per_length": 5, "n_gradient": 4, "n_probe": 60},
@@ -115,17 +116,17 @@ RECIPES = {
 
 
 def builtin_task(args: argparse.Namespace) -> Task:
-    """Return the task, with the analyses on texts of their own."""
+    """Return the task; gradients and probes are measured on texts of their own."""
     rng, size, tokenizer = random.Random(1), SIZES[args.size], Words(SYMBOLS)
     train, valid = draw_all(rng, size["n_train"]), draw_all(rng, size["n_valid"])
     test = [draw(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
-    analysed = [draw(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
-    unended = [e._replace(tgt=e.tgt[:-1]) for e in analysed[: size["n_gradient"]]]
+    measured = [draw(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
+    unended = [e._replace(tgt=e.tgt[:-1]) for e in measured[: size["n_gradient"]]]
     return Task(
         name="distance",
         data={
             "name": "symbols said twice",
-            "sha256": sha256(tokenizer.decode(e.src) for e in [*train, *valid, *test, *analysed]),
+            "sha256": sha256(tokenizer.decode(e.src) for e in [*train, *valid, *test, *measured]),
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
@@ -139,10 +140,11 @@ def builtin_task(args: argparse.Namespace) -> Task:
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400},
         n_parameters=240_000,
-        analyses={
-            "gradients": partial(distance.measure_gradients, examples=unended),
-            "probe": partial(distance.probe_states, examples=analysed[size["n_gradient"] :]),
+        measure={
+            "gradients": partial(measure_gradients, examples=unended),
+            "probe": partial(probe_states, examples=measured[size["n_gradient"] :]),
         },
+        figures=FIGURES,
     )
 
 

@@ -30,11 +30,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.analysis import ablation, heads
 from seqmodels.comparison.compare import compare
-from seqmodels.comparison.task import AlignmentExample, Analysis, Recipe, Task
+from seqmodels.comparison.task import AlignmentExample, Measurement, Recipe, Task
 from seqmodels.data.batches import Example
 from seqmodels.utils.terminal import guard
+from tasks.heads import measure
+from tasks.heads.figure import FIGURES
 from tasks.made import grammar
 from tasks.translation import __main__ as translation
 
@@ -72,20 +73,20 @@ RECIPES = {
 # ----------------------------------------------------------------------------------------- Run
 
 
-def analyses(
+def measurements(
     valid: Sequence[Example], sentences: Sequence[grammar.Sentence], shown: Example
-) -> dict[str, Analysis]:
+) -> dict[str, Measurement]:
     """Return what is measured in a trained model, on validation sentences with their gold links.
 
     Pruning chooses heads on one half of them and reports the loss on the other.
     """
     links = [sentence.links for sentence in sentences]
     return {
-        "heads": partial(heads.describe_heads, examples=valid, gold=links),
-        "maps": partial(heads.map_heads, example=shown),
-        "ablation": partial(ablation.remove_each, examples=valid),
-        "pruning": partial(ablation.prune_greedily, choose=valid[::2], report=valid[1::2]),
-        "parameters": ablation.count_parameters,
+        "heads": partial(measure.describe_heads, examples=valid, gold=links),
+        "maps": partial(measure.map_heads, example=shown),
+        "ablation": partial(measure.remove_each, examples=valid),
+        "pruning": partial(measure.prune_greedily, choose=valid[::2], report=valid[1::2]),
+        "parameters": measure.count_parameters,
     }
 
 
@@ -106,7 +107,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
         recipes={**task.recipes, **RECIPES},
         training={**task.training, "batch_tokens": 800},
         alignment_example=AlignmentExample(shown, corpus.test[place].links),
-        analyses=analyses(task.valid, corpus.valid, shown),
+        measure=measurements(task.valid, corpus.valid, shown),
+        figures=FIGURES,
     )
 
 

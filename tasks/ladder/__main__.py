@@ -31,10 +31,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.analysis import places
 from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task
 from seqmodels.utils.terminal import guard
+from tasks.ladder.figure import FIGURES
+from tasks.ladder.measure import accuracy_by_place
 from tasks.made import grammar
 from tasks.positions import __main__ as positions
 from tasks.translation import __main__ as translation
@@ -87,7 +88,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
         recipes={**task.recipes, **RECIPES},
         training={**task.training, "batch_tokens": 800},
         n_parameters=600_000,
-        analyses={"places": partial(places.accuracy_by_place, trained)},
+        measure={"places": partial(accuracy_by_place, trained)},
+        figures=FIGURES,
     )
 
 

@@ -35,6 +35,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.utils.terminal import guard
+from tasks.lookup.figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -211,6 +212,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
         alignment_example=AlignmentExample(
             encode(pair_of(shown, sorted(shown)), tokenizer), links
         ),
+        figures=FIGURES,
     )  # fmt: skip
 
 

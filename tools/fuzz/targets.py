@@ -326,7 +326,7 @@ def stubbed(patch: Callable[..., Any]) -> None:
         patch(task, "SIZES", {"smoke": toy, "laptop": toy})
     patch(compare, "run_all", lambda *_: [])
     patch(compare, "fastest_precision", lambda device: "float32")
-    patch(figures, "plot_folder", lambda folder, out=None: reading.load_records(folder) and [])
+    patch(figures, "plot_folder", lambda folder, **_: reading.load_records(folder) and [])
     patch(alignment, "figure_of", lambda alignments, subtitle: Figure())
     patch(scores, "draw_systems", lambda systems, subtitle: Figure())
     patch(intervals, "N_BOOTSTRAP", 5)

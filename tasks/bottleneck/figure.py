@@ -1,4 +1,4 @@
-"""Draw the bits that pass from source to target, against length and against width. No torch.
+"""Draw the bits that pass from source to target, by length and by width. No torch.
 
 Of n random symbols of b bits, n b − H bits have passed, where H is the cross-entropy of the target.
 """
@@ -14,21 +14,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from seqmodels.report import layout, reading, style, wording
-from seqmodels.report.findings import is_of
+from seqmodels.report import layout, reading, style
 from seqmodels.report.reading import Record
+from seqmodels.report.wording import subtitle
 
+ONE_VECTOR = "rnn_encdec"
+"""Start of the names of the models that are compared by the width of their vector."""
 LEVELS = {90: "-", 50: (0, (4, 1.6))}
 """Next-symbol accuracies (%) whose lengths are drawn, and their line styles."""
 MARK: dict[str, Any] = {"color": style.INK, "ms": 5.5, "clip_on": False}
 """How a length is marked."""
 Bits = Mapping[str, np.ndarray]
 """Model -> (seeds, lengths, 3): bits, low and high."""
-
-
-def is_drawn(records: Sequence[Record]) -> bool:
-    """Return whether the data says of how many random symbols it is made."""
-    return all("n_symbols" in r["data"] for r in records)
 
 
 def lengths(records: Sequence[Record]) -> np.ndarray:
@@ -47,12 +44,12 @@ def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
 
 
 def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
-    """Return, per width of a model with one vector, the most bits that each seed has carried."""
+    """Return, per width of the model with one vector, the most bits that each seed has carried."""
     carried = bits(groups)
     return {
         group[0]["model_config"]["d_model"]: carried[model][..., 0].max(1)
         for model, group in groups.items()
-        if is_of(model, "vector")
+        if model.startswith(ONE_VECTOR)
     }
 
 
@@ -78,48 +75,32 @@ def draw_bits(records: Sequence[Record]) -> Figure:
         "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
         "length, with bits per number of the vector; dots: seeds."
     )
-    topic, subtitle = "Bits carried from source to target", wording.subtitle(records)
-    title = finding(most)
-    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    texts = "Bits carried from source to target", subtitle(records), caption
     figure, axes = layout.panels(texts, layout.key_of(records), (6.5,), 0.5)
     _draw_lengths(axes[0, 0], groups)
     _draw_widths(axes[0, 1], most)
     return figure
 
 
-def finding(most: Mapping[int, np.ndarray]) -> str:
-    """Return a title: the most bits with the narrowest and with the widest vector."""
-    if len(most) < 2:
-        return ""
-    (low, few), (high, many) = ((d, most[d].mean()) for d in (min(most), max(most)))
-    return (
-        f"One vector carries {few:.0f} bits with {low} numbers and {many:.0f} with {high}: "
-        f"{few / low:.2f} and {many / high:.2f} bits a number"
-    )
-
-
 def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
-    looks, found, ends = style.looks(groups), bits(groups), []
-    names = layout.brief([look.label for look in looks.values()])
-    for name, (model, look) in zip(names, looks.items(), strict=True):
-        n, (mean, low, high) = lengths(groups[model]), found[model].mean(0).T
+    carried = bits(groups)
+    for model, look in style.looks(groups).items():
+        n, (mean, low, high) = lengths(groups[model]), carried[model].mean(0).T
         draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
         ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
         ax.fill_between(n, low, high, color=look.colour, alpha=0.16, lw=0)
-        ends.append((n[-1], mean[-1], name, look.colour))
     each = math.log2(next(iter(groups.values()))[0]["data"]["n_symbols"])
     ax.plot([0, n[-1]], [0, each * n[-1]], ls=":", lw=1.8, color=style.INK)
     ax.set_title("Bits carried", loc="left", size=10.5)
     ax.set_xlabel("source length (symbols)")
     ax.set_xlim(0)
     ax.set_ylim(0)
-    layout.label_ends(ax, ends)
 
 
 def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     """Draw the most bits against the width, and what that is per number."""
-    colour = style.LOOKS["rnn_encdec"][0]
+    colour = style.looks([ONE_VECTOR])[ONE_VECTOR].colour
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -143,7 +124,7 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
     found = {}
     for model, group in groups.items():
         sizes = group[0]["model_config"]
-        if "n_queries" in sizes if size == "n_queries" else is_of(model, "vector"):
+        if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
             scores = reading.scores(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             found[sizes[size]] = np.array([reach(mean, lengths(group), level) for level in LEVELS])
@@ -158,41 +139,33 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
         "tested. Triangles: beyond the longest of them."
     )
-    title, topic = reach_finding(by_width), "Length that is copied with an accuracy of 90 and 50 %"
-    subtitle = wording.subtitle(records)
-    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    texts = "Length that is copied with an accuracy of 90 and 50 %", subtitle(records), caption
     figure, axes = layout.panels(texts, (), (6,), 0.5)
     panels = (
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
     )
     for ax, (found, name, label) in zip(axes[0], panels, strict=True):
-        ends = []
         for column, (level, dashes) in enumerate(LEVELS.items()):
             at = [*found]
             y = np.array([found[x][column] for x in at])
             shown = np.minimum(y, longest)
-            ax.plot(at, shown, ls=dashes, color=style.INK, lw=1.8)
+            ax.plot(at, shown, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
             for x, known in zip(at, y, strict=True):
                 ax.plot(x, min(known, longest), "^" if np.isinf(known) else "o", **MARK)
-            ends += [(at[-1], shown[-1], f"{level} %", style.INK)] if at else []
         ax.set_title(name, loc="left", size=10.5)
         ax.set_xscale("log", base=2)
         ax.minorticks_off()
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.set_ylim(0, 1.04 * longest)
         ax.set_xlabel(label)
-        layout.label_ends(ax, [end for end in ends if np.isfinite(end[1])])
+        ax.legend(frameon=False, loc="upper left")
     return figure
 
 
-def reach_finding(by_width: Mapping[int, np.ndarray]) -> str:
-    """Return a title: how far 90 % of the symbols are right, with the fewest and most numbers."""
-    known = [d for d, found in by_width.items() if np.isfinite(found[0])]
-    if len(known) < 2:
-        return ""
-    (low, short), (high, long) = ((d, by_width[d][0]) for d in (known[0], known[-1]))
-    return (
-        f"With {high // low} times the numbers, one vector copies {long / short:.1f} times the "
-        "length at 90 % accuracy"
-    )
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of a folder by the names of their files."""
+    return {"bits": draw_bits(records), "reach": draw_reach(records)}
+
+
+FIGURES = [draw]

@@ -1,19 +1,22 @@
-"""Draw what the heads of one model attend to, and its loss without them. No torch."""
+"""Draw the heads of a model: what they attend to, and its loss without them. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels.report import layout, wording
+from seqmodels.report import layout, reading
 from seqmodels.report.findings import label_of
 from seqmodels.report.reading import Record
-from seqmodels.report.style import GREY, INK, WIDTH, Look
+from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Look
+from seqmodels.report.wording import subtitle
 
 KINDS = {
     "encoder": Look("encoder to its own text", "#1B75BC", "-", "o"),
@@ -25,50 +28,22 @@ READINGS = {"aer_read": "read", "aer_written": "written"}
 """The row of weights that aligns a target word: the one where the decoder reads or writes it."""
 NEARLY = 0.05
 """Nats per token that a model can lose and count as nearly as good."""
+OFFSETS = {"previous": "the previous word", "own": "the same word", "next": "the next word"}
+MOSTLY = 0.5
+"""Mean weight from which a head is said to look at a place."""
+LETTER = 0.066
+"""Inches per letter in the labels."""
 
 Row = Mapping[str, Any]
 Point = tuple[int, float, str, int]
 """Place on the x axis, value, kind of attention, head."""
+Head = tuple[str, int, int]
+"""Attention, layer, number."""
 
 
 def rows_of(r: Record, analysis: str) -> list[Row]:
-    """Return the rows of an analysis; none if the record lacks it."""
-    return list(r.get("analyses", {}).get(analysis, []))
-
-
-def is_drawn(group: Sequence[Record]) -> bool:
-    """Return whether all records of a model hold what its heads do."""
-    return all(rows_of(r, name) for r in group for name in ("heads", "maps", "ablation", "pruning"))
-
-
-# -------------------------------------------------------------------------------------- findings
-
-
-def n_free(r: Record) -> int:
-    """Return how many heads can be removed, one after the other, for at most NEARLY nats."""
-    whole, *rows = rows_of(r, "pruning")
-    costly = [row["removed"] for row in rows if row["nats"] > whole["nats"] + NEARLY]
-    return min(costly, default=len(rows) + 1) - 1
-
-
-def best_aligned(r: Record) -> tuple[float, str]:
-    """Return the lowest AER (%) of a head, and which row of weights gives it."""
-    rows = [row for row in rows_of(r, "heads") if "aer_read" in row and row["head"]]
-    return min((row[name], name) for row in rows for name in READINGS)
-
-
-def finding(group: Sequence[Record]) -> str:
-    """Return a title: how many heads the model can do without, and how well the best one aligns."""
-    best = [best_aligned(r) for r in group]
-    ways = {READINGS[name] for _, name in best}
-    where = f", where a word is {ways.pop()}" if len(ways) == 1 else ""
-    free = wording.span(map(n_free, group), "{:.0f}".format)
-    return (
-        f"{label_of(group[0]['model'])} without {free} of its "
-        f"{len(rows_of(group[0], 'pruning')) - 1} heads loses at most {NEARLY:g} nats per token; "
-        "the best head aligns with an error rate of "
-        f"{wording.span((aer for aer, _ in best), '{:.1f}'.format)} %{where}"
-    )
+    """Return the rows of an analysis; none for a model without heads."""
+    return list(r["analyses"][analysis])
 
 
 # ---------------------------------------------------------------------------------------- panels
@@ -83,8 +58,8 @@ def draw_heads(group: Sequence[Record]) -> Figure:
         f"than those shown; the dotted line is {NEARLY:g} nats above the whole model. A removed "
         "head gives zero; nothing is trained again."
     )
-    topic = "Heads of attention: what they do, and the loss without them"
-    texts = finding(group), f"{topic}\n{wording.subtitle(group)}{_parts(group)}", caption
+    title = f"Heads of the {label_of(group[0]['model'])}: what they do, and the loss without them"
+    texts = title, f"{subtitle(group)}{_parts(group)}", caption
     figure, bottom, top = layout.canvas(6.6, *texts)
     height = figure.get_figheight()
     kinds = [k for k in KINDS if any(row["attention"] == k for row in rows_of(group[0], "heads"))]
@@ -198,3 +173,138 @@ def _draw_pruning(ax: Axes, group: Sequence[Record]) -> None:
     ax.minorticks_off()
     ax.set_xlabel("heads left; markers: the head removed last")
     ax.set_title("Nats per token, the cheapest head removed first", loc="left", size=10.5)
+
+
+# ------------------------------------------------------------------------------------------ maps
+
+
+def key(row: Row) -> Head:
+    """Return which head a row is about."""
+    return row["attention"], row["layer"], row["head"]
+
+
+def habit(row: Row) -> str:
+    """Return where most of a head's weight is among the words of its own text; empty if nowhere."""
+    if "previous" not in row:
+        return ""
+    name = max(OFFSETS, key=lambda name: row[name])
+    return name if row[name] >= MOSTLY else ""
+
+
+class Sides(NamedTuple):
+    """The words at the edges of a map: left, right, top."""
+
+    read: Sequence[str]
+    written: Sequence[str]
+    keys: Sequence[str]
+
+
+def sides(kind: str, alignment: Mapping[str, Any], n_keys: int) -> Sides:
+    """Return the words of a kind of attention; a decoder's keys can include the source."""
+    src, tgt = alignment["src"], alignment["tgt"]
+    read, written = ["<bos>", *tgt], [*tgt, "<eos>"]
+    if kind == "encoder":
+        return Sides(src, [], src)
+    if kind == "source":
+        return Sides(read, written, src)
+    return Sides(read, written if n_keys > len(read) else [], [*src, *read][-n_keys:])
+
+
+def draw_maps(r: Record) -> Figure:
+    """Draw a row of maps for each kind of attention: its layers, and in each its heads."""
+    maps: dict[Head, list[list[float]]] = {}
+    for row in rows_of(r, "maps"):
+        maps.setdefault(key(row), []).append([float(w) / 100 for w in row["weights"].split()])
+    rows = {key(row): row for row in rows_of(r, "heads")}
+    per_row = 8 if max(len(weights[0]) for weights in maps.values()) <= 12 else 4
+    shown = [
+        (kind, own[i : i + per_row])
+        for kind in KINDS
+        for own in [[head for head in maps if head[0] == kind]]
+        for i in range(0, len(own), per_row)
+    ]
+    edges = [sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in shown]
+    longest = max(len(word) for e in edges for words in e for word in words) * LETTER
+    n, gap, margin, above = max(len(own) for _, own in shown), 0.1, longest + 0.25, longest + 0.42
+    n_keys = max(len(e.keys) for e in edges)
+    cell = min(0.16, max(0.1, ((WIDTH - 2 * margin) / n - gap) / n_keys))
+    width = max(WIDTH, 2 * margin + n * (cell * n_keys + gap))
+    body = 0.3 + sum(above + cell * len(e.read) + 0.2 for e in edges)
+    figure, _, top = layout.canvas(body, *_texts(r), width)
+    height = figure.get_figheight()
+    y = top * height - 0.2
+    for (kind, own), e in zip(shown, edges, strict=True):
+        tall, wide, look = cell * len(e.read), cell * len(e.keys), KINDS[kind]
+        heading: dict[str, Any] = {"va": "top", "weight": "bold", "size": 10, "color": look.colour}
+        figure.text(0.12 / width, y / height, look.label[0].upper() + look.label[1:], **heading)
+        y -= above
+        for i, head in enumerate(own):
+            x = margin + i * (wide + gap)
+            ax = figure.add_axes((x / width, (y - tall) / height, wide / width, tall / height))
+            _draw_map(ax, np.array(maps[head][-len(e.read) :]), e, i == 0, i == len(own) - 1)
+            _mark_gold(ax, rows[head], r["alignment"]["gold"] or ())
+            text = f"{head[1]}.{head[2]}{_note(rows[head])}"
+            figure.text(x / width, (y + longest + 0.08) / height, text, size=8.5, color=INK)
+        y -= tall + 0.2
+    return figure
+
+
+def _texts(r: Record) -> tuple[str, str, str]:
+    """Return title, subtitle and caption."""
+    about = subtitle([r]).replace("one seed", f"seed {r['seed']}")
+    title = f"Heads of the {label_of(r['model'])} in one sentence: rows attend to columns"
+    caption = (
+        "Darker is more. 2.1 is head 1 of layer 2. Each row sums to one. Squares: gold links, "
+        "solid where they fit the row that reads the target word (labels on the left) better, "
+        "dashed where they fit the row that writes it (labels on the right); AER: the head's "
+        "alignment error rate over the validation split. The share is that of the weight on a "
+        "place, over the same split."
+    )
+    return title, about, caption
+
+
+def _note(row: Row) -> str:
+    """Return what to say of a head beside its number."""
+    if "aer_read" in row:
+        return f" · AER {min(row[name] for name in READINGS):.0f} %"
+    name = habit(row)
+    return f" · {name} {100 * row[name]:.0f} %" if name else ""
+
+
+def _draw_map(ax: Axes, weights: np.ndarray, e: Sides, is_first: bool, is_last: bool) -> None:
+    """Draw one map, with the words of its rows at the edges of the grid."""
+    ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.3)
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0, labelcolor=INK, pad=1.5, labelsize=7)
+    ax.set_xticks(np.arange(len(e.keys)) + 0.5, e.keys, rotation=90)
+    ax.set_yticks(np.arange(len(e.read)) + 0.5, e.read if is_first else [""] * len(e.read))
+    if is_last and e.written:
+        right = ax.secondary_yaxis("right")
+        right.set_yticks(np.arange(len(e.written)) + 0.5, e.written)
+        right.tick_params(length=0, labelcolor=INK, pad=1.5, labelsize=7)
+        right.spines["right"].set_visible(False)
+
+
+def _mark_gold(ax: Axes, row: Row, links: Sequence[Sequence[int]]) -> None:
+    """Mark the gold links in the rows that fit them better, if the head is over the source."""
+    if "aer_read" not in row:
+        return
+    is_read = row["aer_read"] <= row["aer_written"]
+    look: dict[str, Any] = {"ec": "#E8741C", "lw": 1.1, "ls": "-" if is_read else (0, (2, 1))}
+    for s, t in links:
+        ax.add_patch(Rectangle((s + 0.06, t + is_read + 0.06), 0.88, 0.88, fill=False, **look))
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return two figures for each model with heads by the names of their files."""
+    figures = {}
+    for model, group in reading.by_model(records).items():
+        if all(rows_of(r, "heads") for r in group):
+            figures[f"heads-{model}"] = draw_heads(group)
+            figures[f"head-maps-{model}"] = draw_maps(group[0])
+    return figures
+
+
+FIGURES = [draw]

@@ -1,6 +1,7 @@
-"""Measure what the heads of a Transformer or a GPT attend to.
+"""Measure what the heads of a Transformer or a GPT attend to, and what it loses without them.
 
-`describe_heads` and `map_heads` are analyses of a task; a model without heads has no rows.
+A head is silenced where it is merged: it gives zero, as in Michel et al. 2019 (arXiv:1905.10650).
+A model without heads has no rows.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.alignments import RATES, Link, Links, counts
-from seqmodels.evaluation.evaluate import BATCH_TOKENS
+from seqmodels.evaluation.evaluate import BATCH_TOKENS, teacher_forced
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.utils.watch import weights_by_call
+from seqmodels.utils.watch import silenced, weights_by_call
 
 Rows = list[dict[str, float | str]]
 OFFSETS = {"previous": -1, "own": 0, "next": 1}
@@ -173,3 +174,71 @@ def map_heads(model: SequenceModel, _: SequenceModel, example: Example) -> Rows:
                     text = " ".join(f"{100 * w:.0f}" for w in keys.tolist())
                     rows.append(a.named(head) | {"query": n, "weights": text})
     return rows
+
+
+# ---------------------------------------------------------------------------- without some heads
+
+
+def loss(
+    model: SequenceModel, examples: Sequence[Example], without: Sequence[tuple[Attention, int]]
+) -> dict[str, float]:
+    """Return nats per token and the share of right tokens, without these heads (from 1)."""
+    device = str(next(model.parameters()).device)
+    heads = [(a.module.W_o, head - 1) for a, head in without]
+    with silenced(heads, getattr(model.config, "n_heads", 1)):
+        rows = teacher_forced(model, examples, device, "without heads")
+    n = sum(row["n_tokens"] for row in rows)
+    nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
+    return {"nats": nats, "accuracy": 100 * right}
+
+
+def heads_of(model: SequenceModel) -> list[tuple[Attention, int]]:
+    """Return all heads, counted from 1 in each attention."""
+    return [(a, h) for a in attentions(model) for h in range(1, model.config.n_heads + 1)]
+
+
+def remove_each(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
+    """Return nats and accuracy (%) without each head alone; head 0: without all of its attention.
+
+    The first row, removed 0, is of the whole model.
+    """
+    heads = heads_of(model)
+    rows: Rows = [{"removed": 0, **loss(model, examples, [])}] if heads else []
+    for a in attentions(model):
+        own = [one for one in heads if one[0] == a]
+        for head, gone in enumerate([own, *([one] for one in own)]):
+            rows.append({"removed": len(gone), **a.named(head), **loss(model, examples, gone)})
+    return rows
+
+
+def prune_greedily(
+    model: SequenceModel,
+    _: SequenceModel,
+    choose: Sequence[Example],
+    report: Sequence[Example],
+) -> Rows:
+    """Remove the head whose removal costs least, again and again; return a row per step.
+
+    It is chosen by the loss on some examples; the loss in the row is that on others.
+    """
+    left = heads_of(model)
+    gone: list[tuple[Attention, int]] = []
+    rows: Rows = [{"removed": 0, **loss(model, report, [])}] if left else []
+    while left:
+        costs = [loss(model, choose, [*gone, head])["nats"] for head in left]
+        gone.append(left.pop(costs.index(min(costs))))
+        a, head = gone[-1]
+        rows.append({"removed": len(gone), **a.named(head), **loss(model, report, gone)})
+    return rows
+
+
+def count_parameters(model: SequenceModel, _: SequenceModel) -> Rows:
+    """Return the number of parameters in each part of a model with heads; they sum to all."""
+    inside = {id(p) for a in attentions(model) for p in a.module.parameters()}
+    parts = dict.fromkeys(("attention", "feed-forward", "embeddings", "norms"), 0)
+    kinds = {nn.Embedding: "embeddings", nn.LayerNorm: "norms"}
+    for module in model.modules():
+        for p in module.parameters(recurse=False):
+            part = kinds.get(type(module), "attention" if id(p) in inside else "feed-forward")
+            parts[part] += p.numel()
+    return [{"part": part, "n": n} for part, n in parts.items()] if inside else []

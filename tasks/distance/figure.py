@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels.report import findings, layout, reading, style, wording
+from seqmodels.report import layout, reading, style
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, WIDTH
+from seqmodels.report.wording import subtitle
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
@@ -23,50 +24,13 @@ MOST = 1e6
 
 
 def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
-    """Return the rows of an analysis that have these values; none if the record lacks it."""
-    rows = r.get("analyses", {}).get(analysis, [])
-    return [row for row in rows if row.items() >= columns.items()]
-
-
-def is_drawn(records: Sequence[Record]) -> bool:
-    """Return whether all records hold gradients and probes."""
-    return all(rows_of(r, name) for r in records for name in ("gradients", "probe"))
+    """Return the rows of an analysis that have these values."""
+    return [row for row in r["analyses"][analysis] if row.items() >= columns.items()]
 
 
 def n_source(r: Record) -> int:
     """Return the number of source tokens in the texts that were analysed."""
     return len(rows_of(r, "probe"))
-
-
-def fall(r: Record, when: str) -> float:
-    """Return how many times smaller the median gradient is one source length back than one token.
-
-    It is measured one token before that distance, since the token that is copied is there.
-    """
-    medians = {row["distance"]: row["median"] for row in rows_of(r, "gradients", when=when)}
-    near, far = medians[1], medians[n_source(r) - 1]
-    return near / far if far else math.inf
-
-
-def finding(groups: Mapping[str, Sequence[Record]]) -> str:
-    """Return a title: by what factor the gradient falls before training, by kind of model."""
-    clauses = []
-    for kind, models in findings.kinds().items():
-        falls = [median(fall(r, "before") for r in groups[m]) for m in models if m in groups]
-        if falls:
-            clauses.append(f"{wording.span(falls, _factor)} with {kind}")
-    n = n_source(next(iter(groups.values()))[0]) - 1
-    if not clauses:
-        return ""
-    return (
-        f"Before training, the gradient at {n} tokens is smaller than at 1 by a factor of "
-        f"{', '.join(clauses)}"
-    )
-
-
-def _factor(value: float) -> str:
-    """Write a factor in two digits."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def draw_distance(records: Sequence[Record]) -> Figure:
@@ -81,9 +45,7 @@ def draw_distance(records: Sequence[Record]) -> Figure:
         "the decoder at the last source token (all of it if its size is fixed). Control: fitted "
         "to the labels of other texts."
     )
-    topic, subtitle = "How far back a model reaches", wording.subtitle(records)
-    title = finding(groups)
-    texts = title or topic, f"{topic}\n{subtitle}" if title else subtitle, caption
+    texts = "How far back a model reaches", subtitle(records), caption
     figure, bottom, top = layout.canvas(4.4, *texts)
     height = figure.get_figheight()
     handles = [
@@ -150,3 +112,11 @@ def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.set_xlabel("tokens back, from the last (1)")
     ax.set_title("Read by a linear probe (%)", loc="left", size=10.5)
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figure of a folder by the name of its file."""
+    return {"distance": draw_distance(records)}
+
+
+FIGURES = [draw]

@@ -1,1 +1,0 @@
-"""Analyses of what models produce, through the interface only."""

@@ -1,0 +1,198 @@
+"""Draw the score of each step from one vector to attention, and the gain of reading backwards.
+
+No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from seqmodels.evaluation import student
+from seqmodels.evaluation.intervals import wilson
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.report import layout, reading, style
+from seqmodels.report.findings import THIN, bucket_name, compared_bucket
+from seqmodels.report.reading import Record
+from seqmodels.report.wording import methods, subtitle
+
+REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
+MANY = 1e4
+"""Degrees of freedom that are as good as all."""
+NAMES = {
+    "forward": "not\nreversed", "none": "last state\nalone", "last": "last\nvector", "dot": "dot",
+    "general": "general", "additive": "additive",
+}  # fmt: skip
+"""Rungs in order, as they are named in the figure."""
+Rungs = dict[tuple[str, bool], list[Record]]
+"""Rung and whether it has input feeding -> its records."""
+
+
+def rung(r: Record) -> tuple[str, bool]:
+    """Return what a record's decoder has of the source, and whether it has input feeding."""
+    sizes = r["model_config"]
+    kind = sizes.get("attention", "none" if sizes.get("is_reversed", True) else "forward")
+    return kind, bool(sizes.get("is_input_feeding", False))
+
+
+def rungs_of(records: Sequence[Record]) -> Rungs:
+    """Return the LSTM and its variants by rung."""
+    found: Rungs = {}
+    for r in records:
+        if "attention" in r["model_config"] or r["model"] in (REVERSED, FORWARD):
+            found.setdefault(rung(r), []).append(r)
+    return found
+
+
+def shown(test: dict[str, Any]) -> list[int]:
+    """Return the longest trained bucket and the longest one of all."""
+    last = max((i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN), default=0)
+    return [compared_bucket(test) or 0, last]
+
+
+def draw_rungs(records: Sequence[Record]) -> Figure:
+    """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
+    test, rungs = records[0]["tests"][0], rungs_of(records)
+    metric = metric_of(test["primary_metric"])
+    unit = test["unit"]
+    is_many = max(map(len, rungs.values())) > 1
+    caption = (
+        "Light: without input feeding; dark: with it. Last state alone: the decoder starts from "
+        "the encoder's last state; last vector: every step is given the encoder's last output; "
+        "dot, general and additive attend to all outputs with these scores. Bar: "
+        f"{'mean of the seeds; dots: each seed' if is_many else 'one seed'}; whisker: 95 % "
+        f"interval ({methods(records, [test['primary_metric']])})"
+        f"{', its ends averaged over the seeds' if is_many else ''}."
+    )
+    title = f"{metric.name} of each step from one vector to attention"
+    texts = title, subtitle(records), caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.55)
+    for ax, place in zip(axes[0], shown(test), strict=True):
+        _draw_bars(ax, rungs, test, place)
+        beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
+        at = f"{metric.name} at {bucket_name(test['buckets'][place])} {unit}{beyond}"
+        ax.set_title(at, loc="left", size=10.5)
+        if metric.top:
+            ax.set_ylim(0, metric.top)
+    return figure
+
+
+def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None:
+    """Draw the bars of one bucket, each with its interval, its seeds and its value."""
+    kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
+    for (kind, is_fed), group in rungs.items():
+        look = style.looks([group[0]["model"]])[group[0]["model"]]
+        is_pair = {(kind, False), (kind, True)} <= rungs.keys()
+        x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
+        cells = reading.scores(group, test["name"], test["primary_metric"])[:, 1 + place]
+        value, low, high = cells.mean(axis=0)
+        ax.bar([x], [value], 0.36, color=look.colour)
+        if np.isfinite([low, high]).all():
+            ax.vlines([x], [low], [high], color=style.INK, lw=1.0)
+        if len(group) > 1:
+            spread = x + 0.07 * (np.arange(len(group)) - (len(group) - 1) / 2)
+            ax.plot(spread, cells[:, 0], "o", color="white", mec=style.INK, ms=3.5, mew=0.8)
+        top = max(value, high if np.isfinite(high) else value, *cells[:, 0])
+        ax.annotate(f"{value:.0f}", (x, top), (0, 3), textcoords="offset points", ha="center",
+                    size=8.5, color=style.INK)  # fmt: skip
+    ax.set_xticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
+    ax.tick_params(axis="x", length=0)
+
+
+# ---------------------------------------------------------------------------- place in the target
+
+
+def accuracies(group: Sequence[Record]) -> np.ndarray:
+    """Return (seeds, places, 2): the per cent of the next words that are right, of how many."""
+    return np.array(
+        [[[row["accuracy"], row["n"]] for row in r["analyses"]["places"]] for r in group]
+    )
+
+
+def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
+    """Return (3, places): the points that reading backwards gains, low and high; None if unknown.
+
+    The interval takes words as independent. If both models have several seeds, these vary as well,
+    as in `metrics.significance`.
+    """
+    if not {REVERSED, FORWARD} <= groups.keys():
+        return None
+    sides = [accuracies(groups[model]) for model in (REVERSED, FORWARD)]
+    after, before = (side[..., 0].mean(0) for side in sides)
+    half = np.hypot(*(_halves(side.mean(0)) for side in sides))
+    if min(map(len, sides)) > 1:
+        by_seeds = np.array([side[..., 0].var(0, ddof=1) / len(side) for side in sides])
+        freedom = np.array([len(side) - 1 for side in sides])
+        variance = (half / student.quantile(MANY)) ** 2 + by_seeds.sum(0)
+        df = variance**2 / (by_seeds**2 / freedom[:, None]).sum(0).clip(variance**2 / MANY)
+        half = np.sqrt(variance) * [student.quantile(one) for one in df]
+    return np.stack([after - before, after - before - half, after - before + half])
+
+
+def _halves(accuracy: np.ndarray) -> np.ndarray:
+    """Return half the width of the Wilson interval at each place."""
+    ends = [wilson(percent / 100, n) for percent, n in accuracy]
+    return np.array([50 * (high - low) for low, high in ends])
+
+
+def draw_places(records: Sequence[Record]) -> Figure:
+    """Draw the accuracy by place for every model, and what reading backwards gains there."""
+    groups = reading.by_model(records)
+    gained = gains(groups)
+    n = accuracies(records)[0, :, 1].sum()
+    caption = (
+        f"Over the {n:,.0f} words and ends of sentence of the test sentences that are as long as "
+        "those in training. A quarter: the words from 0, 25, 50 or 75 % of the target on. Line or "
+        "bar: mean of the seeds."
+    )
+    if gained is not None:
+        n_seeds = min(len(groups[model]) for model in (REVERSED, FORWARD))
+        over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
+        caption += f" Whisker: 95 % interval {over}."
+    texts = "Next-word accuracy by place in the target", subtitle(records), caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.5)
+    _draw_lines(axes[0, 0], groups)
+    axes[0, 1].set_visible(gained is not None)
+    if gained is not None:
+        _draw_gains(axes[0, 1], gained)
+    return figure
+
+
+def _label_quarters(ax: Axes, n: int) -> None:
+    """Label the parts of the target below a panel."""
+    names = ["first", "second", "third", "last"] if n == 4 else [str(i + 1) for i in range(n)]
+    ax.set_xticks(range(n), names)
+    ax.set_xlabel("quarter of the target")
+
+
+def _draw_lines(ax: Axes, groups: dict[str, list[Record]]) -> None:
+    """Draw a line per model."""
+    for model, look in style.looks(groups).items():
+        y = accuracies(groups[model])[..., 0].mean(0)
+        draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+        ax.plot(y, look.marker, ls=look.dashes, lw=1.9, ms=4.5, **draw)
+    ax.set_title("Next-word accuracy (%), teacher-forced", loc="left", size=10.5)
+    _label_quarters(ax, len(y))
+
+
+def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
+    """Draw a bar per place."""
+    x, (value, low, high) = np.arange(gained.shape[1]), gained
+    ax.bar(x, value, 0.6, color=style.looks([REVERSED])[REVERSED].colour)
+    ax.vlines(x, low, high, color=style.INK, lw=1.0)
+    ax.axhline(0, color=style.GREY, lw=0.8)
+    ax.set_title("Gain from reading the source backwards (points)", loc="left", size=10.5)
+    _label_quarters(ax, len(x))
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of a folder by the names of their files."""
+    rungs = {"rungs": draw_rungs(records)} if rungs_of(records) else {}
+    return rungs | {"places": draw_places(records)}
+
+
+FIGURES = [draw]

@@ -1,0 +1,176 @@
+"""Draw when models learn to look up, and scores against memory and width. No torch.
+
+Scores by memory are after Arora et al. 2023 (Zoology, arXiv:2312.04927).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.report import layout, reading, style
+from seqmodels.report.findings import bucket_name, compared_bucket
+from seqmodels.report.reading import Record
+from seqmodels.report.style import Look
+from seqmodels.report.wording import short, subtitle
+
+LEARNED = 95.0
+"""Validation accuracy (%) from which a task counts as learned."""
+
+Scores = dict[str, dict[float, np.ndarray]]
+"""Model -> x -> the score of every seed."""
+
+
+def width(r: Record) -> float:
+    """Return a record's d_model."""
+    return float(r["model_config"]["d_model"])
+
+
+def passed(r: Record) -> float:
+    """Return the bytes that pass to the decoder for a source of the length that the data names."""
+    lengths, sizes = np.array(r["source_bytes"], float).T
+    return float(np.interp(r["data"]["n_tokens_source"], lengths, sizes))
+
+
+def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float]) -> Scores:
+    """Return each model's scores in one bucket of the first test set, by x, in ascending order."""
+    test, found = records[0]["tests"][0], {}
+    for model, group in reading.by_model(records).items():
+        by_x: dict[float, list[Record]] = {}
+        for r in sorted(group, key=x):
+            by_x.setdefault(x(r), []).append(r)
+        found[model] = {
+            at: reading.scores(same, test["name"], test["primary_metric"])[:, place + 1, 0]
+            for at, same in by_x.items()
+        }
+    return found
+
+
+def draw_widths(records: Sequence[Record]) -> Figure:
+    """Draw the score at the longest trained length against bytes, and against the width."""
+    test = records[0]["tests"][0]
+    place = compared_bucket(test) or 0
+    metric, at = metric_of(test["primary_metric"]), bucket_name(test["buckets"][place])
+    n_tokens = records[0]["data"]["n_tokens_source"]
+    caption = (
+        "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
+        f"the paper's decoder reads of a source of {n_tokens} tokens."
+    )
+    if test.get("baseline"):
+        caption += f" Dotted: {test['baseline']}."
+    title = f"Score at {at} {test['axis']}, by memory and by width"
+    looks = style.looks(reading.by_model(records))
+    texts = title, subtitle(records), caption
+    figure, axes = layout.panels(texts, list(looks.values()), (6.5,), 0.5)
+    axes_of: dict[str, Callable[[Record], float]] = {
+        "bytes that pass to the decoder": passed, "width (d_model)": width,
+    }  # fmt: skip
+    for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
+        scores = scores_by(records, place, x)
+        for model, look in looks.items():
+            _draw_model(ax, look, scores[model])
+        ax.set_title(f"{metric.name} at {at}", loc="left", size=10.5)
+        ax.set_xlabel(label)
+        unit, base = ("B", 10) if x is passed else ("", 2)
+        ax.set_xscale("log", base=base)
+        ax.minorticks_off()
+        ax.xaxis.set_major_formatter(FuncFormatter(partial(short, unit=unit)))
+        if test.get("baseline"):
+            floor = test["buckets"][place]["baseline"]["value"]
+            ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
+        if metric.top:
+            ax.set_ylim(0, metric.top)
+    return figure
+
+
+def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> None:
+    """Draw the seeds' mean and range at each x."""
+    x, seeds = list(scores), list(scores.values())
+    mean = [float(values.mean()) for values in seeds]
+    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    ax.plot(x, mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
+    ax.vlines(x, [v.min() for v in seeds], [v.max() for v in seeds], lw=1.1, **draw)
+
+
+def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
+    """Return the figure of all folders of this task, if a model has several widths on their data.
+
+    Folders with other data than the most are left out.
+    """
+    by_data: dict[str, list[Record]] = {}
+    for r in (r for records in folders for r in records):
+        by_data.setdefault(r["data"]["sha256"], []).append(r)
+    records = max(by_data.values(), key=len)
+    groups = reading.by_model(records).values()
+    is_wide = any(len({*map(width, group)}) > 1 for group in groups)
+    return {"widths-lookup": draw_widths(records)} if is_wide else {}
+
+
+# --------------------------------------------------------------------------------------- learning
+
+
+def steps_to(r: Record, accuracy: float = LEARNED) -> int | None:
+    """Return the first validated step with this validation accuracy (%); None if there is none."""
+    return next((p["step"] for p in r["curve"] if p["valid_accuracy"] >= accuracy), None)
+
+
+def draw_transition(records: Sequence[Record]) -> Figure:
+    """Draw validation accuracy against steps, and the step at which each seed has learned."""
+    groups = reading.by_model(records)
+    caption = (
+        "Each line and each marker is one seed; teacher-forced accuracy on the validation split. "
+        f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
+    )
+    texts = f"Steps until {LEARNED:g} % are right", subtitle(records), caption
+    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.45)
+    _draw_curves(axes[0, 0], groups)
+    _draw_steps(axes[0, 1], groups)
+    for ax in axes[0]:
+        ax.set_xlabel("training steps")
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.xaxis.set_major_formatter(FuncFormatter(short))
+    return figure
+
+
+def _draw_curves(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+    """Draw one learning curve per seed."""
+    for model, look in style.looks(groups).items():
+        for r in groups[model]:
+            x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
+            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4, clip_on=False)
+    ax.set_title("Validation accuracy (%)", loc="left", size=10.5)
+    ax.set_xlim(0)
+    ax.set_ylim(0, 100)
+    ax.axhline(LEARNED, color=style.GREY, lw=0.8, ls=":")
+
+
+def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
+    """Draw one row per model, with a marker per seed."""
+    last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
+    for row, (model, look) in enumerate(style.looks(groups).items()):
+        for i, r in enumerate(groups[model]):
+            step = steps_to(r)
+            fill = "white" if step is None else look.colour
+            x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
+            ax.plot([x], [y], look.marker, color=look.colour, mfc=fill, ms=6, clip_on=False)
+    ax.set_title(f"Steps until {LEARNED:g} %", loc="left", size=10.5)
+    ax.set_xlim(0, last)
+    ax.set_ylim(-len(groups) + 0.5, 0.5)
+    ax.set_yticks([])
+    ax.grid(True, axis="x")
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figure of a folder by the name of its file."""
+    return {"transition": draw_transition(records)}
+
+
+FIGURES = [draw]
+ACROSS = [draw_across]
