@@ -122,7 +122,7 @@ def live(args: argparse.Namespace) -> None:
 
 
 def doctor(args: argparse.Namespace) -> None:
-    """Print what is installed, what the machine offers and whether each model works."""
+    """Print what is installed, and whether each model works."""
     from seqmodels.cli.doctor import run_checks
 
     run_checks()
@@ -304,7 +304,7 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
     c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
     c.set_defaults(run_command=models)
-    c = commands.add_parser("doctor", help="check installation, machine and models, in 6 seconds")
+    c = commands.add_parser("doctor", help="check the installation, the folders and each model")
     c.set_defaults(run_command=doctor)
     c = commands.add_parser("plot", help="draw figures and tables from records")
     c.add_argument(
@@ -342,3 +342,7 @@ def main() -> None:
     args = build_parser().parse_args()
     check_memory_limit("seqmodels")
     guard("seqmodels", lambda: args.run_command(args))
+
+
+if __name__ == "__main__":
+    main()
