@@ -23,8 +23,6 @@ from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
 from seqmodels.evaluation import evaluate, intervals, metrics, student
-from seqmodels.evaluation.metrics import METRICS
-from seqmodels.report import findings
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
@@ -170,19 +168,3 @@ def test_sentences_end_with_eos(has_source_eos: bool) -> None:
     (found,) = translation.examples([Pair("a b", "b a", 7)], words, has_source_eos)
     assert found.src == [4, 5, *([EOS] if has_source_eos else [])]
     assert (found.tgt, found.line) == ([5, 4, EOS], 7)
-
-
-def test_the_lowest_loss_is_called_the_lowest() -> None:
-    """Keeps out a title upside down, and one that trusts the shorter half of an interval."""
-    bins = [{"low": i, "high": i, "n": 99} for i in (1, 2)]
-    test = {"kind": "place", "unit": "tenths", "max_train_length": None, "buckets": bins}
-    cells = {"gpt": (1.0, 0.9, 1.2), "bahdanau": (2.0, 1.9, 2.1), "lstm_seq2seq": (3.0, 2.9, 3.1)}
-    parts = {model: np.array([cell] * 3) for model, cell in cells.items()}
-    found = findings.find(test, METRICS["nats"], parts)
-    assert found is not None
-    assert (
-        found.title
-        == "GPT has the lowest loss, 1.00 nats per token; LSTM seq2seq the highest, 3.00"
-    )
-    parts = {model: cell + np.array([0.0, -0.1, 5.0]) for model, cell in parts.items()}
-    assert findings.find(test, METRICS["nats"], parts) is None

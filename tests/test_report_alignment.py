@@ -30,19 +30,6 @@ def test_alignments_stand_alone(tmp_path: Path) -> None:
         alignment.draw_alignment({"gpt": a}, tmp_path / "b.pdf")
 
 
-def test_titles_of_variants_leave_out_what_all_have() -> None:
-    """Keeps out titles that are wider, or higher, than their maps have room for."""
-    a = {"src": ["a", "b"], "tgt": ["x"], "alpha": [[1, 0]]}
-
-    def titles(*models: str) -> set[str]:
-        texts = alignment.figure_of(dict.fromkeys(models, a), "").texts
-        return {" ".join(text.get_text().split()) for text in texts}
-
-    found = titles("transformer_sinusoids", "transformer_learned")
-    assert {"…sinusoids", "…learned positions"} <= found
-    assert {"Transformer", "GPT"} <= titles("transformer", "gpt")
-
-
 def test_gold_links_lie_on_their_cells() -> None:
     """Keeps out links and words that are transposed, or rows that are upside down to them."""
     ax = Figure().subplots()
@@ -91,13 +78,10 @@ def test_alignments_stand_in_one_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
-    title, _, caption = (" ".join(text.get_text().split()) for text in figure.texts[:3])
-    assert title == (
-        "Largest weight on a gold link, of 2 target words: Bahdanau 1, Transformer 1, GPT 1"
-    )
+    caption = figure.get_label()
     assert "Dot (·): continues the previous word." in caption
     assert "Rows sum to one, GPT's to less, because GPT also attends to the target." in caption
-    assert "GPT's" not in alignment.figure_of({"bahdanau": a}, "").texts[2].get_text()
+    assert "GPT's" not in alignment.figure_of({"bahdanau": a}, "").get_label()
     maps_of |= {"linear_attention": partial}
-    caption = " ".join(alignment.figure_of(maps_of, "").texts[2].get_text().split())
+    caption = alignment.figure_of(maps_of, "").get_label()
     assert "those of GPT and Linear attention to less, because they also attend to" in caption

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,12 @@ def test_the_folder_holds_every_figure_twice_and_the_tables(drawn: Path) -> None
     figures = {"score-length", "curves", "state", "alignment"}
     expected = {f"{name}.{kind}" for name in figures for kind in ("svg", "png")} | {"tables.md"}
     assert {p.name for p in drawn.iterdir() if p.suffix != ".json"} == expected
+
+
+def drawn_captions(folder: Path) -> dict[str, str]:
+    """Return the captions below the figures of tables.md."""
+    text = (folder / "tables.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^!\[.*\]\((.*)\.svg\)\n\n(.+)$", text, re.MULTILINE))
 
 
 def test_figures_made_again_are_the_same_bytes(drawn: Path, tmp_path: Path) -> None:
@@ -69,9 +76,13 @@ def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None
         assert (title.tag, desc.tag) == (f"{space}title", f"{space}desc")
         shown = [text.text or "" for text in root.iter(f"{space}text")]
         words = " ".join(" ".join(shown).split())
+        caption = drawn_captions(drawn)[path.stem]
         assert title.text, path.name
         assert desc.text, path.name
-        assert all(word in words for word in [*title.text.split(), *desc.text.split()])
+        assert desc.text.endswith(caption)
+        about = desc.text.removesuffix(caption).split()
+        assert all(word in words for word in [*title.text.split(), *about])
+        assert caption not in words
         assert "Bahdanau" in words
         styles = {text.get("style", "") for text in root.iter(f"{space}text")}
         assert all("'DejaVu Sans'" in style and "sans-serif" in style for style in styles)

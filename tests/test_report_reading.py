@@ -22,7 +22,7 @@ def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path)
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
     figure = scores.draw_scores(records, records[0]["tests"][0])
-    assert "a_sixth · 1.03 M" in [t.get_text() for t in figure.legends[0].get_texts()]
+    assert "a_sixth\n1.03 M" in [t.get_text() for t in figure.legends[0].get_texts()]
     figures.plot_folder(folder)
 
 

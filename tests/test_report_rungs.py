@@ -11,8 +11,7 @@ from matplotlib.colors import to_hex
 
 from seqmodels.evaluation.intervals import wilson
 from seqmodels.models import papers
-from seqmodels.report import findings, style
-from tasks import flags
+from seqmodels.report import style
 from tasks.ladder import figure as ladder
 
 LAST, DOT, FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
@@ -60,18 +59,6 @@ def test_every_seed_has_its_dot() -> None:
         s[1] + shift for s in SCORES.values() for shift in (0, 2)
     )
     assert not ladder.draw_rungs(climbed()).axes[0].lines
-
-
-def test_rungs_are_compared_as_one_vector_and_attention() -> None:
-    """Keeps out variants that count twice for their model, and rungs that count for nothing."""
-    sides = {name: findings.side_of(name) for name in flags.MODELS["ladder"]}
-    attending = {name for name, side in sides.items() if side == "attention"}
-    assert attending == {name for name in sides if "last" not in name and "_" in name[12:]} - {
-        "lstm_seq2seq_forward"
-    }
-    assert [name for name, side in sides.items() if side == "one vector"] == ["lstm_seq2seq"]
-    others = ("lstm_seq2seq_x2", "transformer_rotary", "linear_attention", "unheard of")
-    assert {findings.side_of(name) for name in others} == {""}
 
 
 # ---------------------------------------------------------------------------------------- Places

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from fake_records import fake_record, write
 
-from seqmodels.report import figures, style, wording
+from seqmodels.report import figures, style
+from seqmodels.report.format import subtitle
 from tasks.lookup import figure as lookup
 
 
@@ -71,4 +72,4 @@ def test_a_seed_that_two_folders_have_counts_once() -> None:
     one = {"task": "lookup", "model": "gpt", "model_config": {"d_model": 64}, "n_parameters": 1}
     one |= {"train_config": {"tokens": 1}, "data": {"name": "x"}}
     records = [one | {"seed": seed} for seed in (1, 2, 3, 1)]
-    assert wording.subtitle(records).endswith(" · 3 seeds")
+    assert subtitle(records).endswith(" · 3 seeds")

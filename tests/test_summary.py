@@ -11,7 +11,8 @@ from fake_records import MODELS, several, write
 
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
-from seqmodels.report import findings, reading, summary
+from seqmodels.report import reading, summary
+from seqmodels.report.format import bucket_name
 
 LABELS = [PAPERS[model].label for model in MODELS]
 Records = list[dict[str, Any]]
@@ -29,11 +30,6 @@ def set_score(records: Records, metric: str, values: dict[str, list[float]], las
         parts = test["overall"], test["buckets"][0], test["buckets"][last]
         for part, value in zip(parts, values[r["model"]], strict=True):
             part[metric] = {"value": value, "low": value - 0.1, "high": value + 0.1}
-
-
-def said(text: str) -> str:
-    """Return the text on one line."""
-    return " ".join(text.split())
 
 
 @pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
@@ -54,7 +50,7 @@ def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Pa
         has_ratio = test["primary_metric"] == "bleu"
         assert names == [
             "all",
-            *map(findings.bucket_name, test["buckets"]),
+            *map(bucket_name, test["buckets"]),
             *["length"] * has_ratio,
         ]
         marks = ["*" * (b["n"] < 30) for b in test["buckets"]]
@@ -84,61 +80,6 @@ def test_many_bins_go_on_below(tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 100
     assert all(f"{low}–{low + 9}" in text for low in range(1, 200, 10))
     assert text.count("\nn  ") == 3
-
-
-def test_the_words_say_what_is_kept(tmp_path: Path) -> None:
-    """Keeps out a table whose answer is left to the reader, and shares of the wrong bins."""
-    made = several(1)
-    values = {"rnn_encdec": [0, 80, 40], "bahdanau": [0, 100, 98], "lstm_seq2seq": [0, 90, 54]}
-    values |= {"transformer": [0, 100, 96], "gpt": [0, 50, 46]}
-    set_score(made, "bleu", values, last=3)
-    records = records_of(tmp_path, made)
-    text = said(summary.summary(records))
-    assert (
-        "At 31–40 words, the longest trained, Bahdanau, Transformer and GPT keep 98, 96 and 92 % of"
-        " the score at 1–10 words; LSTM seq2seq and RNN encoder–decoder keep 60 and 50 %." in text
-    )
-    assert "At 61–70 words, longer than trained, " in text  # 71–80 has 17 sentences
-    assert "At 71–80" not in text
-
-
-def test_the_words_know_that_a_loss_is_to_fall(tmp_path: Path) -> None:
-    """Keeps out a model that 'keeps 90 %' of a loss that became smaller."""
-    made = several(1, "next_token")
-    values = {model: [0.0, 2.0, 1.8] for model in MODELS} | {"lstm_seq2seq": [0.0, 2.0, 2.1]}
-    set_score(made, "bits_per_byte", values, last=6)
-    text = said(summary.summary(records_of(tmp_path, made)))
-    assert (
-        "At 256 tokens, the longest, the loss is lower by 10, 10, 10 and 10 % for "
-        "RNN encoder–decoder, Bahdanau, Transformer and GPT; higher by 5 % for LSTM seq2seq than "
-        "at 0 tokens." in text
-    )
-
-
-def test_nothing_learned_is_said(tmp_path: Path) -> None:
-    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
-    made = several(1)
-    set_score(made, "bleu", {model: [0.4, 0.4, 0.3] for model in MODELS})
-    for r in made:
-        chance = 0.1 if r["model"] == "bahdanau" else 0.5
-        r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
-        r["train_config"]["tokens"] = 15_000
-    text = said(summary.summary(records_of(tmp_path, made)))
-    assert (
-        "RNN encoder–decoder, LSTM seq2seq, Transformer and GPT have not learned to translate: BLEU"
-        " is no higher than that of the references in another order. That is normal after 15,000 "
-        "target tokens" in text
-    )
-    assert "GPT keep" not in text
-
-
-def test_thin_bins_are_not_spoken_of(tmp_path: Path) -> None:
-    """Keeps out a sentence that rests on five sentences a bin: the smoke size."""
-    made = several(1)
-    for r in made:
-        for part in r["tests"][0]["buckets"]:
-            part["n"] = 5
-    assert " keep" not in summary.summary(records_of(tmp_path, made))
 
 
 @pytest.mark.parametrize(("trained", "first"), [(40, 4), (41, 5), (45, 5), (50, 5)])
@@ -177,3 +118,32 @@ def test_the_length_of_what_was_written_is_scored() -> None:
          "n_same": 1, "n_places": 4, "hyp": "longer words here", "ref": "a b c d"}
     ] * 3  # fmt: skip
     assert metrics.scores(rows)["length_ratio"] == {"value": 0.75, "low": None, "high": None}
+
+
+def test_the_share_kept_is_that_of_the_longest_trained_bin(tmp_path: Path) -> None:
+    """Keeps out shares of another bin, of bins of five sentences, and of a score of nothing."""
+    made = several(1)
+    values = {"rnn_encdec": [0, 80, 40], "bahdanau": [0, 100, 98], "lstm_seq2seq": [0, 90, 54]}
+    values |= {"transformer": [0, 0.5, 0.5], "gpt": [0, 50, 46]}
+    set_score(made, "bleu", values, last=3)
+    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("BLEU at 31–40 words")]
+    shares = re.findall(r"[,:] ([^:,]+?) (\d+)\s%", " ".join(lines[at : at + 3]))
+    assert shares == [
+        ("RNN encoder–decoder", "50"), ("Bahdanau", "98"), ("LSTM seq2seq", "60"), ("GPT", "92"),
+    ]  # fmt: skip
+    for part in (part for r in made for part in r["tests"][0]["buckets"]):
+        part["n"] = 5
+    assert "as a share" not in summary.summary(records_of(tmp_path, made))
+
+
+def test_what_learned_nothing_is_marked(tmp_path: Path) -> None:
+    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
+    made = several(1)
+    set_score(made, "bleu", {model: [0.4, 0.4, 0.3] for model in MODELS})
+    for r in made:
+        chance = 0.1 if r["model"] == "bahdanau" else 0.5
+        r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
+    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
+    assert marked == ["RNN encoder–decoder", "LSTM seq2seq", "Transformer", "GPT"]

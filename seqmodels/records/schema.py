@@ -239,13 +239,18 @@ def load(path: Path) -> dict[str, Any]:
     Raises ValueError if the file is missing or is not a valid record.
     """
     try:
-        record = cleaned(read_json(path))
+        return parse(path, read_json(path))
     except FileNotFoundError:
         raise ValueError(f"{path}: no such record; name a RUN such as FOLDER/gpt-seed1") from None
-    if not is_record(record):
+
+
+def parse(path: Path, value: Any) -> dict[str, Any]:
+    """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
+    if not is_record(value):
         raise ValueError(f"{path} is not a record ({SCHEMA})")
-    if unknown := unknown_version(path, record):
+    if unknown := unknown_version(path, value):
         raise ValueError(unknown)
+    record: dict[str, Any] = cleaned(value)
     try:
         check(Record, record)
     except ValueError as error:

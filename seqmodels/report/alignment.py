@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from seqmodels.report import layout, style
-from seqmodels.report.findings import label_of
+from seqmodels.report.format import label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH
 
 
@@ -52,11 +52,12 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
     cell = max(cell, min(0.24, (WIDTH - bar - sum(margins)) / n / n_src))
     width = max(WIDTH, sum(margins) + n * cell * n_src + bar)
     texts = _texts(alignments, shown, subtitle)
-    figure, _, top = layout.canvas(above + 0.4 + cell * n_tgt, *texts, width)
-    height = figure.get_figheight()
-    y, x = top * height - 0.3, 0.0
     looks = style.looks(alignments)
-    names = layout.distinct([look.label for look in looks.values()])
+    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
+    above_maps = 0.3 + 0.17 * max(name.count("\n") for name in names)
+    figure, _, top = layout.canvas(above_maps + above + 0.1 + cell * n_tgt, *texts, width)
+    height = figure.get_figheight()
+    y, x = top * height - above_maps, 0.0
     for i, (model, look) in enumerate(looks.items()):
         a, (src, tgt) = alignments[model], shown[model]
         x += margins[i]
@@ -64,8 +65,7 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
         ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
         _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
         head: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        name = textwrap.fill(names[i], max(12, int(11 * cell * n_src)))
-        figure.text(x / width, y / height, name, va="bottom", **head)
+        figure.text(x / width, y / height, names[i], va="bottom", **head)
         x += cell * n_src
     tall = min(1.6, cell * n_tgt)
     place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)
@@ -97,8 +97,7 @@ def _texts(
 ) -> tuple[str, str, str]:
     """Return title, subtitle and caption of maps with these tokens at their edges."""
     has_gold = any(a.get("gold") is not None for a in alignments.values())
-    topic = "Alignments: target words (rows) attend to source words (columns)"
-    title, subtitle = (_hits(alignments), f"{topic}\n{about}") if has_gold else (topic, about)
+    title = "Alignments: target words (rows) attend to source words (columns)"
     caption = (
         "Each row shows the distribution of attention over the source words when one target word "
         "is generated. Rows sum to one"
@@ -106,7 +105,7 @@ def _texts(
     caption += _also_attending(alignments)
     caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
     caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
-    return title, subtitle, caption
+    return title, about, caption
 
 
 def _also_attending(alignments: Mapping[str, dict[str, Any]]) -> str:
@@ -116,18 +115,6 @@ def _also_attending(alignments: Mapping[str, dict[str, Any]]) -> str:
     if len(models) > 1:
         return f", those of {names} to less, because they also attend to the target"
     return f", {names}'s to less, because {names} also attends to the target" if models else ""
-
-
-def _hits(alignments: Mapping[str, dict[str, Any]]) -> str:
-    """Return a title: how many target words have their largest weight on a gold link."""
-    counts = []
-    for model in style.looks(alignments):
-        a = alignments[model]
-        gold = {(s, t) for s, t in a.get("gold") or ()}
-        linked = {t for _, t in gold}
-        n = sum((int(np.argmax(a["alpha"][t])), t) in gold for t in linked)
-        counts.append(f"{label_of(model)} {n}")
-    return f"Largest weight on a gold link, of {len(linked)} target words: {', '.join(counts)}"
 
 
 def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:

@@ -17,20 +17,10 @@ from types import ModuleType
 
 from matplotlib.figure import Figure
 
-from seqmodels.records import ledger, schema, significance
-from seqmodels.report import (
-    alignment,
-    curves,
-    matching,
-    matrix,
-    reading,
-    scores,
-    state,
-    style,
-    tables,
-    wording,
-)
-from seqmodels.report.reading import Record
+from seqmodels.records import ledger, significance
+from seqmodels.report import alignment, curves, matrix, reading, scores, style, summary, tables
+from seqmodels.report.format import subtitle
+from seqmodels.report.reading import Folder, Record
 from seqmodels.utils import files
 
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
@@ -40,24 +30,34 @@ TASKS = Path(__file__).parents[2] / "tasks"
 
 
 def plot_folder(
-    folder: Path, out: Path | None = None, own: Sequence[Draw] | None = None
+    path: Path, out: Path | None = None, own: Sequence[Draw] | None = None
 ) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
-    They include what `own` draws; None: the task's own figures (see `task_figures`).
-
-    If the sums of all records are there, significance.json is written as well.
+    They include what `own` draws; None: the task's own figures (see `task_figures`). If the
+    sums of all records are there, significance.json is written as well.
     """
-    by_file, out = reading.load_by_file(folder), Path(out or folder)
-    records, compared = list(by_file.values()), compare(folder, by_file)
-    for unknown in reading.find(folder)[1]:
+    return _plot(reading.load_folder(path), out, own)
+
+
+def _plot(folder: Folder, out: Path | None = None, own: Sequence[Draw] | None = None) -> list[Path]:
+    """Write the figures and tables of records that were read (see plot_folder)."""
+    out, records = Path(out or folder.path), list(folder.records.values())
+    for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
+    compared = compare(folder.path, folder.records)
     out.mkdir(parents=True, exist_ok=True)
     with style.context():
         figures = draw_all(records, compared, own)
-        names = [f"{name}.{kind}" for name in figures for kind in ("svg", "png")]
-        paths = [style.save(figures[name[:-4]], out / name) for name in names]
-    parts = [tables.table(records), tables.by_length_table(records), matching.table(records)]
+        paths = [
+            style.save(figure, out / f"{name}.{kind}")
+            for name, figure in figures.items()
+            for kind in ("svg", "png")
+        ]
+    parts = [f"# {folder.path.resolve().name}\n\n{subtitle(records)}\n"]
+    for name, figure in figures.items():
+        parts.append(f"![{style.texts(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
+    parts += [tables.table(records), tables.by_length_table(records), tables.equal_budgets(records)]
     if compared:
         parts.append(tables.differences(records, compared))
         paths.append(files.write(out / significance.FILE, compared.text()))
@@ -70,7 +70,7 @@ def draw_all(
     own: Sequence[Draw] | None = None,
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
-    figures = {"curves": curves.draw_curves(records), "state": state.draw_state(records)}
+    figures = {"curves": curves.draw_curves(records), "state": curves.draw_state(records)}
     figures |= draw_own(records) if own is None else merge(draw(records) for draw in own)
     for name, test in reading.tests(records).items():
         figures[f"score-{file_name(name)}"] = scores.draw_scores(records, test)
@@ -80,7 +80,7 @@ def draw_all(
     first = [group[0] for group in attending.values()]
     if first:
         alignments = {r["model"]: r["alignment"] for r in first}
-        figures["alignment"] = alignment.figure_of(alignments, wording.subtitle(first))
+        figures["alignment"] = alignment.figure_of(alignments, subtitle(first))
     return figures
 
 
@@ -139,11 +139,12 @@ def file_name(test: str) -> str:
 
 
 def plot_results(root: Path) -> list[Path]:
-    """Draw a folder of records, or all folders of records in it with a README.md that shows them.
+    """Draw a folder of records, or all folders of records in it with a README.md as their index.
 
     The README.md also compares the published figures of a ledger in the folder with the records.
     """
-    folders = sorted({path.parent for path in root.glob("*/*.json") if _is_record(path)})
+    read = [reading.read_folder(path) for path in sorted({p.parent for p in root.glob("*/*.json")})]
+    folders = [folder for folder in read if folder.records or folder.unknown]
     if not folders:
         return plot_folder(root)
     entries = ledger.load(root)
@@ -156,21 +157,31 @@ def plot_results(root: Path) -> list[Path]:
         "hypotheses and weights are not stored here. `python -m tasks --out FOLDER` repeats the "
         "runs; `--corpora` includes those on real text.",
     ]
+    records = {folder.path.name: list(folder.records.values()) for folder in folders}
     for folder in folders:
-        drawn = plot_folder(folder)
+        if not folder.records:
+            raise ValueError("; ".join(folder.unknown))
+        drawn = _plot(folder)
         paths += drawn
-        parts += [f"## {folder.name}", (folder / "tables.md").read_text(encoding="utf-8").strip()]
-        figures = sorted(path for path in drawn if path.suffix == ".svg")
-        parts += [f"![{path.stem}]({folder.name}/{path.name})" for path in figures]
+        parts += _index_entry(folder.path.name, records[folder.path.name], drawn)
     with style.context():
-        for name, figure in draw_across(reading.load_records(f) for f in folders).items():
+        for name, figure in draw_across(records.values()).items():
             paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
-            parts += [f"## {name}", f"![{name}]({name}.svg)"]
+            parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
-        parts += [tables.published(entries, {f.name: reading.load_records(f) for f in folders})]
+        parts += [tables.published(entries, records)]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 
-def _is_record(path: Path) -> bool:
-    """Return whether a JSON file is a record."""
-    return schema.is_record(files.read_json(path))
+def _index_entry(name: str, records: Sequence[Record], drawn: Sequence[Path]) -> list[str]:
+    """Return the paragraphs of the index on a folder: three lines, and its main figure."""
+    first = next(iter(reading.tests(records).values()))
+    figures = [path.stem for path in drawn if path.suffix == ".svg"]
+    main = next(figure for figure in figures if figure not in ("curves", "state"))
+    links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)
+    return [
+        f"## {name}",
+        *(text for text in (f"{subtitle(records)}.", summary.kept(records, first)) if text),
+        f"[Tables and captions]({name}/tables.md) · [records]({name}) · figures: {links}",
+        f"![{main}]({name}/{main}.svg)",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +13,16 @@ from matplotlib.patches import Rectangle
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.evaluation.significance import Difference
 from seqmodels.records.significance import Comparison
-from seqmodels.report import layout, reading, style, wording
-from seqmodels.report.findings import bucket_name, label_of
+from seqmodels.report import layout, reading, style
+from seqmodels.report.format import (
+    bucket_name,
+    format_interval,
+    format_significance,
+    label_of,
+    noun,
+    signed,
+    subtitle,
+)
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, INK, WIDTH
 
@@ -21,6 +30,9 @@ BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 LEFT, WIDE, TALL, SQUARE = 1.55, (1.12, 1.56), 0.74, 0.1
 """In inches: names of the rows, least and largest width of a cell, its height, and a square."""
+
+ROW = 16
+"""Characters in a line of a model's name."""
 
 
 def draw(records: Sequence[Record], test: dict[str, Any], comparison: Comparison) -> Figure:
@@ -30,9 +42,9 @@ def draw(records: Sequence[Record], test: dict[str, Any], comparison: Comparison
     n = len(models)
     wide = min(max((WIDTH - LEFT - 0.15) / n, WIDE[0]), WIDE[1])
     width = max(WIDTH, LEFT + n * wide + 0.15)
-    names = layout.brief([label_of(model) for model in models])
+    names = [textwrap.fill(label_of(model), ROW) for model in models]
     above = 0.2 + 0.16 * max(name.count("\n") + 1 for name in names)
-    about = texts(records, test, comparison)
+    about = _texts(records, test, comparison)
     figure, bottom, _ = layout.canvas(above + TALL * n, *about, width)
     height = figure.get_figheight()
     place = LEFT / width, bottom + 0.05 / height, n * wide / width, TALL * n / height
@@ -50,7 +62,7 @@ def draw(records: Sequence[Record], test: dict[str, Any], comparison: Comparison
         row, column = models.index(pair.row), models.index(pair.column)
         parts = [pair.overall, *pair.buckets]
         _draw_cell(ax, (row, column), parts, comparison.metric, SQUARE / wide)
-        _draw_cell(ax, (column, row), [*map(turned, parts)], comparison.metric, SQUARE / wide)
+        _draw_cell(ax, (column, row), [*map(negated, parts)], comparison.metric, SQUARE / wide)
     return figure
 
 
@@ -59,7 +71,7 @@ def models_of(comparison: Comparison) -> set[str]:
     return {model for pair in comparison.pairs for model in (pair.row, pair.column)}
 
 
-def turned(found: Difference) -> Difference:
+def negated(found: Difference) -> Difference:
     """Return column minus row."""
     low, high = (None if end is None else -end for end in (found.high, found.low))
     return found.model_copy(update={"value": -found.value, "low": low, "high": high})
@@ -76,8 +88,8 @@ def _draw_cell(
     strong: dict[str, Any] = {"color": GREY}
     if overall.is_significant:
         strong = {"color": INK, "weight": "bold"}
-    ax.text(x + 0.5, y + 0.27, wording.signed(overall.value, metric), size=11, **strong, **centred)
-    ax.text(x + 0.5, y + 0.55, wording.between(overall, metric), color=GREY, size=8, **centred)
+    ax.text(x + 0.5, y + 0.27, signed(overall.value, metric), size=11, **strong, **centred)
+    ax.text(x + 0.5, y + 0.55, format_interval(overall, metric), color=GREY, size=8, **centred)
     step = min(1.2 * wide, 0.9 / len(buckets))
     for i, bucket in enumerate(buckets):
         left = x + 0.5 + step * (i - len(buckets) / 2 + 0.08)
@@ -95,32 +107,16 @@ def fill(found: Difference, metric: str, is_small: bool = False) -> str:
     return (BETTER if is_better else WORSE)[is_small]
 
 
-def texts(
+def _texts(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
 ) -> tuple[str, str, str]:
     """Return title, subtitle and caption."""
-    metric, noun = metric_of(comparison.metric), wording.noun(records)
-    which = "" if test["name"] == test["kind"] else f"{test['name']}: "
-    subtitle = f"{which}{metric.name} of the row minus that of the column, over all {noun}"
+    metric, units = metric_of(comparison.metric), test.get("grouped_by") or noun(records)
+    title = f"Differences in {metric.name}: the model of the row minus that of the column"
     names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
-    units = test.get("grouped_by") or noun
     caption = (
-        "Brackets: 95 % interval, not corrected. Blue: the row is significantly better; orange: "
-        f"worse; white: not significant at 5 %. Squares: the same by {test['axis']}, {names[0]} "
-        f"to {names[-1]}. "
+        f"Over all {noun(records)} of the test set {test['name']}. Brackets: 95 % interval, not "
+        "corrected. Blue: the row is significantly better; orange: worse; white: not significant "
+        f"at 5 %. Squares: the same by {test['axis']}, {names[0]} to {names[-1]}. "
     )
-    caption += wording.tested(comparison, units)
-    subtitle = subtitle[0].upper() + subtitle[1:]
-    return finding(comparison), f"{subtitle}\n{wording.subtitle(records)}", caption
-
-
-def finding(comparison: Comparison) -> str:
-    """Return a title: how many pairs of models differ significantly."""
-    name = metric_of(comparison.metric).label
-    several = [pair.overall.is_significant for pair in comparison.pairs if min(pair.n_seeds) > 1]
-    if not several:
-        return f"{name}: one seed per model does not show whether architectures differ"
-    if len(several) == 1:
-        return f"{name} {'differs' if any(several) else 'does not differ'} significantly"
-    n_significant = f"{sum(several)}" if any(several) else "none"
-    return f"{name} differs significantly between {n_significant} of {len(several)} pairs of models"
+    return title, subtitle(records), caption + format_significance(comparison, units)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,46 +13,63 @@ from seqmodels.records import schema
 from seqmodels.utils import files
 
 Record = dict[str, Any]
+MIN_EXAMPLES = 30
+"""Buckets with fewer examples are hollow in figures, starred in tables and not compared."""
 
 
-def find(folder: Path) -> tuple[list[Path], list[str]]:
-    """Return the paths of a folder's records, and one sentence per record of an unknown version.
+class Folder(NamedTuple):
+    """The records of a folder."""
 
-    Other JSON files are ignored. Raises ValueError for a file that is not JSON.
+    path: Path
+    records: dict[str, Record]
+    """Records by the names of their files, in order of history, then by seed."""
+    unknown: list[str]
+    """One sentence per record of an unknown version."""
+
+
+def read_folder(path: Path) -> Folder:
+    """Read each JSON file of a folder once; those that are not records are ignored.
+
+    Raises ValueError for a file that is not JSON, a record that `schema.parse` rejects, two records
+    of the same (model, seed), and more than one task.
     """
-    read = {path: files.read_json(path) for path in sorted(Path(folder).glob("*.json"))}
-    whys = {
-        path: schema.unknown_version(path, v) for path, v in read.items() if schema.is_record(v)
-    }
-    return [path for path, why in whys.items() if not why], [why for why in whys.values() if why]
+    by_run: dict[tuple[str, int], tuple[str, Record]] = {}
+    unknown = []
+    for file in sorted(Path(path).glob("*.json")):
+        value = files.read_json(file)
+        if not schema.is_record(value):
+            continue
+        if why := schema.unknown_version(file, value):
+            unknown.append(why)
+            continue
+        record = schema.parse(file, value)
+        if (run := (record["model"], record["seed"])) in by_run:
+            raise ValueError(f"{file}: a second record of {run[0]}, seed {run[1]}; keep one")
+        by_run[run] = file.name, record
+    if len(tasks := sorted({r["task"] for _, r in by_run.values()})) > 1:
+        raise ValueError(f"{path} mixes the tasks {', '.join(tasks)}; give each its own folder")
+    groups = by_model(record for _, record in by_run.values())
+    runs = [(r["model"], r["seed"]) for group in groups.values() for r in group]
+    return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
 
 
-def load_records(folder: Path) -> list[Record]:
-    """Read all records of a folder, in order of history, then by seed (see load_by_file)."""
-    return list(load_by_file(folder).values())
+def load_folder(path: Path) -> Folder:
+    """Read the records of a folder like `read_folder`; raise ValueError if there is none."""
+    folder = read_folder(path)
+    if not folder.records:
+        why = "; ".join(folder.unknown) or f"*.json with schema {schema.SCHEMA!r}"
+        raise ValueError(f"{path} holds no record that can be drawn ({why})")
+    return folder
 
 
-def load_by_file(folder: Path) -> dict[str, Record]:
-    """Read all records of a folder by the names of their files, in order of history, then by seed.
+def load_by_file(path: Path) -> dict[str, Record]:
+    """Read all records of a folder by the names of their files (see load_folder)."""
+    return load_folder(path).records
 
-    Raises ValueError for a file that is not JSON, a record that `schema.load` rejects, two records
-    of the same (model, seed), more than one task, or no record at all.
-    """
-    found: dict[tuple[str, int], tuple[Path, Record]] = {}
-    paths, unknown = find(folder)
-    for path in paths:
-        record = schema.load(path)
-        if (key := (record["model"], record["seed"])) in found:
-            raise ValueError(f"{path}: a second record of {key[0]}, seed {key[1]}; keep one")
-        found[key] = path, record
-    if not found:
-        why = "; ".join(unknown) or f"*.json with schema {schema.SCHEMA!r}"
-        raise ValueError(f"{folder} holds no record that can be drawn ({why})")
-    if len(tasks := sorted({r["task"] for _, r in found.values()})) > 1:
-        raise ValueError(f"{folder} mixes the tasks {', '.join(tasks)}; give each its own folder")
-    groups = by_model(record for _, record in found.values())
-    keys = [(r["model"], r["seed"]) for group in groups.values() for r in group]
-    return {found[key][0].name: found[key][1] for key in keys}
+
+def load_records(path: Path) -> list[Record]:
+    """Read all records of a folder, in order of history, then by seed (see load_folder)."""
+    return list(load_folder(path).records.values())
 
 
 def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -93,3 +110,15 @@ def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 def is_beyond(test: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     """Return whether a whole bucket is longer than all training examples."""
     return test["max_train_length"] is not None and part["low"] > test["max_train_length"]
+
+
+def longest_trained_bucket(test: Mapping[str, Any]) -> int | None:
+    """Return the index of the longest bucket that was trained on, if the first is another.
+
+    If the trained lengths are not known, it is the last bucket. Only buckets with at least
+    MIN_EXAMPLES count.
+    """
+    trained, buckets = test["max_train_length"], test["buckets"]
+    able = [b["n"] >= MIN_EXAMPLES and (trained is None or b["high"] <= trained) for b in buckets]
+    last = max((i for i, is_able in enumerate(able) if is_able), default=0)
+    return last if last and able[0] else None

@@ -11,18 +11,34 @@ from matplotlib.figure import Figure
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import findings, layout, reading, style, wording
-from seqmodels.report.findings import THIN, bucket_name
-from seqmodels.report.reading import Record
+from seqmodels.models import papers
+from seqmodels.report import layout, reading, style
+from seqmodels.report.format import (
+    bucket_name,
+    interval_methods,
+    noun,
+    search_method,
+    short,
+    subtitle,
+    topic,
+)
+from seqmodels.report.reading import MIN_EXAMPLES, Record
 from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, Look
 
 Line = tuple[Look, Sequence[Record]]
 """The look of one model or system, and its records."""
+DASHES = {
+    "vector": "Dashed: source in one vector.",
+    "grows": "Solid: attends to every word.",
+    "fixed": "Dash-dotted: attends to every word through a memory of fixed size.",
+}
+"""Memory of a model -> what its line looks like."""
 
 
 def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     """Draw the primary metric and a teacher-forced score by bucket, and the counts below."""
-    name, primary, noun = test["name"], test["primary_metric"], wording.noun(records)
+    name, primary = test["name"], test["primary_metric"]
+    title = topic(records, test)
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
     groups = reading.by_model(records)
     lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
@@ -30,41 +46,25 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
     key = layout.key_of(records)
     is_gain = _is_gain(test)
+    units = test.get("grouped_by") or noun(records)
+    how = f"({interval_methods(records, (primary, second))}) over {units}"
+    caption = f"{_spread(records, how, is_gain)} {_bars(test, noun(records))}"
     if is_gain:
         without = [reading.scores(group, name, primary)[:, 1, 0].mean() for _, group in lines]
         key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
-    how = f"({wording.methods(records, (primary, second))}) over {test.get('grouped_by') or noun}"
-    caption = f"{_spread(records, how, is_gain)} {_bars(test, noun)}"
-    if is_gain:
         caption += f" Key: parameters and, without context, {metric.name}."
-    if {*map(findings.side_of, groups)} >= {*findings.kinds()}:
-        caption += " Dashed: source in one vector; solid: attends to every word."
-    if any(look.dashes == style.LATER for look, _ in lines):
-        caption += " Dash-dotted: attends to every word through a memory of fixed size."
+    memories = {paper.memory for model, paper in papers().items() if model in groups}
+    if len(memories) > 1:
+        caption += "".join(f" {text}" for kind, text in DASHES.items() if kind in memories)
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
-    topic = f"{metric.name} against {test['axis'].split(' (')[0]}"
-    which = "" if name == test["kind"] else f"{name}: "
-    title, numbers = finding(records, test) or (topic, "")
-    subtitle = f"{topic[0].upper()}{topic[1:]}. {numbers}\n" if numbers else ""
-    texts = which + title, subtitle + wording.subtitle(records), caption
-    return _draw_buckets(texts, key, lines, test, {m: _how(test, m) for m in (primary, second)})
-
-
-def finding(records: Sequence[Record], test: dict[str, Any]) -> findings.Finding | None:
-    """Return what the primary metric of a test set shows; None if no difference is clear."""
-    name, primary = test["name"], test["primary_metric"]
-    groups = {
-        model: reading.scores(group, name, primary)
-        for model, group in reading.by_model(records).items()
-    }
-    means = {model: seeds.mean(axis=0) for model, seeds in groups.items() if seeds.size}
-    return findings.find(test, metric_of(primary), means)
+    notes = {m: _how(test, m) for m in (primary, second)}
+    return _draw_buckets((title, subtitle(records), caption), key, lines, test, notes)
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
     """Return whether to draw the gain from context, which is that of a loss."""
-    return test["kind"] == "context" and metric_of(test["primary_metric"]).is_loss
+    return bool(test["kind"] == "context") and metric_of(test["primary_metric"]).is_loss
 
 
 def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
@@ -78,13 +78,13 @@ def _spread(records: Sequence[Record], how: str, is_gain: bool) -> str:
     return f"{seeds}; band: 95 % interval {how}{averaged}."
 
 
-def _bars(test: dict[str, Any], noun: str) -> str:
+def _bars(test: dict[str, Any], examples: str) -> str:
     """Explain the bars, and count the buckets with few examples."""
-    n_thin = sum(b["n"] < THIN for b in test["buckets"])
-    text = f"Bars: number n of {noun}."
+    n_thin = sum(b["n"] < MIN_EXAMPLES for b in test["buckets"])
+    text = f"Bars: number n of {examples}."
     if n_thin:
         have = f"{n_thin} of {len(test['buckets'])} buckets {'has' if n_thin == 1 else 'have'}"
-        text += f" Hollow: fewer than {THIN} ({have}); lines end at the last bucket with {THIN}."
+        text += f" Hollow: fewer than {MIN_EXAMPLES} ({have}); lines end before."
     return text
 
 
@@ -116,7 +116,7 @@ def _mark_buckets(axes: Iterable[Axes], n_buckets: int) -> None:
             ax.axvspan(i - 0.5, i + 0.5, fc="none", ec="none", gid=f"bucket-{i}{letter}")
 
 
-def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
+def draw_systems(systems: Sequence[dict[str, Any]], about: str) -> Figure:
     """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
     Only the first MAX_SYSTEMS systems are drawn; the caption says so.
@@ -136,7 +136,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], subtitle: str) -> Figure:
     caption += "Key: overall BLEU."
     if len(systems) > len(lines):
         caption += f" The first {len(lines)} of {len(systems)} systems."
-    texts = "BLEU and chrF against source length", subtitle, caption
+    texts = "BLEU and chrF by source length", about, caption
     return _draw_buckets(texts, key, lines, test, {"bleu": "", "chrf": ""})
 
 
@@ -154,22 +154,19 @@ def _mark_trained(axes: Iterable[Axes], test: dict[str, Any]) -> None:
 
 def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], metric: str) -> None:
     """Draw one metric by bucket: per model a line, a band and whiskers for the seeds."""
-    ends = []
     n = np.array([b["n"] for b in test["buckets"]])
-    names = layout.brief([look.label for look, _ in lines])
-    for i, (name, (look, group)) in enumerate(zip(names, lines, strict=True)):
+    is_recorded = False
+    for i, (look, group) in enumerate(lines):
         x = np.arange(len(n)) + 0.06 * (i - (len(lines) - 1) / 2)
-        end = _draw_line(ax, look, x, n, _by_bucket(group, test, metric))
-        ends += [(*xy, name, look.colour) for xy in end]
+        is_recorded |= _draw_line(ax, look, x, n, _by_bucket(group, test, metric))
     if metric == test["primary_metric"] and test.get("baseline"):
         without = [b["baseline"]["value"] for b in test["buckets"]]
         ax.plot(without, ls=":", lw=1.8, color=INK, zorder=5)
-    of_texts = metric_of(metric).sacrebleu is not None
-    if (top := metric_of(metric).top) and (of_texts or metric == test["primary_metric"]):
-        ax.set_ylim(0, None if of_texts and ax.get_ylim()[1] < 50 else top)
+    is_of_texts = metric_of(metric).sacrebleu is not None
+    if (top := metric_of(metric).top) and (is_of_texts or metric == test["primary_metric"]):
+        ax.set_ylim(0, None if is_of_texts and ax.get_ylim()[1] < 50 else top)
     ax.tick_params(labelbottom=False, length=0)
-    ax.text(0.5, 0.5, "" if ends else "not recorded", transform=ax.transAxes, ha="center")
-    layout.label_ends(ax, ends)
+    ax.text(0.5, 0.5, "" if is_recorded else "not recorded", transform=ax.transAxes, ha="center")
 
 
 def _by_bucket(group: Sequence[Record], test: dict[str, Any], metric: str) -> np.ndarray:
@@ -181,25 +178,23 @@ def _by_bucket(group: Sequence[Record], test: dict[str, Any], metric: str) -> np
     return seeds
 
 
-def _draw_line(
-    ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray
-) -> list[tuple[float, float]]:
-    """Draw (seeds, buckets, 3) of buckets with n examples at x; return the end of the line, if any.
+def _draw_line(ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray) -> bool:
+    """Draw (seeds, buckets, 3) of buckets with n examples at x; return whether there is a score.
 
-    Lines and labels end at the last bucket with THIN examples; beyond it are only hollow markers.
+    A line ends at the last bucket with MIN_EXAMPLES; beyond it are only hollow markers.
     """
     mean, low, high = seeds.mean(axis=0).T
     known = np.flatnonzero(np.isfinite(mean))
-    enough = known[n[known] >= THIN]
+    enough = known[n[known] >= MIN_EXAMPLES]
     draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
     to = slice(enough[-1] + 1 if enough.size else 0)
     band = (n >= MIN_ROWS)[to]
     ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
     ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
     ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
-    for where, fill in ((n >= THIN, look.colour), (n < THIN, "white")):
+    for where, fill in ((n >= MIN_EXAMPLES, look.colour), (n < MIN_EXAMPLES, "white")):
         ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
-    return [(x[k], mean[k]) for k in (enough if enough.size else known)[-1:]]
+    return bool(known.size)
 
 
 def _title_panel(ax: Axes, test: dict[str, Any], metric: str, note: str) -> None:
@@ -216,20 +211,20 @@ def _title_panel(ax: Axes, test: dict[str, Any], metric: str, note: str) -> None
 def _how(test: dict[str, Any], metric: str) -> str:
     """Return whether a score is teacher-forced, as a suffix."""
     is_forced = metric_of(metric).is_teacher_forced or test.get("beam") is None
-    return ", teacher-forced" if is_forced else f", free-running{wording.search(test)}"
+    return ", teacher-forced" if is_forced else f", free-running{search_method(test)}"
 
 
 def _is_crowded(test: dict[str, Any]) -> bool:
     """Return whether the names of the buckets must be rotated to fit below a panel."""
-    return sum(len(bucket_name(b)) + 1 for b in test["buckets"]) > 50
+    return sum(len(bucket_name(b)) + 1 for b in test["buckets"]) > 34
 
 
 def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     """Draw the number of examples of each bucket, and the names of the buckets."""
     counts, names = [b["n"] for b in test["buckets"]], [bucket_name(b) for b in test["buckets"]]
-    fills = ["white" if n < THIN else "#BDBDBD" for n in counts]
+    fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
-    strip.bar_label(bars, [wording.short(n) for n in counts], size=8, color=GREY, padding=1)
+    strip.bar_label(bars, [short(n) for n in counts], size=8, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])

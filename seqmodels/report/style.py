@@ -6,20 +6,21 @@ import colorsys
 import html
 import io
 import re
+import sys
 import warnings
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib.style
+from matplotlib import font_manager
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from seqmodels.models import PAPERS, model_of, papers
-from seqmodels.report import fonts
 from seqmodels.utils import files
 
 
@@ -54,6 +55,16 @@ MAX_SYSTEMS = len(MARKERS)
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
 """In inches; at 800 pixels, a point is 1.17 pixels."""
+NOT_IN_DEFAULT_FONT = re.compile("[\u0590-\u1dff\u2c00-\uffff\U00010000-\U0010ffff]")
+"""Scripts that the default font lacks, at least in part; it has Latin, Greek, Cyrillic, signs."""
+FALLBACK_FONTS = (
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew"),
+    *("Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai"),
+    *("Noto Sans Armenian", "Noto Sans Georgian", "Noto Sans Ethiopic", "Noto Emoji"),
+    *("Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans GB", "WenQuanYi Zen Hei", "Symbola"),
+)
+NOTED: set[str] = set()
+"""Characters that a note has named."""
 STAMPS: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": None},
@@ -127,16 +138,20 @@ def save(figure: Figure, path: Path) -> Path:
 def rendered(figure: Figure, kind: str) -> bytes:
     """Return a figure as .svg or .png.
 
-    An SVG gets the first text of the figure as its title, and the other texts as its description.
+    An SVG gets the first text of the figure as its title, and the others and its label, which is
+    the caption, as its description.
     """
-    _give_fonts(figure)
+    for text in figure.findobj(Text):
+        if NOT_IN_DEFAULT_FONT.search(text.get_text()):
+            text.set_fontfamily([*RC["font.sans-serif"][:1], *fallback_families()])
     page = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")  # noted in one line
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
+    note_missing_glyphs([str(warning.message) for warning in caught])
     made = page.getvalue()
     if kind == ".svg":
-        title, *more = texts(figure)
+        title, *more = [*texts(figure), str(figure.get_label())]
         head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
         made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), made, count=1)
     return made
@@ -147,12 +162,21 @@ def texts(figure: Figure) -> list[str]:
     return [" ".join(text.get_text().split()) for text in figure.texts] or [""]
 
 
-def _give_fonts(figure: Figure) -> None:
-    """Set fonts that have each text's characters; note the characters that no font has."""
-    texts: list[Text] = figure.findobj(Text)
-    needed = {text: fonts.lacking(text.get_text()) for text in texts}
-    if everything := frozenset().union(*needed.values()):
-        found, missing = fonts.families(everything)
-        for text in (text for text, characters in needed.items() if characters):
-            text.set_fontfamily([fonts.DEFAULT, *found])
-        fonts.note(missing)
+def fallback_families() -> list[str]:
+    """Return the installed fonts in which matplotlib looks for what the default font lacks."""
+    installed = set(font_manager.get_font_names())
+    return [name for name in FALLBACK_FONTS if name in installed]
+
+
+def note_missing_glyphs(messages: Sequence[str]) -> None:
+    """Print one line on the characters that matplotlib's warnings name, once for each of them."""
+    pattern = re.compile(r"Glyph (\d+) .*missing from")
+    missing = {chr(int(m[1])) for message in messages if (m := pattern.match(message))} - NOTED
+    NOTED.update(missing)
+    if missing:
+        shown = "".join(sorted(missing)[:8]) + "…" * (len(missing) > 8)
+        print(
+            f"note: no font here has {shown}: PNG files show boxes; SVG files keep the text for "
+            "viewers with a font. On Debian: apt install fonts-noto fonts-noto-cjk",
+            file=sys.stderr,
+        )

@@ -10,7 +10,8 @@ import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import tables
-from seqmodels.report.findings import THIN, bucket_name
+from seqmodels.report.format import bucket_name
+from seqmodels.report.reading import MIN_EXAMPLES
 
 MANY_TOKENIZED = 100
 """Lines ending in " ." from which a text is suspected to be tokenized (sacreBLEU's threshold)."""
@@ -29,7 +30,7 @@ def translation_table(result: Result) -> str:
         if any(pairs):
             rows.append([f"against {systems[0]['name']}", "", "", *map(p_of, pairs)])
         parts += [f"### {metric_of(key).label}", tables.markdown(rows)]
-    note = f"[95 % interval (BCa bootstrap)]; * fewer than {THIN} sentences."
+    note = f"[95 % interval (BCa bootstrap)]; * fewer than {MIN_EXAMPLES} sentences."
     parts.append(with_signatures(note, result["signatures"]))
     if paired := result["paired_signatures"]:
         note = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
@@ -63,8 +64,10 @@ def alignment_table(result: Result) -> str:
     if systems[0]["buckets"]:
         parts += ["### AER (%) by source length", tables.markdown(by_length(systems, "aer"))]
     note = "[95 % interval (BCa bootstrap over sentences)]"
-    n_thin = sum(part["n"] < THIN for part in (systems[0]["overall"], *systems[0]["buckets"]))
-    note += f"; * fewer than {THIN} sentences." if n_thin else "."
+    n_thin = sum(
+        part["n"] < MIN_EXAMPLES for part in (systems[0]["overall"], *systems[0]["buckets"])
+    )
+    note += f"; * fewer than {MIN_EXAMPLES} sentences." if n_thin else "."
     n, n_sure, n_more = result["n"], gold["n_sure"], gold["n_links"] - gold["n_sure"]
     parts.append(
         f"{note}\n"

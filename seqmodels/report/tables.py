@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,21 @@ from seqmodels.evaluation.significance import Difference
 from seqmodels.models import paper_of
 from seqmodels.records import ledger
 from seqmodels.records.significance import Significance
-from seqmodels.report import reading, style, wording
-from seqmodels.report.findings import THIN, bucket_name, label_of
-from seqmodels.report.reading import Record
+from seqmodels.report import reading
+from seqmodels.report.format import (
+    bucket_name,
+    format_interval,
+    format_significance,
+    interval_methods,
+    label_of,
+    noun,
+    p_value,
+    parameters,
+    search_method,
+    short,
+    signed,
+)
+from seqmodels.report.reading import MIN_EXAMPLES, Record
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
@@ -27,13 +39,13 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
 
 
-def cell(seeds: np.ndarray, metric: str, n: int = THIN) -> str:
+def cell(seeds: np.ndarray, metric: str, n: int = MIN_EXAMPLES) -> str:
     """Format (seeds, 3) as mean, half the range of the seeds, and interval."""
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
     interval = "[–]" if low == "nan" or n < MIN_ROWS else f"[{low}, {high}]"
-    return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < THIN else ''}"
+    return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < MIN_EXAMPLES else ''}"
 
 
 def mean_and_spread(seeds: Sequence[float], digits: int = 3) -> str:
@@ -43,53 +55,40 @@ def mean_and_spread(seeds: Sequence[float], digits: int = 3) -> str:
 
 
 def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of one test set: score overall and at up to three lengths, losses, cost."""
-    name, primary, buckets = test["name"], test["primary_metric"], test["buckets"]
-    longest = test["max_train_length"] or -math.inf
-    trained = [i for i, b in enumerate(buckets) if b["high"] <= longest]
-    ends = ("first", "last") if test["kind"] == "place" else ("shortest", "longest")
-    at = {0: ends[0]} | dict.fromkeys(trained[-1:], "longest trained")
-    beyond = ", longer than trained" * reading.is_beyond(test, buckets[-1])
-    at |= {len(buckets) - 1: ends[1] + beyond}
-    losses = [m for m in LOSSES if m != primary]
-    heads = [metric_of(primary).name, *(f"{bucket_name(buckets[i])}, {at[i]}" for i in at)]
-    losses += ["source_gain"] * ("source_gain" in test["overall"])
-    heads += [*(metric_of(m).name for m in losses), "train tokens/s", "train s"]
-    rows = [["model", "seeds", "parameters", *heads]]
+    """Return the rows of one test set: overall score, losses and costs of each model."""
+    name, primary = test["name"], test["primary_metric"]
+    metrics = [primary, *(m for m in LOSSES if m != primary)]
+    metrics += ["source_gain"] * ("source_gain" in test["overall"])
+    heads = [metric_of(m).name for m in metrics]
+    rows = [["model", "seeds", "parameters", *heads, "train tokens/s", "train s"]]
     for model, group in reading.by_model(records).items():
-        if (scores := reading.scores(group, name, primary)).size:
-            row = [style.looks([model])[model].label, str(len(scores)), wording.parameters(group)]
-            row += [cell(scores[:, 0], primary)]
-            row += [cell(scores[:, i + 1], primary, buckets[i]["n"]) for i in at]
-            row += [cell(reading.scores(group, name, m)[:, 0], m) for m in losses]
-            speed = np.mean([r["speed"]["train_tokens_per_s"] for r in group])
-            rows.append([*row, f"{speed:,.0f}", f"{np.mean([r['train_s'] for r in group]):,.0f}"])
+        if n_seeds := len(reading.scores(group, name, primary)):
+            cells = [cell(reading.scores(group, name, m)[:, 0], m) for m in metrics]
+            costs = [np.mean([r["speed"]["train_tokens_per_s"] for r in group]),
+                     np.mean([r["train_s"] for r in group])]  # fmt: skip
+            costs = [f"{cost:,.0f}" for cost in costs]
+            rows.append([label_of(model), str(n_seeds), parameters(group), *cells, *costs])
     return rows
 
 
 def table(records: Sequence[Record]) -> str:
     """Return one Markdown table per test set, with signatures and an explanation of the cells."""
-    parts = [wording.subtitle(records)]
-    for name, test in reading.tests(records).items():
-        title = f"### {name}: by {test['axis']}{wording.search(test)}"
-        parts += [title, markdown(_overall(records, test))]
-        signed = {
-            (k, s)
-            for r in records
-            for k, s in r["signatures"].items()
-            if k == test["primary_metric"]
-        }
-        parts += ["\n".join(f"{metric_of(k).label}: `{s}`" for k, s in sorted(signed))] * bool(
-            signed
-        )
-    noun = wording.noun(records)
-    tests = reading.tests(records).values()
-    shown = {m: None for test in tests for m in (test["primary_metric"], *LOSSES)}
-    units = ", ".join(dict.fromkeys(test.get("grouped_by") or noun for test in tests))
-    note = "Mean over the seeds ± half their range [95 % interval "
-    note += f"({wording.methods(records, shown)}) over {units}, mean over the seeds]"
-    note += f"; – not recorded; * fewer than {THIN} {noun}, [–] fewer than {MIN_ROWS} {units}"
-    parts += [f"{note}. Losses: teacher-forced."]
+    parts, tests = [], reading.tests(records)
+    for name, test in tests.items():
+        parts += [f"### {name}: by {test['axis']}{search_method(test)}"]
+        parts += [markdown(_overall(records, test))]
+        primary = test["primary_metric"]
+        signatures = sorted({r["signatures"].get(primary, "") for r in records} - {""})
+        parts += [f"{metric_of(primary).label}: `{signature}`" for signature in signatures]
+    examples = noun(records)
+    metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
+    units = ", ".join(dict.fromkeys(t.get("grouped_by") or examples for t in tests.values()))
+    parts.append(
+        "Mean over the seeds ± half their range [95 % interval "
+        f"({interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
+        f"recorded; * fewer than {MIN_EXAMPLES} {examples}, [–] fewer than {MIN_ROWS} {units}. "
+        "Losses: teacher-forced."
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -104,7 +103,7 @@ def by_length_table(records: Sequence[Record]) -> str:
         for model, group in reading.by_model(records).items():
             if (scores := reading.scores(group, name, primary)).size:
                 cells = [cell(scores[:, i + 1], primary, b["n"]) for i, b in enumerate(buckets)]
-                rows.append([style.looks([model])[model].label, *cells])
+                rows.append([label_of(model), *cells])
         if test.get("baseline"):
             values = (f"{b['baseline']['value']:.1f}" for b in buckets)
             rows.append([f"({test['baseline']})", *values])
@@ -126,19 +125,90 @@ def differences(records: Sequence[Record], compared: Significance) -> str:
             found, (n_row, n_column) = pair.overall, pair.n_seeds
             pair_name = " − ".join(label_of(model) for model in (pair.row, pair.column))
             n_seeds = str(n_row) if n_row == n_column else f"{n_row} − {n_column}"
-            everything = f"{_bold(found, metric)} {wording.between(found, metric)}"
+            everything = f"{_bold(found, metric)} {format_interval(found, metric)}"
             buckets = [_bold(bucket, metric) for bucket in pair.buckets]
-            rows.append([pair_name, n_seeds, everything, wording.p_value(found.p_holm), *buckets])
-        units = test.get("grouped_by") or wording.noun(records)
-        note = "Bold: significant at 5 %. p: corrected. " + wording.tested(comparison, units)
+            rows.append([pair_name, n_seeds, everything, p_value(found.p_holm), *buckets])
+        units = test.get("grouped_by") or noun(records)
+        note = "Bold: significant at 5 %. p: corrected. " + format_significance(comparison, units)
         parts += [f"### {name}: differences in {metric_of(metric).name}", markdown(rows), note]
     return "\n\n".join(parts) + "\n"
 
 
 def _bold(found: Difference, metric: str) -> str:
     """Format a difference, in bold if it is significant."""
-    text = wording.signed(found.value, metric)
+    text = signed(found.value, metric)
     return f"**{text}**" if found.is_significant else text
+
+
+# Equal budgets
+
+
+def curve(r: Record, key: str) -> np.ndarray:
+    """Return a field of all points of the learning curve."""
+    return np.array([point[key] for point in r["curve"]], float)
+
+
+def seconds(r: Record) -> np.ndarray:
+    """Return the seconds of training at each point of the curve."""
+    return curve(r, "seconds")
+
+
+def tokens(r: Record) -> np.ndarray:
+    """Return the target tokens at each point of the curve."""
+    return curve(r, "tokens")
+
+
+def operations(r: Record) -> np.ndarray:
+    """Return the floating-point operations at each point of the curve; nan if not counted."""
+    return tokens(r) * (r.get("flops_per_token") or np.nan)
+
+
+def loss_at(r: Record, spent: np.ndarray, budget: float) -> float:
+    """Return the lowest validation loss up to a budget, interpolated between the curve's points."""
+    return float(np.interp(budget, spent, np.minimum.accumulate(curve(r, "valid_nats"))))
+
+
+def is_one_machine(records: Sequence[Record]) -> bool:
+    """Return whether all runs were timed on the same kind of machine with the same software."""
+    keys = ("system", "device", "threads", "versions")
+    return all(
+        r["provenance"][key] == records[0]["provenance"][key] for r in records for key in keys
+    )
+
+
+SPENT: dict[str, tuple[Callable[[Record], np.ndarray], str]] = {
+    "target tokens": (tokens, ""),
+    "compute": (operations, "FLOP"),
+    "time": (seconds, "s"),
+}
+"""Kind of budget -> what was spent at each point of the curve, and its unit."""
+
+
+def equal_budgets(records: Sequence[Record]) -> str:
+    """Return a Markdown table: validation loss at equal target tokens, equal compute, equal time.
+
+    Each budget is the largest that all runs have spent. Empty for a single model.
+    """
+    groups = reading.by_model(records)
+    columns = []
+    for kind, (spent, unit) in SPENT.items():
+        budget = np.min([spent(r)[-1] for r in records])  # nan if one is unknown
+        if math.isfinite(budget) and (kind != "time" or is_one_machine(records)):
+            losses = ([loss_at(r, spent(r), budget) for r in g] for g in groups.values())
+            head = f"equal {kind}: {short(budget, unit=unit)}"
+            columns.append([head, *(mean_and_spread(seeds) for seeds in losses)])
+    if len(groups) < 2:
+        return ""
+    labels = [label_of(model) for model in groups]
+    sizes = [parameters(group) for group in groups.values()]
+    rows = list(zip(["model", *labels], ["parameters", *sizes], *columns, strict=True))
+    note = (
+        "Read off the learning curves, at the largest budget that all runs have spent; the mean "
+        "over the seeds ± half their range. Before the end of a run, its learning rate has not "
+        "fallen to zero yet. Compute: matrix products, forward and backward."
+    )
+    title = "### Validation loss (nats per token) at equal budgets"
+    return f"{title}\n\n{markdown(rows)}\n\n{note}\n"
 
 
 # Published figures
@@ -151,14 +221,14 @@ def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]])
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
     scores = reading.scores(group, ours.test, ours.score)
     score = cell(scores[:, 0], ours.score) if scores.size else "–"
-    return score if score == "–" else f"{score} ({wording.parameters(group)})"
+    return score if score == "–" else f"{score} ({parameters(group)})"
 
 
 def _theirs(figure: ledger.Figure | None) -> str:
     """Format a value as it was printed, and the number of parameters if it is known."""
     if figure is None:
         return "–"
-    return figure.value + (f" ({wording.short(figure.parameters)})" if figure.parameters else "")
+    return figure.value + (f" ({short(figure.parameters)})" if figure.parameters else "")
 
 
 def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str:

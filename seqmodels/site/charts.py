@@ -16,8 +16,8 @@ from seqmodels.report import (
     reading,
     scores,
     style,
-    wording,
 )
+from seqmodels.report.format import subtitle
 from seqmodels.report.reading import Record
 from seqmodels.site import figure, report
 
@@ -52,7 +52,7 @@ def main_test(records: Sequence[Record]) -> dict[str, Any]:
 def aligned(records: Sequence[Record]) -> Figure:
     """Draw the alignment of Bahdanau's model."""
     (record, *_) = (r for r in records if r["model"] == "bahdanau" and r["alignment"])
-    return alignment.figure_of({"bahdanau": record["alignment"]}, wording.subtitle([record]))
+    return alignment.figure_of({"bahdanau": record["alignment"]}, subtitle([record]))
 
 
 def own(name: str) -> Draw:
@@ -102,7 +102,7 @@ class Runs:
 
     def __init__(self, root: Path) -> None:
         found = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-        loaded = {f: reading.load_by_file(f) for f in found if any(reading.find(f))}
+        loaded = {f.path: f.records for f in map(reading.read_folder, found) if f.records}
         if not loaded:
             raise ValueError(
                 f"{root} holds no records; name a folder of records, or of such folders"

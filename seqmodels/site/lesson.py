@@ -13,14 +13,14 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain, combinations, pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from seqmodels.report import findings
+from seqmodels.models import PAPERS
 from seqmodels.site import charts, figure, pair, report, source
 from seqmodels.site.charts import Runs
 from seqmodels.site.code import coloured
@@ -97,7 +97,9 @@ def rendered(template: str, chapters: Sequence[Chapter], **about: Any) -> str:
 
 def home(chapters: Sequence[Chapter], runs: Runs) -> str:
     """Return the first page: the main finding, the papers in their order, questions."""
-    first = runs.with_models(*chain(*findings.kinds().values())) or next(iter(runs.files))
+    first = runs.with_models(*(m for m, paper in PAPERS.items() if paper.group == "five")) or next(
+        iter(runs.files)
+    )
     named = [r for r in runs.records(first) if r["model"] in (c.name for c in chapters)]
     chart = charts.chart(named or runs.records(first), first, charts.score)
     return rendered("home.html", chapters, chart=chart, questions=QUESTIONS, here="index")

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.data import tokenizers
-from seqmodels.report import reading, style, wording
-from seqmodels.report.findings import bucket_name
+from seqmodels.report import reading, style
+from seqmodels.report.format import bucket_name, subtitle
 from seqmodels.report.reading import Record
 from seqmodels.site import export, report, rows, runtime, vocabulary
 from seqmodels.utils import files
@@ -81,7 +81,7 @@ def page(folder: Path, home: str = "") -> str:
     about = {
         "name": folder.resolve().name,
         "home": home,
-        "title": wording.subtitle(records),
+        "title": subtitle(records),
         "runs": runs,
         "vectors": vectors,
         "versions": program.versions,

@@ -17,13 +17,13 @@ from typing import Any
 import jinja2
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import curves, figures, reading, style, wording
-from seqmodels.report.findings import bucket_name
+from seqmodels.report import curves, figures, reading, style
+from seqmodels.report.format import bucket_name, subtitle
 from seqmodels.report.reading import Record
 from seqmodels.site import figure, rows
 from seqmodels.utils import files
 
-NOTHING_YET = "No run has reached the first point of its learning curve yet."
+NOMIN_EXAMPLESG_YET = "No run has reached the first point of its learning curve yet."
 LABELS = {"right": "right (%)"}
 """Names of scores that are not metrics."""
 
@@ -107,7 +107,7 @@ def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str,
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": wording.subtitle(records or running) if records or running else NOTHING_YET,
+        "title": subtitle(records or running) if records or running else NOMIN_EXAMPLESG_YET,
         "tests": shown,
         "curves": made.pop("curves", None),
         "curve_table": curve_table([*records, *running]) if records or running else None,
@@ -128,7 +128,8 @@ def running_in(folder: Path) -> list[Record]:
 
 def has_records(folder: Path) -> bool:
     """Return whether a folder holds a record that can be read, or one that cannot."""
-    return any(reading.find(folder))
+    read = reading.read_folder(folder)
+    return bool(read.records or read.unknown)
 
 
 def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> list[list[Any]]:

@@ -10,7 +10,7 @@ from seqmodels.evaluation.external import Result, Text
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import scores, style
 from seqmodels.report import systems as tables
-from seqmodels.report.findings import bucket_name
+from seqmodels.report.format import bucket_name
 from seqmodels.report.style import GREY, Look
 from seqmodels.site import figure, report, rows
 from seqmodels.utils import files

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from seqmodels.report import layout, reading, style
+from seqmodels.report.format import subtitle
 from seqmodels.report.reading import Record
-from seqmodels.report.wording import subtitle
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""

@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import layout, reading, style
+from seqmodels.report.format import subtitle
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, WIDTH
-from seqmodels.report.wording import subtitle
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}

@@ -13,10 +13,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import layout, reading
-from seqmodels.report.findings import label_of
+from seqmodels.report.format import label_of, subtitle
 from seqmodels.report.reading import Record
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Look
-from seqmodels.report.wording import subtitle
 
 KINDS = {
     "encoder": Look("encoder to its own text", "#1B75BC", "-", "o"),

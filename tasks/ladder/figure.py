@@ -16,9 +16,8 @@ from seqmodels.evaluation import student
 from seqmodels.evaluation.intervals import wilson
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import layout, reading, style
-from seqmodels.report.findings import THIN, bucket_name, compared_bucket
-from seqmodels.report.reading import Record
-from seqmodels.report.wording import methods, subtitle
+from seqmodels.report.format import bucket_name, interval_methods, subtitle
+from seqmodels.report.reading import MIN_EXAMPLES, Record, longest_trained_bucket
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 MANY = 1e4
@@ -50,8 +49,8 @@ def rungs_of(records: Sequence[Record]) -> Rungs:
 
 def shown(test: dict[str, Any]) -> list[int]:
     """Return the longest trained bucket and the longest one of all."""
-    last = max((i for i, b in enumerate(test["buckets"]) if b["n"] >= THIN), default=0)
-    return [compared_bucket(test) or 0, last]
+    last = max((i for i, b in enumerate(test["buckets"]) if b["n"] >= MIN_EXAMPLES), default=0)
+    return [longest_trained_bucket(test) or 0, last]
 
 
 def draw_rungs(records: Sequence[Record]) -> Figure:
@@ -65,7 +64,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
         "the encoder's last state; last vector: every step is given the encoder's last output; "
         "dot, general and additive attend to all outputs with these scores. Bar: "
         f"{'mean of the seeds; dots: each seed' if is_many else 'one seed'}; whisker: 95 % "
-        f"interval ({methods(records, [test['primary_metric']])})"
+        f"interval ({interval_methods(records, [test['primary_metric']])})"
         f"{', its ends averaged over the seeds' if is_many else ''}."
     )
     title = f"{metric.name} of each step from one vector to attention"

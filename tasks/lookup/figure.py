@@ -16,10 +16,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import layout, reading, style
-from seqmodels.report.findings import bucket_name, compared_bucket
-from seqmodels.report.reading import Record
+from seqmodels.report.format import bucket_name, short, subtitle
+from seqmodels.report.reading import Record, longest_trained_bucket
 from seqmodels.report.style import Look
-from seqmodels.report.wording import short, subtitle
 
 LEARNED = 95.0
 """Validation accuracy (%) from which a task counts as learned."""
@@ -56,7 +55,7 @@ def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float
 def draw_widths(records: Sequence[Record]) -> Figure:
     """Draw the score at the longest trained length against bytes, and against the width."""
     test = records[0]["tests"][0]
-    place = compared_bucket(test) or 0
+    place = longest_trained_bucket(test) or 0
     metric, at = metric_of(test["primary_metric"]), bucket_name(test["buckets"][place])
     n_tokens = records[0]["data"]["n_tokens_source"]
     caption = (

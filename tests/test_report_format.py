@@ -1,4 +1,4 @@
-"""The words that figures and tables share."""
+"""Numbers and names that figures and tables share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -
     """One lucky seed that reads like a result of many."""
     records = reading.load_records(write(tmp_path, several(n_seeds)))
     figure = scores.draw_scores(records, records[0]["tests"][0])
-    head, caption = figure.texts[1].get_text(), figure.texts[2].get_text()
+    head, caption = figure.texts[1].get_text(), figure.get_label()
     assert head.endswith(words)
     assert ("whisker" in caption) == (n_seeds > 1)
 

@@ -1,15 +1,28 @@
-"""Formatting of text and numbers shared by figures, tables and the summary. No torch."""
+"""Format numbers and names for figures, tables and pages. No torch."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.evaluation.significance import Difference
+from seqmodels.models import papers
 from seqmodels.records.significance import Comparison
 from seqmodels.report.reading import Record
+
+
+def label_of(model: str) -> str:
+    """Return the label of a model; an unknown model keeps its name."""
+    known = papers()
+    return known[model].label if model in known else model
+
+
+def bucket_name(bucket: Mapping[str, Any]) -> str:
+    """Format the range of a bucket."""
+    low, high = f"{bucket['low']:,}", f"{bucket['high']:,}"
+    return high if low == high else f"{low}–{high}"
 
 
 def short(n: float, _: object = None, unit: str = "") -> str:
@@ -45,18 +58,26 @@ def subtitle(records: Sequence[Record]) -> str:
     return " · ".join(parts)
 
 
+def topic(records: Sequence[Record], test: dict[str, Any]) -> str:
+    """Return what is scored and against what; of several test sets, which one."""
+    n_tests = len({t["name"] for r in records for t in r["tests"]})
+    which = f"{test['name']}: " if n_tests > 1 else ""
+    text = f"{metric_of(test['primary_metric']).name} by {test['axis']}"
+    return which + text[0].upper() + text[1:]
+
+
 def noun(records: Sequence[Record]) -> str:
     """Return the plural noun for the examples of the records' tests."""
     return str(records[0]["tests"][0]["noun"])
 
 
-def methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
+def interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
     """Return the methods by which the intervals of these scores were computed."""
-    found = {(r.get("intervals") or {}).get(m, "bootstrap"): None for m in metrics for r in records}
-    return ", ".join(found)
+    pairs = [(r, m) for m in metrics for r in records]
+    return ", ".join(dict.fromkeys((r["intervals"] or {}).get(m, "bootstrap") for r, m in pairs))
 
 
-def search(test: dict[str, Any]) -> str:
+def search_method(test: dict[str, Any]) -> str:
     """Return the search method as a suffix; empty if the test set does not record it."""
     beam = test.get("beam")
     return "" if beam is None else ", greedy" if beam == 1 else f", beam {beam}"
@@ -68,15 +89,15 @@ def signed(value: float, metric: str) -> str:
     return text.replace("-", "−") if float(text) else f"±{text[1:]}"
 
 
-def between(found: Difference, metric: str) -> str:
+def format_interval(difference: Difference, metric: str) -> str:
     """Format the interval of a difference."""
-    if found.low is None or found.high is None:
+    if difference.low is None or difference.high is None:
         return "[–]"
-    return f"[{signed(found.low, metric)}, {signed(found.high, metric)}]"
+    return f"[{signed(difference.low, metric)}, {signed(difference.high, metric)}]"
 
 
-def tested(comparison: Comparison, units: str) -> str:
-    """Explain the test, and what one seed does not show."""
+def format_significance(comparison: Comparison, units: str) -> str:
+    """Explain the test of significance, and what one seed does not show."""
     seeds = [n for pair in comparison.pairs for n in pair.n_seeds]
     text = ""
     if comparison.n_corrected:

@@ -1,0 +1,102 @@
+"""Fill numbers from the committed records into README.md and docs/results.md, through cog.
+
+A page holds blocks that begin with `[[[cog` and call these functions; what follows, to `[[[end]]]`,
+is their output. `python -m cogapp -r README.md docs/results.md` writes it anew, and
+`python -m cogapp --check README.md docs/results.md` fails where it is out of date. No torch.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from seqmodels.evaluation.significance import Difference
+from seqmodels.records import schema, significance
+from seqmodels.report.format import bucket_name, label_of
+from seqmodels.report.matrix import negated
+from seqmodels.report.tables import markdown
+
+RESULTS = Path(__file__).parents[1] / "results"
+COLUMNS = 120
+"""Columns of a line of a page."""
+
+
+@cache
+def records(folder: str, model: str) -> list[dict[str, Any]]:
+    """Return the records of a model, one for each seed."""
+    paths = sorted((RESULTS / folder).glob(f"{model}-seed*.json"))
+    if not paths:
+        raise ValueError(f"results/{folder} has no record of {model}")
+    return [schema.load(path) for path in paths]
+
+
+def seeds(folder: str, model: str, bucket: str, metric: str, test: str = "length") -> list[float]:
+    """Return a score of every seed, in a bucket ("31–40") or over the whole test set ("all")."""
+    values = []
+    for record in records(folder, model):
+        (scores,) = [t for t in record["tests"] if t["name"] == test]
+        parts = {bucket_name(b): b for b in scores["buckets"]} | {"all": scores["overall"]}
+        if bucket not in parts:
+            raise ValueError(f"{folder}: no bucket {bucket!r}; there are {', '.join(parts)}")
+        values.append(parts[bucket][metric]["value"])
+    return values
+
+
+def score(folder: str, model: str, bucket: str, metric: str, test: str = "length") -> float:
+    """Return the mean of a score over the seeds, in a bucket or over the whole test set."""
+    return mean(seeds(folder, model, bucket, metric, test))
+
+
+def span(values: Iterable[float], digits: int = 0) -> str:
+    """Format the lowest and the highest value."""
+    low, high = (f"{end(values):.{digits}f}" for values in [list(values)] for end in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def difference(folder: str, row: str, column: str, bucket: str, test: str = "length") -> Difference:
+    """Return how much higher one model scores than another, with its interval."""
+    comparison = significance.load(RESULTS / folder / significance.FILE).on(test)
+    if comparison is None:
+        raise ValueError(f"results/{folder} compares nothing on {test}")
+    for pair in comparison.pairs:
+        names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
+        parts = dict(zip(["all", *names], [pair.overall, *pair.buckets], strict=True))
+        if (pair.row, pair.column) == (row, column):
+            return parts[bucket]
+        if (pair.row, pair.column) == (column, row):
+            return negated(parts[bucket])
+    raise ValueError(f"results/{folder} does not compare {row} and {column} on {test}")
+
+
+def interval(found: Difference) -> str:
+    """Format a difference with its interval."""
+    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]".replace("-", "−")
+
+
+def loss_still_falls(folder: str, models: Iterable[str]) -> str:
+    """Format by how many per cent validation losses fell in the last tenth of the budget."""
+    curves = [
+        [[p["valid_nats"] for p in r["curve"]] for r in records(folder, model)] for model in models
+    ]
+    falls = [mean(100 * (c[-2] - c[-1]) / c[-2] for c in of_model) for of_model in curves]
+    return span(falls, 1)
+
+
+def table(
+    folder: str, models: Iterable[str], columns: Mapping[str, tuple[str, str, str]], form: str
+) -> None:
+    """Print a table of models × columns, each of a (test set, bucket, metric)."""
+    rows = [["", *columns]]
+    for model in models:
+        values = [score(folder, model, bucket, m, test) for test, bucket, m in columns.values()]
+        rows.append([label_of(model), *(form.format(value) for value in values)])
+    print(markdown(rows))
+
+
+def say(text: str) -> None:
+    """Print a paragraph, wrapped like the page."""
+    print(textwrap.fill(" ".join(text.split()), COLUMNS))
