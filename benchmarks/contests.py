@@ -30,8 +30,9 @@ from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.search import beam, sample
+from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
-from seqmodels.training.loop import fastest_precision
+from seqmodels.training.runtime import fastest_precision
 from seqmodels.training.trainer import Trainer, loss_of
 from tasks.made import grammar, trees
 
@@ -147,7 +148,7 @@ def training_work(
 ) -> Work:
     """Return the work of our training loop."""
     trainer = Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
-    return training(lambda batch: trainer.optimizer_step(batch, RATE), batches)
+    return training(lambda batch: loop.optimizer_step(trainer, batch, RATE), batches)
 
 
 @cache

@@ -24,6 +24,7 @@ from seqmodels.comparison.sizes import fit_width
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models import MODELS, build
 from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
+from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from tasks.translation.__main__ import POSITIONED, RECIPES
@@ -71,8 +72,8 @@ def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Poi
     """Time one training step; measure its peak memory, including weights and optimiser state."""
     base = rebase()
     trainer, batch = trainer_of(model_of(name, n, width)), random_batch(rows, n)
-    trainer.optimizer_step(batch, RATE)
-    step_s = median_time(lambda: trainer.optimizer_step(batch, RATE), seconds)
+    loop.optimizer_step(trainer, batch, RATE)
+    step_s = median_time(lambda: loop.optimizer_step(trainer, batch, RATE), seconds)
     return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
 
 
@@ -99,13 +100,13 @@ def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     base = rebase()
     trainer = trainer_of(build(name, vocab_size, **fitted))
     for _ in range(n_updates):
-        trainer.optimizer_step(random_batch(500 // 20, 20, vocab_size), RATE)
+        loop.optimizer_step(trainer, random_batch(500 // 20, 20, vocab_size), RATE)
     return {"peak_bytes": peak_memory_bytes("cpu") - base}
 
 
 def rebase() -> int:
     """Load everything that training needs, reset the peak, and return the memory held already."""
-    trainer_of(model_of("rnn_encdec", 8, 8)).optimizer_step(random_batch(1, 8), RATE)
+    loop.optimizer_step(trainer_of(model_of("rnn_encdec", 8, 8)), random_batch(1, 8), RATE)
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 

@@ -19,6 +19,7 @@ from seqmodels.data.tokenizers import BPE, Words
 from seqmodels.interface import EOS, PAD
 from seqmodels.models import MODELS
 from seqmodels.search import greedy
+from seqmodels.training import loop
 
 Row = dict[str, Any]
 
@@ -159,7 +160,7 @@ def profiles(size: Size, effort: Effort) -> Row:
     for name in MODELS:
         setting = prose(size) if name == "gpt" else translation(size)
         trained, batch, [(shown, n)] = model(name, setting), setting.batches[0], setting.shown
-        update = partial(trainer_of(trained).optimizer_step, batch, RATE)
+        update = partial(loop.optimizer_step, trainer_of(trained), batch, RATE)
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)

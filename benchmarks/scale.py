@@ -23,6 +23,7 @@ import torch
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.data.batches import training_batches
 from seqmodels.models import PAPERS, build
+from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import Parser, guard
@@ -44,7 +45,7 @@ def step_s(name: str) -> float:
     for _ in range(WARM_UP + N_STEPS):
         batch = next(batches)
         since = time.process_time()
-        trainer.training_step(batch, [1])
+        loop.training_step(trainer, batch, [1])
         found.append(time.process_time() - since)
     return statistics.median(found[WARM_UP:])
 

@@ -16,13 +16,13 @@ import torch
 from toy_task import flags, toy
 from toy_training import V, draw_examples
 
-from seqmodels import MODELS, Batch, build
+from seqmodels import MODELS, build
 from seqmodels.comparison import compare
 from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.trainer import Trainer
+from seqmodels.training.trainer import Piece, Trainer
 from seqmodels.utils.terminal import guard
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
@@ -55,15 +55,15 @@ def trained(shards: int = 4) -> Found:
 
 def short_of_memory(shards: int = 2) -> Found:
     """Return weights and pieces after a step that the last process had no memory for at first."""
-    trainer, original = trainer_of("gpt", shards), Trainer.backward_part
+    trainer, original = trainer_of("gpt", shards), Trainer.backward_piece
 
-    def backward_part(self: Trainer, part: Batch, share: float) -> float:
-        if world().rank == world().size - 1 and len(part.src) > 3:
+    def backward_piece(self: Trainer, piece: Piece) -> torch.Tensor:
+        if world().rank == world().size - 1 and len(piece.part.src) > 3:
             raise MemoryError
-        return original(self, part, share)
+        return original(self, piece)
 
-    with mock.patch.object(Trainer, "backward_part", backward_part):
-        trainer.training_step(collate(draw_examples(12, 9)), [1])
+    with mock.patch.object(Trainer, "backward_piece", backward_piece):
+        loop.training_step(trainer, collate(draw_examples(12, 9)), [1])
     return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
 
 

@@ -27,7 +27,7 @@ from seqmodels.data import tokenizers
 from seqmodels.data.batches import collate
 from seqmodels.records import record
 from seqmodels.report import reading, style
-from seqmodels.training import checkpoint
+from seqmodels.training import checkpoint, loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files
@@ -47,8 +47,8 @@ def entry(name: str) -> dict[str, Any]:
 def test_weights_come_back(name: str, fresh: Tiny, pairs: Pairs, tmp_path: Path) -> None:
     """Keeps out a parameter that is not saved, and dropout in a model that was read."""
     model, path = fresh(name), tmp_path / "run.safetensors"
-    checkpoint.save(path, model.state_dict())
-    again = checkpoint.load(entry(name), path)
+    checkpoint.save_weights(path, model.state_dict())
+    again = trained.load_model(entry(name), path)
     assert not again.training
     assert torch.equal(model(*pairs), again(*pairs))
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -58,29 +58,31 @@ def test_weights_must_be_there_and_fit(fresh: Tiny, tmp_path: Path) -> None:
     """Keeps out a traceback for results without weights, for others' weights, for a broken file."""
     path = tmp_path / "run.safetensors"
     with pytest.raises(ValueError, match="are missing; train it again"):
-        checkpoint.load(entry("gpt"), path)
-    checkpoint.save(path, fresh("bahdanau").state_dict())
+        trained.load_model(entry("gpt"), path)
+    checkpoint.save_weights(path, fresh("bahdanau").state_dict())
     with pytest.raises(ValueError, match="does not match its record"):
-        checkpoint.load(entry("gpt"), path)
-    checkpoint.save(path, fresh("gpt").state_dict())
+        trained.load_model(entry("gpt"), path)
+    checkpoint.save_weights(path, fresh("gpt").state_dict())
     with pytest.raises(ValueError, match="does not match its record"):
-        checkpoint.load({**entry("gpt"), "model_config": {"vocab_size": V, "n_wings": 2}}, path)
+        trained.load_model({**entry("gpt"), "model_config": {"vocab_size": V, "n_wings": 2}}, path)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match="does not match its record"):
-        checkpoint.load(entry("gpt"), path)
+        trained.load_model(entry("gpt"), path)
 
 
 def test_weights_have_the_checksum_of_their_record(fresh: Tiny, tmp_path: Path) -> None:
     """Keeps out one flipped bit that is translated with; a record without a checksum is taken."""
     path = tmp_path / "run.safetensors"
-    signed = entry("gpt") | {"weights_sha256": checkpoint.save(path, fresh("gpt").state_dict())}
-    checkpoint.load(signed, path)
+    signed = entry("gpt") | {
+        "weights_sha256": checkpoint.save_weights(path, fresh("gpt").state_dict())
+    }
+    trained.load_model(signed, path)
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"is damaged or belongs to another run: its SHA-256"):
-        checkpoint.load(signed, path)
-    checkpoint.load(entry("gpt") | {"weights_sha256": None}, path)
+        trained.load_model(signed, path)
+    trained.load_model(entry("gpt") | {"weights_sha256": None}, path)
 
 
 # -------------------------------------------------------------------------------------- checkpoints
@@ -91,7 +93,7 @@ def two(tmp_path: Path, fresh: Tiny) -> Checkpoints:
     """Write two checkpoints of a toy run."""
     kept, one = Checkpoints(tmp_path / "gpt-seed1.json"), Trainer(fresh("gpt"), CFG)
     for _ in range(4):
-        one.training_step(collate(examples()[:8]), range(8))
+        loop.training_step(one, collate(examples()[:8]), range(8))
         kept.save(one.tensors(), one.state())
     assert [kept.number(path) for path in kept.paths()] == [4, 3]
     return kept
@@ -250,7 +252,7 @@ def test_no_pickle_is_read(kind: str, two: Checkpoints, tmp_path: Path) -> None:
     made = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
     run.with_suffix(".json").write_text(json.dumps(made | {"weights_sha256": None}))
     model = build("gpt", **made["model_config"])
-    checkpoint.save(run.with_suffix(".safetensors"), model.state_dict())
+    checkpoint.save_weights(run.with_suffix(".safetensors"), model.state_dict())
     words = [f"w{i}" for i in range(made["model_config"]["vocab_size"] - tokenizers.N_SPECIALS)]
     tokenizers.Words(words).save(two.folder / "tokenizer.json")
     newest = two.paths()[0].name

@@ -16,7 +16,7 @@ from toy_training import CFG, examples, finish
 from seqmodels import Batch, SequenceModel
 from seqmodels.data.batches import collate
 from seqmodels.interface import PAD
-from seqmodels.training import trainer
+from seqmodels.training import loop, trainer
 from seqmodels.training.trainer import Trainer
 
 
@@ -52,7 +52,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
     one = Trainer(fresh("gpt"), CFG)
     before = {k: v.clone() for k, v in one.model.state_dict().items()}
     one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
-    assert math.isnan(one.optimizer_step(collate(examples()[:4]), 1e-2))
+    assert math.isnan(loop.optimizer_step(one, collate(examples()[:4]), 1e-2))
     assert all(torch.equal(before[k], v) for k, v in one.model.state_dict().items())
 
 
@@ -76,8 +76,8 @@ def test_a_spike_is_told(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(1)
     usual = [rng.gauss(2.0, 0.2) for _ in range(300)]
     for i, loss in enumerate([*usual, 9.0, *usual[:50]]):
-        monkeypatch.setattr(one, "optimizer_step", lambda *_, loss=loss: loss)
-        one.training_step(collate(examples()[:2]), [i, i + 1])
+        monkeypatch.setattr(loop, "optimizer_step", lambda *_, loss=loss: loss)
+        loop.training_step(one, collate(examples()[:2]), [i, i + 1])
     (line,) = told
     assert line.startswith("step 301: loss 9, usually 2")
     assert "lines 300, 301 of the training data" in line
@@ -131,7 +131,7 @@ def test_a_piece_without_targets_counts_nothing(name: str, tiny: Tiny) -> None:
     for p, q in zip(whole.model.parameters(), halved.model.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
     batch.tgt_out[:] = PAD
-    assert math.isnan(whole.optimizer_step(batch, 1e-2))
+    assert math.isnan(loop.optimizer_step(whole, batch, 1e-2))
 
 
 def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) 
     one = Trainer(fresh("gpt"), CFG)
     one.log = lambda line: None
     with pytest.raises(ValueError, match="out of memory with one sentence at a time"):
-        one.optimizer_step(collate(examples()[:5]), 1e-2)
+        loop.optimizer_step(one, collate(examples()[:5]), 1e-2)
 
 
 def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,4 +155,4 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(trainer, "loss_of", wrong)
     with pytest.raises(RuntimeError, match="mat1"):
-        Trainer(fresh("gpt"), CFG).optimizer_step(collate(examples()[:5]), 1e-2)
+        loop.optimizer_step(Trainer(fresh("gpt"), CFG), collate(examples()[:5]), 1e-2)

@@ -23,6 +23,7 @@ from seqmodels.interface import Batch
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.report.format import subtitle
+from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock
@@ -49,21 +50,21 @@ def test_a_finished_run_is_trained_further(
     path, weights = finished / "gpt-seed1.json", finished / "gpt-seed1.safetensors"
     old, kept = record.load(path), safetensors.torch.load_file(weights)
     batches, began, rates = [], [], []
-    learn, update = Trainer.training_step, Trainer.optimizer_step
+    learn, update = loop.training_step, loop.optimizer_step
 
-    def watch(self: Trainer, batch: Batch, lines: Sequence[int]) -> None:
+    def watch(self: Trainer, batch: Batch, lines: Sequence[int], *pieces: Any) -> None:
         began.append({k: v.clone() for k, v in self.model.state_dict().items()})
         assert began[1:] or not self.optimizer.state
         batches.append([line - 1 for line in lines])
-        learn(self, batch, lines)
+        learn(self, batch, lines, *pieces)
 
-    monkeypatch.setattr(Trainer, "training_step", watch)
+    monkeypatch.setattr(loop, "training_step", watch)
 
-    def listen(self: Trainer, batch: Batch, rate: float) -> float:
+    def listen(self: Trainer, batch: Batch, rate: float, *pieces: Any) -> float:
         rates.append(rate)
-        return update(self, batch, rate)
+        return update(self, batch, rate, *pieces)
 
-    monkeypatch.setattr(Trainer, "optimizer_step", listen)
+    monkeypatch.setattr(loop, "optimizer_step", listen)
     compare.compare(longer(600), flags(finished, models=["gpt"]))
     out, new = capsys.readouterr().out, record.load(path)
     n = old["curve"][-1]["tokens"]
@@ -96,7 +97,7 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
     shutil.copytree(finished, whole, ignore=shutil.ignore_patterns(lock.LOCK))
     compare.compare(longer(600), flags(whole, models=["gpt"]))
     before = contents(finished)
-    learn, steps = Trainer.training_step, itertools.count(1)
+    learn, steps = loop.training_step, itertools.count(1)
 
     def learn_two(self: Trainer, *given: Any) -> None:
         learn(self, *given)
@@ -104,7 +105,7 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "training_step", learn_two)
+        patch.setattr(loop, "training_step", learn_two)
         with pytest.raises(KeyboardInterrupt):
             compare.compare(longer(600), flags(finished, models=["gpt"]))
     stopped = contents(finished)

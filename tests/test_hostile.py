@@ -421,7 +421,7 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = folder / "run"
     (run / "gpt-seed1.json").write_text(json.dumps(small))
     model = build("gpt", **small["model_config"])
-    checkpoint.save(run / "gpt-seed1.safetensors", model.state_dict())
+    checkpoint.save_weights(run / "gpt-seed1.safetensors", model.state_dict())
     tokenizers.Words([f"w{i}" for i in range(20 - tokenizers.N_SPECIALS)]).save(
         run / "tokenizer.json"
     )

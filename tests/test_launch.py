@@ -19,6 +19,7 @@ from toy_task import flags, results, toy
 from seqmodels.cli.status import table
 from seqmodels.comparison import compare, launch, launchers, runs
 from seqmodels.records import record
+from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock, status
 from tasks.recall import __main__ as recall
@@ -102,14 +103,14 @@ def test_a_failure_elsewhere_costs_no_other_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out an error that ends the comparison, or that nobody is told of."""
-    step = Trainer.training_step
+    step = loop.training_step
 
     def fail(self: Trainer, *given: Any) -> None:
         if type(self.model).__module__.endswith("gpt"):
             raise ValueError("the loss is not finite")
         step(self, *given)
 
-    monkeypatch.setattr(Trainer, "training_step", fail)
+    monkeypatch.setattr(loop, "training_step", fail)
     with pytest.raises(ValueError, match=r"^gpt, seed 1: the loss is not finite$"):
         compare.compare(toy(), flags(tmp_path, models=PAIR), InTurn())
     assert (tmp_path / "rnn_encdec-seed1.json").exists()
@@ -200,14 +201,14 @@ def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a state that nobody would know a run by, or one of the run before."""
     monkeypatch.setattr(status, "WRITE_EVERY_S", 0.0)
-    seen, n_tokens, step = [], list[int](), Trainer.training_step
+    seen, n_tokens, step = [], list[int](), loop.training_step
 
     def watch(self: Trainer, *given: Any) -> None:
         n_tokens.append(self.progress.tokens)  # as reported before the step
         step(self, *given)
         seen.append(table(tmp_path))
 
-    monkeypatch.setattr(Trainer, "training_step", watch)
+    monkeypatch.setattr(loop, "training_step", watch)
     compare.compare(toy(), flags(tmp_path, models=PAIR))
     head, first, second, _, counts = seen[2].splitlines()
     assert head.split() == ["run", "state", "tokens", "loss", "or", "score", "where"]
@@ -231,14 +232,14 @@ def test_status_of_what_was_stopped_or_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a run that seems to be trained although its process has ended."""
-    step = Trainer.training_step
+    step = loop.training_step
 
     def stop(self: Trainer, *given: Any) -> None:
         step(self, *given)
         if self.progress.step == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Trainer, "training_step", stop)
+    monkeypatch.setattr(loop, "training_step", stop)
     with pytest.raises(KeyboardInterrupt):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
     assert status.read(tmp_path / "gpt-seed1.json") is None

@@ -17,7 +17,7 @@ from toy_training import draw_examples
 from seqmodels import EOS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate
-from seqmodels.training import loop
+from seqmodels.training import loop, runtime
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
 
@@ -72,11 +72,11 @@ def test_both_precisions_learn_the_same(name: str, precision: Precision, fresh: 
 
 def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out bfloat16 on processors that take longer for it."""
-    assert loop.fastest_precision("cpu") in get_args(Precision)
+    assert runtime.fastest_precision("cpu") in get_args(Precision)
     for seconds, choice in ((0.9, "float32"), (0.5, "bfloat16")):
         ticks = itertools.chain.from_iterable((0.0, duration) for duration in [1.0, seconds] * 10)
-        monkeypatch.setattr(loop.time, "perf_counter", lambda ticks=ticks: next(ticks))
-        assert loop.fastest_precision("cpu") == choice
+        monkeypatch.setattr(runtime.time, "perf_counter", lambda ticks=ticks: next(ticks))
+        assert runtime.fastest_precision("cpu") == choice
 
 
 def test_the_budget_is_kept(fresh: Tiny) -> None:

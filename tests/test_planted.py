@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -136,11 +137,11 @@ def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.Monkey
     """Keeps out a place among the examples for the line in which a person can find one."""
     trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, lr=0.1))
 
-    def stop(batch: Batch, lines: list[int]) -> None:
+    def stop(_: Trainer, batch: Batch, lines: list[int], *pieces: Any) -> None:
         assert sorted(lines) == [2, 70, 80]
         raise InterruptedError
 
-    monkeypatch.setattr(trainer, "training_step", stop)
+    monkeypatch.setattr(loop, "training_step", stop)
     examples = [Example([4], [EOS], line=line) for line in (70, 0, 80)]
     with pytest.raises(InterruptedError):
         loop.train(trainer, examples, examples)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +16,10 @@ from conftest import Tiny
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_training import CFG, assert_same, examples, finish
 
-from seqmodels.data.batches import collate
-from seqmodels.training import loop
-from seqmodels.training.prefetch import ahead
-from seqmodels.training.trainer import Trainer
-
-CPU = torch.device("cpu")
+from seqmodels import Batch
+from seqmodels.data.batches import Example, collate
+from seqmodels.training import loop, runtime
+from seqmodels.training.trainer import Piece, Trainer
 
 
 def threads() -> list[threading.Thread]:
@@ -26,18 +27,37 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "prefetch" in thread.name]
 
 
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare and split batches in a thread, as for a GPU."""
+    monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetched(items))
+    prepared = loop.prepared_batches
+
+    def split_early(trainer: Trainer, given: list[Example]) -> Iterator[loop.PreparedBatch]:
+        for one in prepared(trainer, given):
+            yield one._replace(pieces=trainer.split(one.batch))
+
+    monkeypatch.setattr(loop, "prepared_batches", split_early)
+
+
+@contextmanager
+def prefetched(items: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """Yield items that a thread makes in advance, on a CPU."""
+    with ThreadPoolExecutor(1, "prefetch") as pool:
+        yield runtime._made_in_advance(pool, items)
+
+
 @pytest.mark.parametrize("shards", [1, 2])
-def test_it_gives_the_same_bits(shards: int, fresh: Tiny) -> None:
+def test_it_gives_the_same_bits(shards: int, fresh: Tiny, request: pytest.FixtureRequest) -> None:
     """Keeps out batches in another order, pieces of another batch, and other dropout."""
     start = {k: v.clone() for k, v in fresh("gpt").state_dict().items()}
     found = []
     for is_ahead in (False, True):
         model = fresh("gpt", dropout=0.2)
         model.load_state_dict(start)
-        trainer = Trainer(model, replace(CFG, shards=shards))
-        assert not trainer.is_ahead  # on a CPU
-        trainer.is_ahead = is_ahead
-        found.append(finish(trainer))
+        if is_ahead:
+            request.getfixturevalue("threaded")
+        found.append(finish(Trainer(model, replace(CFG, shards=shards))))
     assert_same(*found)
     assert not threads()
 
@@ -53,7 +73,7 @@ def test_one_item_is_made_in_advance() -> None:
                 asked.set()
             yield i
 
-    with ahead(make(), CPU) as items:
+    with prefetched(make()) as items:
         assert next(items) == 1
         assert asked.wait(5)
         assert numbers == [1, 2]
@@ -62,27 +82,27 @@ def test_one_item_is_made_in_advance() -> None:
     assert not threads()
 
 
-def test_what_it_raises_is_raised(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_raises_is_raised(
+    fresh: Tiny, threaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
-    trainer, make = Trainer(fresh("gpt"), CFG), loop.make
-    trainer.is_ahead = True
+    trainer, collate_all, calls = Trainer(fresh("gpt"), CFG), loop.collate, itertools.count(1)
 
-    def failing(trainer: Trainer, *given: Any) -> Any:
-        if given[1].batch == 3:
+    def failing(rows: list[Example]) -> Batch:
+        if next(calls) == 4:
             raise ValueError("the fourth batch cannot be read")
-        return make(trainer, *given)
+        return collate_all(rows)
 
-    monkeypatch.setattr(loop, "make", failing)
+    monkeypatch.setattr(loop, "collate", failing)
     with pytest.raises(ValueError, match="the fourth batch cannot be read"):
         finish(trainer)
     assert trainer.progress.step == 3
     assert not threads()
 
 
-def test_it_ends_where_training_is_stopped(fresh: Tiny) -> None:
+def test_it_ends_where_training_is_stopped(fresh: Tiny, threaded: None) -> None:
     """Keeps out a thread that makes batches for nobody."""
     trainer = Trainer(fresh("gpt"), CFG)
-    trainer.is_ahead = True
 
     def stop() -> bool:
         raise KeyboardInterrupt
@@ -93,14 +113,22 @@ def test_it_ends_where_training_is_stopped(fresh: Tiny) -> None:
     assert not threads()
 
 
-def test_pieces_made_before_memory_ran_out_are_not_used(fresh: Tiny) -> None:
+def test_pieces_made_before_memory_ran_out_are_not_used(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out pieces that are as large as those for which there was no memory."""
     trainer, batch = Trainer(fresh("gpt"), CFG), collate(examples(8))
-    trainer.made = batch, 1, trainer.pieces(batch)
-    assert len([*trainer.parts(batch)]) == 1
+    early, sizes, backward_piece = trainer.split(batch), [], Trainer.backward_piece
+
+    def watch(self: Trainer, piece: Piece) -> torch.Tensor:
+        sizes.append(len(piece.part.src))
+        return backward_piece(self, piece)
+
+    monkeypatch.setattr(Trainer, "backward_piece", watch)
+    trainer.backward(batch, early)
     trainer.progress.n_parts = 4
-    assert len([*trainer.parts(batch)]) == 4
-    assert len([*trainer.parts(collate(examples(8)))]) == 4
+    trainer.backward(batch, early)
+    assert sizes == [8, 2, 2, 2, 2]
 
 
 class Reads(TorchDispatchMode):
@@ -114,14 +142,15 @@ class Reads(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
+def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a read of the device for each piece of a batch."""
     found = []
     for n_parts in (1, 4):
         trainer, batch = Trainer(fresh("transformer"), CFG), collate(examples(8))
         trainer.progress.n_parts = n_parts
-        trainer.made = batch, n_parts, trainer.pieces(batch)
+        pieces = trainer.split(batch)
+        monkeypatch.setattr(trainer, "split", lambda _, pieces=pieces: pieces)  # on the CPU
         with Reads() as reads:
-            trainer.optimizer_step(batch, 1e-2)
+            loop.optimizer_step(trainer, batch, 1e-2)
         found.append(reads.n)
     assert found[0] == found[1]

@@ -18,14 +18,14 @@ from safetensors.torch import load_file
 from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.comparison import compare, measure, runs, task
+from seqmodels.comparison import compare, measure, runs, task, trained
 from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.models import PAPERS
 from seqmodels.records import record
-from seqmodels.training import checkpoint, loop
+from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
@@ -204,7 +204,7 @@ def test_a_run_can_be_used_again(name: str, compared: Path) -> None:
     """Keeps out weights or a tokenizer that are not those of the record."""
     path = compared / f"{name}-seed1.json"
     made = record.load(path)
-    model = checkpoint.load(made, path.with_suffix(".safetensors"))
+    model = trained.load_model(made, path.with_suffix(".safetensors"))
     found = loop.validate(model, toy().valid, "cpu")
     best = min(point["valid_nats"] for point in made["curve"])
     assert found["valid_nats"] == pytest.approx(best, rel=1e-6)

@@ -50,15 +50,15 @@ def drawn(out: Path, run: str = "gpt-seed1") -> dict[str, Curve]:
 
 def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out curves that are not those of the training, and rates of another step."""
-    losses, step = [], Trainer.optimizer_step
+    losses, step = [], loop.optimizer_step
     rates = []
 
-    def seen(self: Trainer, batch: Any, lr: float) -> float:
-        losses.append(step(self, batch, lr))
+    def seen(self: Trainer, batch: Any, lr: float, *pieces: Any) -> float:
+        losses.append(step(self, batch, lr, *pieces))
         rates.append(lr)
         return losses[-1]
 
-    monkeypatch.setattr(Trainer, "optimizer_step", seen)
+    monkeypatch.setattr(loop, "optimizer_step", seen)
     compared(tmp_path)
     record, found = json.loads((tmp_path / "gpt-seed1.json").read_text()), drawn(tmp_path)
     for name, key in (("loss/valid (nats per token)", "nats"), ("accuracy/valid (%)", "accuracy")):
@@ -72,19 +72,19 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({*shown.values()}) == len(shown) > 3
 
 
-@pytest.mark.parametrize("place", ["draw", "validate", "train_on_batch"])
+@pytest.mark.parametrize("place", ["draw", "validate", "training_step"])
 def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Keeps out curves with a gap, or with steps that were taken twice."""
     compared(tmp_path / "whole")
     owner = tensorboard.Curves if place == "draw" else loop
     original, calls = getattr(owner, place), iter(range(1, 10_000))
-    stops = {"draw": (12, 41), "validate": (2, 4), "train_on_batch": (12, 41)}[place]
+    stops = {"draw": (12, 41), "validate": (2, 4), "training_step": (12, 41)}[place]
 
     def stopped(*args: Any) -> Any:
-        if place != "train_on_batch" and next(calls) in stops:
+        if place != "training_step" and next(calls) in stops:
             raise KeyboardInterrupt
         done = original(*args)
-        if place == "train_on_batch" and next(calls) in stops:
+        if place == "training_step" and next(calls) in stops:
             raise KeyboardInterrupt
         return done
 

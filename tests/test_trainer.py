@@ -16,8 +16,9 @@ from toy_training import draw_examples
 
 from seqmodels import Batch
 from seqmodels.data.batches import collate
+from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
-from seqmodels.training.rng import seed_all
+from seqmodels.training.runtime import seed_all
 from seqmodels.training.trainer import Trainer, loss_of, lr_factor
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
@@ -31,7 +32,7 @@ def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
     for precision in get_args(Precision):
         torch.manual_seed(1)
         trainer = Trainer(fresh("gpt"), TrainConfig(**vars(CFG) | {"precision": precision}))
-        losses.add(trainer.optimizer_step(batch, 1e-2))
+        losses.add(loop.optimizer_step(trainer, batch, 1e-2))
     assert len(losses) == 2
 
 
@@ -51,14 +52,14 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(
 ) -> None:
     """Keeps out a training loss that is a sum, or one since the beginning; time is summed."""
     trainer, losses = Trainer(fresh("gpt"), CFG), iter([4.0, 2.0, 1.0])
-    monkeypatch.setattr(trainer, "optimizer_step", lambda *_: next(losses))
+    monkeypatch.setattr(loop, "optimizer_step", lambda *_: next(losses))
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
     batch = collate(draw_examples(3, 4))
     scored = {"valid_nats": 1.0, "valid_accuracy": 0.0}
     for n in (2, 1):
         for _ in range(n):
-            trainer.training_step(batch, [1])
+            loop.training_step(trainer, batch, [1])
         trainer.add_point(scored)
     assert [point["train_nats"] for point in trainer.progress.curve] == [3.0, 1.0]
     assert [point["seconds"] for point in trainer.progress.curve] == [2.0, 3.0]

@@ -84,9 +84,9 @@ def test_shares_add_up_to_the_batch(
     whole = gradient(trainer, batch)
     object.__setattr__(trainer.cfg, "shards", shards)
     assert (gradient(trainer, batch) - whole).norm() < 1e-6 * whole.norm()
-    parts = Trainer.parts
+    split = Trainer.split
     monkeypatch.setattr(
-        Trainer, "parts", lambda *given: ((part, 1 / shards) for part, _ in parts(*given))
+        Trainer, "split", lambda *given: [p._replace(share=1 / shards) for p in split(*given)]
     )
     assert (gradient(trainer, batch) - whole).norm() > 1e-4 * whole.norm()
 
@@ -112,7 +112,7 @@ def test_a_share_has_numbers_of_its_own(fresh: Tiny) -> None:
     for step in (0, 0, 1):
         torch.manual_seed(len(drawn))
         trainer.progress.step = step
-        drawn += [float(torch.rand(())) for _ in trainer.parts(batch)]
+        drawn += [float(torch.rand(())) for _ in trainer.seeded(trainer.split(batch))]
     assert drawn[:2] == drawn[2:4]
     assert len(set(drawn)) == 4
 
@@ -124,10 +124,10 @@ def test_alone_nothing_is_asked() -> None:
     """Keeps out a process that waits for others where there are none."""
     one = World()
     assert one.is_first
-    assert one.mine([1, 2, 3]) == [1, 2, 3]
+    assert one.my_shard([1, 2, 3]) == [1, 2, 3]
     assert one.sums(1, 2.5) == [1, 2.5]
-    assert one.merged({1: "a"}) == {1: "a"}
-    assert [*World(1, 3).mine(range(8))] == [1, 4, 7]
+    assert one.gather({1: "a"}) == {1: "a"}
+    assert [*World(1, 3).my_shard(range(8))] == [1, 4, 7]
 
 
 def test_shares_are_dealt_evenly() -> None:
@@ -141,7 +141,7 @@ def test_shares_are_dealt_evenly() -> None:
 def test_each_process_gets_as_many() -> None:
     """Keeps out a process that waits for a batch that another one does not have."""
     for n in range(7):
-        dealt = [World(rank, 3).dealt(range(n)) for rank in range(3)]
+        dealt = [World(rank, 3).round_robin(range(n)) for rank in range(3)]
         assert len({len(items) for items in dealt}) == 1
         assert {i for items in dealt for i in items} == {*range(n)}
 

@@ -19,6 +19,7 @@ from seqmodels import MODELS, build
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
+from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
@@ -44,7 +45,7 @@ def losses(trainer: Trainer) -> list[float]:
     texts = [[rng.randrange(4, V) for _ in range(rng.randint(1, 9))] for _ in range(64)]
     examples = [Example([*text, EOS], [*text[::-1], EOS]) for text in texts]
     for draw in islice(batches.batch_indices(examples, CFG.batch_tokens, CFG.seed), 20):
-        trainer.training_step(batches.collate([examples[i] for i in draw.rows]), draw.rows)
+        loop.training_step(trainer, batches.collate([examples[i] for i in draw.rows]), draw.rows)
     return trainer.progress.losses
 
 

@@ -28,18 +28,18 @@ ROOT = Path(__file__).parents[1]
 STEPS = 200
 PROGRAM = """
 import sys, time
-from seqmodels.training.trainer import Trainer
+from seqmodels.training import loop
 from tasks.next_token import __main__ as next_token
 from tasks.translation import __main__ as translation
 
-training_step = Trainer.training_step
+training_step = loop.training_step
 
 def first(self, *args):
     print("first step at", time.time(), flush=True)
-    Trainer.training_step = training_step
+    loop.training_step = training_step
     return training_step(self, *args)
 
-Trainer.training_step = first
+loop.training_step = first
 {"translation": translation, "next_token": next_token}[sys.argv[1]].main(sys.argv[2:])
 """
 

@@ -46,7 +46,7 @@ def rounded(path: Path, out: Path, task: Task) -> Path:
     record.save(made, run.record | {
         "tests": tests,
         "alignment": measure.example_alignment(run.model, task, "cpu"),
-        "weights_sha256": checkpoint.save(made.with_suffix(".safetensors"), weights),
+        "weights_sha256": checkpoint.save_weights(made.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record["weights_sha256"],
     }, rows)  # fmt: skip
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in sample(rows, tests)]

@@ -29,7 +29,7 @@ from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.loop import fastest_precision
+from seqmodels.training.runtime import fastest_precision
 from seqmodels.training.tensorboard import check_installed
 from seqmodels.utils import files
 from seqmodels.utils.lock import LOCK, Lock

@@ -18,7 +18,7 @@ import torch
 from seqmodels.comparison.launchers import RunLostError, threads_elsewhere
 from seqmodels.comparison.runs import Run, run_one
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.training.trainer import is_out_of_memory
+from seqmodels.training.runtime import is_out_of_memory
 from seqmodels.utils import status
 from seqmodels.utils.lock import owner
 from seqmodels.utils.progress import ProgressBoard

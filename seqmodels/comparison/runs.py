@@ -13,6 +13,7 @@ import torch
 from seqmodels.comparison.measure import evaluate_all, example_alignment
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
+from seqmodels.comparison.trained import load_model
 from seqmodels.data.batches import place_of
 from seqmodels.evaluation.evaluate import cache_bytes
 from seqmodels.evaluation.metrics import methods, signatures
@@ -24,7 +25,7 @@ from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
-from seqmodels.training.rng import seed_all
+from seqmodels.training.runtime import seed_all
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.lock import GRACE_S, LOCK, Lock
 from seqmodels.utils.status import SILENT, StatusFile
@@ -117,21 +118,20 @@ def train_run(
 
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
-    trainer, checkpoints = Trainer(model, run.cfg), run.checkpoints
-    settings, where = run.settings(), record.provenance(run.device)
-    trainer.log, trainer.status = status.line, status
+    trainer = Trainer(model, run.cfg, status)
+    checkpoints, settings, where = run.checkpoints, run.settings(), record.provenance(run.device)
+    is_first = world().is_first
 
     def save() -> None:
-        if world().is_first:
+        if is_first:
             state = {"settings": settings, "provenance": where, **trainer.state()}
             with defer_signals():
                 checkpoints.save(trainer.tensors(), state)
 
     begin_or_resume(trainer, run, checkpoints, where)
-    is_drawn = run.tensorboard and world().is_first
-    with tensorboard.drawing(run.path if is_drawn else None, trainer) as draw:
+    with tensorboard.drawing(run.path if run.tensorboard and is_first else None, trainer) as draw:
         train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
-    return model, trainer.progress
+    return trainer.model, trainer.progress
 
 
 def begin_or_resume(
@@ -143,7 +143,7 @@ def begin_or_resume(
     """
     n_bytes = sum(p.nbytes for p in trainer.model.parameters())
     most_bytes = 2**26 + 5 * n_bytes  # larger files cannot be its own
-    saved = checkpoints.agreed(trainer.log, most_bytes)
+    saved = checkpoints.latest_common(trainer.log, most_bytes)
     if saved is None:
         if run.path.exists():
             continue_training(trainer, run)
@@ -170,8 +170,8 @@ def continue_training(trainer: Trainer, run: Run) -> None:
     Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
     """
     old, cfg = record.load(run.path), run.cfg
-    finished = checkpoint.load(old, run.path.with_suffix(".safetensors"))
-    trainer.model.load_state_dict(finished.state_dict())
+    weights = load_model(old, run.path.with_suffix(".safetensors")).state_dict()
+    trainer.model.load_state_dict(weights)
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
     last = old["curve"][-1]
     epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
@@ -252,14 +252,14 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     Where several processes train it, all evaluate their share, and the first one writes.
     """
     task, path, device = run.task, run.path, run.device
-    provenance = record.provenance(device)
+    provenance = record.provenance(run.device)
     record.reset_peak_memory(device)
     model, progress = train_run(run, untrained(run), status)
     weights, is_further = path.with_suffix(".safetensors"), path.exists()
     # when trained further, the old record and weights stay until the new ones are complete
     weights_sha256 = None
     if world().is_first and not is_further:
-        weights_sha256 = checkpoint.save(weights, model.state_dict())
+        weights_sha256 = checkpoint.save_weights(weights, model.state_dict())
     since = time.perf_counter()
     rows, tests = evaluate_all(model, task, device, status)
     evaluate_s = time.perf_counter() - since
@@ -275,7 +275,7 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
     if world().is_first:
         with defer_signals():
             if is_further:
-                result["weights_sha256"] = checkpoint.save(weights, model.state_dict())
+                result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
             record.save(path, result, rows)
             run.checkpoints.remove()
     return result

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import free_running
 from seqmodels.evaluation.metrics import METRICS, signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
+from seqmodels.models import build
 from seqmodels.records import record
 from seqmodels.training import checkpoint
+from seqmodels.training.trainer import check_shapes
+from seqmodels.utils import files
 
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
@@ -152,7 +157,7 @@ def load(run: str | Path) -> TrainedRun:
         with warnings.catch_warnings(
             action="ignore"
         ):  # about empty tensors: the error below is enough
-            model = checkpoint.load(made, weights)
+            model = load_model(made, weights)
             smoke_test(model)
     except (ArithmeticError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a working model: {error}") from error
@@ -167,6 +172,40 @@ def load(run: str | Path) -> TrainedRun:
             "one of them belongs to another run"
         )
     return TrainedRun(model, tokenizer, made)
+
+
+def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
+    """Build the record's model with the weights at PATH, in evaluation mode.
+
+    Raises ValueError if the weights are missing (results are committed without them), or are not
+    those of the record, by the checksum that it contains.
+    Names and shapes are compared before anything is built, so that a model takes no more memory
+    than its file has bytes. A rounded run's float16 weights are computed with in float32.
+    """
+    if not path.exists():
+        raise ValueError(f"{path}: the weights of this run are missing; train it again")
+    content = files.read(path, checkpoint.MAX_BYTES)
+    if (wanted := record.get("weights_sha256")) not in (None, checkpoint.sha256(content)):
+        raise ValueError(
+            f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
+            "as in its record; restore the file or train the run again"
+        )
+    try:
+        weights = safetensors.torch.load(content)
+        if "rounded_from_sha256" in record:
+            weights = {name: tensor.float() for name, tensor in weights.items()}
+        if record["model_config"].get("n_layers", 1) > len(weights):
+            raise ValueError(
+                f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
+            )
+        with torch.device("meta"):
+            expected = build(record["model"], **record["model_config"]).state_dict()
+        check_shapes(weights, expected)
+        model = build(record["model"], **record["model_config"])
+        model.load_state_dict(weights)
+    except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        raise ValueError(f"{path} does not match its record; train it again: {error}") from error
+    return model.eval()
 
 
 @torch.inference_mode()

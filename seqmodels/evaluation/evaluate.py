@@ -29,7 +29,7 @@ def teacher_forced(
     """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
     model.eval()
     rows: dict[int, Row] = {}
-    for run in status.track(phase, world().dealt(batches_by_length(examples, BATCH_TOKENS))):
+    for run in status.track(phase, world().round_robin(batches_by_length(examples, BATCH_TOKENS))):
         batch = collate([examples[i] for i in run], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
@@ -38,7 +38,7 @@ def teacher_forced(
         columns = nats.sum(1).tolist(), real.sum(1).tolist(), correct.sum(1).tolist()
         for i, *values in zip(run, *columns, strict=True):
             rows[i] = dict(zip(("nats", "n_tokens", "n_correct"), values, strict=True))
-    rows = world().merged(rows)
+    rows = world().gather(rows)
     return [rows[i] for i in range(len(examples))]
 
 
@@ -55,7 +55,7 @@ def free_running(
     """
     model.eval()
     generated: dict[int, list[int]] = {}
-    batches = world().mine(batches_by_length(examples, BATCH_TOKENS // width))
+    batches = world().my_shard(batches_by_length(examples, BATCH_TOKENS // width))
     for run in status.track("search", batches):
         batch = collate([examples[i] for i in run], device)
         max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
@@ -65,7 +65,7 @@ def free_running(
             out = beam(model, batch.src, batch.src_mask, max_len, width)
         for i, tokens in zip(run, out, strict=True):
             generated[i] = tokens
-    generated = world().merged(generated)
+    generated = world().gather(generated)
     return [generated[i] for i in range(len(examples))]
 
 

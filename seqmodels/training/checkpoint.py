@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
-import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from seqmodels.interface import SequenceModel
-from seqmodels.models import build
-from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
 from seqmodels.utils.world import world
 
@@ -90,7 +86,9 @@ class Checkpoints:
             if old not in (path, self.last):
                 files.remove(old)
 
-    def agreed(self, log: Callable[[str], None], most_bytes: int = MAX_BYTES) -> Checkpoint | None:
+    def latest_common(
+        self, log: Callable[[str], None], most_bytes: int = MAX_BYTES
+    ) -> Checkpoint | None:
         """Return the latest intact checkpoint, the same in all processes, or None."""
         return world().from_first(lambda: self.latest(log, most_bytes))
 
@@ -145,7 +143,7 @@ def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
 # ------------------------------------------------------------------------------- Weights alone
 
 
-def save(path: Path, weights: Mapping[str, Tensor]) -> str:
+def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
     """Write weights to PATH; return the SHA-256 of the file, for the record.
 
     Raises WriteError.
@@ -154,37 +152,3 @@ def save(path: Path, weights: Mapping[str, Tensor]) -> str:
     content = safetensors.torch.save(weights)
     files.write(path, content)
     return sha256(content)
-
-
-def load(record: Mapping[str, Any], path: Path) -> SequenceModel:
-    """Build the record's model with the weights at PATH, in evaluation mode.
-
-    Raises ValueError if the weights are missing (results are committed without them), or are not
-    those of the record, by the checksum that it contains.
-    Names and shapes are compared before anything is built, so that a model takes no more memory
-    than its file has bytes. A rounded run's float16 weights are computed with in float32.
-    """
-    if not path.exists():
-        raise ValueError(f"{path}: the weights of this run are missing; train it again")
-    content = files.read(path, MAX_BYTES)
-    if (wanted := record.get("weights_sha256")) not in (None, sha256(content)):
-        raise ValueError(
-            f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "
-            "as in its record; restore the file or train the run again"
-        )
-    try:
-        weights = safetensors.torch.load(content)
-        if "rounded_from_sha256" in record:
-            weights = {name: tensor.float() for name, tensor in weights.items()}
-        if record["model_config"].get("n_layers", 1) > len(weights):
-            raise ValueError(
-                f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
-            )
-        with torch.device("meta"):
-            expected = build(record["model"], **record["model_config"]).state_dict()
-        check_shapes(weights, expected)
-        model = build(record["model"], **record["model_config"])
-        model.load_state_dict(weights)
-    except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
-        raise ValueError(f"{path} does not match its record; train it again: {error}") from error
-    return model.eval()

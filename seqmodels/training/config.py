@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from seqmodels.records.schema import Count, Strict
-
-Precision = Literal["float32", "bfloat16"]
+from seqmodels.training.runtime import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +44,13 @@ class TrainConfig:
         return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
 
 
-class Progress(Strict):
+Count = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class Progress(BaseModel):
     """How far training has come, in JSON types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     epoch: Count = 0
     batch: Count = 0
@@ -55,7 +58,7 @@ class Progress(Strict):
     step: Count = 0
     tokens: Count = 0
     seconds: float = 0.0
-    losses: list[float] = Field(default_factory=list)
+    losses: list[float] = []
     """Losses of the last batches, to detect a spike."""
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
@@ -65,6 +68,16 @@ class Progress(Strict):
     n_skipped: Count = 0
     schedule_from: Count = 0
     """Tokens after which the schedule began: those of a finished run that is trained further."""
-    curve: list[dict[str, int | float]] = Field(default_factory=list)
-    events: list[dict[str, int | str]] = Field(default_factory=list)
-    """Events for the record (see schema.Event)."""
+    curve: list[dict[str, int | float]] = []
+    events: list[dict[str, int | str]] = []
+    """Events for the record: the step, the kind of event, and what happened."""
+
+    @classmethod
+    def restore(cls, state: Any) -> Progress:
+        """Return the progress that a checkpoint holds; raise ValueError if it is not one."""
+        try:
+            return cls.model_validate(state)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"progress {where}: {first['msg']}") from None

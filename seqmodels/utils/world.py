@@ -63,14 +63,14 @@ class World:
                 "processes"
             )
 
-    def mine(self, items: Sequence[T]) -> Sequence[T]:
+    def my_shard(self, items: Sequence[T]) -> Sequence[T]:
         """Return this process's share of some items: every size-th."""
         return items[self.rank :: self.size]
 
-    def dealt(self, items: Sequence[T]) -> Sequence[T]:
+    def round_robin(self, items: Sequence[T]) -> Sequence[T]:
         """Return this process's share of some items, as many as each: the first ones come twice."""
         n = -len(items) % self.size
-        return self.mine([*items, *(items[i % len(items)] for i in range(n))])
+        return self.my_shard([*items, *(items[i % len(items)] for i in range(n))])
 
     def from_first(self, find: Callable[[], T]) -> T:
         """Return what the first process finds.
@@ -90,7 +90,7 @@ class World:
             sys.exit(2)
         return found[1]
 
-    def merged(self, found: dict[int, T]) -> dict[int, T]:
+    def gather(self, found: dict[int, T]) -> dict[int, T]:
         """Return what all processes have found together."""
         if self.size == 1:
             return found

@@ -239,7 +239,7 @@ def make_run(folder: Path, name: str) -> list[Path]:
     stem = f"{name}-seed1"
     paths = [folder / f"{stem}.json", folder / f"{stem}.safetensors", folder / "tokenizer.json"]
     paths[0].write_text(json.dumps(made))
-    checkpoint.save(paths[1], build(name, **sizes).state_dict())
+    checkpoint.save_weights(paths[1], build(name, **sizes).state_dict())
     tokenizer.save(paths[2])
     return paths
 
