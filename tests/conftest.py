@@ -33,7 +33,7 @@ from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
-from seqmodels.site import lesson  # noqa: E402
+from seqmodels.site import build as site  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
 from tasks.heads import __main__ as heads  # noqa: E402
@@ -173,7 +173,7 @@ def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("translation-grammar-laptop", "bottleneck"):
         shutil.copytree(results / name, folder / "runs" / name)
     (folder / "site").mkdir()
-    lesson.build(folder / "site", folder / "runs")
+    site.build(folder / "site", folder / "runs")
     return folder / "site"
 
 

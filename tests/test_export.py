@@ -21,7 +21,7 @@ import seqmodels
 from seqmodels import MODELS
 from seqmodels.cli import main
 from seqmodels.interface import BOS, EOS, PAD
-from seqmodels.site import export, loops
+from seqmodels.site import export, graphs
 
 NAMES = "bahdanau", "lstm_seq2seq", "gpt"
 """The models of the toy runs."""
@@ -156,7 +156,8 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
         torch.nn.init.normal_(p, std=0.4)
     made = graphs.trace(model)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / export.WEIGHTS).write_bytes(export.share([*made.protos.values()], False))
+        weights = export.deduplicate_weights([*made.protos.values()], False)
+        (Path(folder) / export.WEIGHTS).write_bytes(weights)
         for part, proto in made.protos.items():
             (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
         found = export.check(model, export.Session(Path(folder), made))
@@ -178,7 +179,7 @@ def test_only_rounded_weights_are_halved() -> None:
         [onnx.numpy_helper.from_array(array, name) for name, array in values.items()],
     )  # fmt: skip
     model = onnx.helper.make_model(graph)
-    assert len(export.share([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
+    assert len(export.deduplicate_weights([model], is_half=True)) == 5 * 64 + 4 * 129  # aligned
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
@@ -188,7 +189,7 @@ def test_scans_are_the_loops() -> None:
     script = f"""
 import torch
 from seqmodels import build
-from seqmodels.site import graphs, loops
+from seqmodels.site import graphs
 for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
     model = build(name, {V}, **sizes).double().eval()
     for p in model.parameters():
@@ -196,9 +197,9 @@ for name, sizes in { ({name: TINY[name] for name in names})!r}.items():
     src_mask = torch.arange(9) < torch.tensor([[9], [1], [4]])
     src = torch.randint(4, {V}, (3, 9)) * src_mask
     with torch.no_grad():
-        true = graphs.flat(model.encode(src, src_mask))
-        with loops.swapped():
-            found = graphs.flat(model.encode(src, src_mask))
+        true = graphs.flatten_state(model.encode(src, src_mask))
+        with graphs.replaced([*graphs.SCANS, *graphs.UNCHECKED]):
+            found = graphs.flatten_state(model.encode(src, src_mask))
     assert found.keys() == true.keys()
     for part, tensor in true.items():
         torch.testing.assert_close(found[part], tensor)
@@ -211,10 +212,10 @@ def test_loops_come_back() -> None:
     """Keeps out scans that stay in the models when a trace fails."""
 
     def methods() -> list[Any]:
-        return [getattr(owner, attribute) for owner, attribute, _ in loops.SWAPS]
+        return [getattr(owner, attribute) for owner, attribute, _ in graphs.SCANS]
 
     def fail() -> None:
-        with loops.swapped():
+        with graphs.replaced([*graphs.SCANS, *graphs.UNCHECKED]):
             assert before != methods()
             raise ArithmeticError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
 import csv
 import hashlib
 import html
@@ -13,6 +12,7 @@ import shutil
 from collections import Counter
 from itertools import combinations, pairwise
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from seqmodels.cli import main
 from seqmodels.comparison.sizes import count_parameters
 from seqmodels.models import MODELS, PAPERS
 from seqmodels.report import reading
-from seqmodels.site import attention, charts, equations, lesson, pair, source
+from seqmodels.site import attention, build, equations, layout, pair, source
 from seqmodels.site.source import Chapter
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -113,12 +113,12 @@ def test_every_change_has_its_reason(site_folder: Path, names: tuple[str, str]) 
     """Keeps out a unit that changed without a sentence why, and a sentence about none."""
     blocks = pair.blocks(*(CHAPTERS[name] for name in names))
     changed = {block.name: block.why for block in blocks if block.kind != "same"}
-    assert changed == pair.whys()["-".join(names)]
+    assert changed == pair.reasons_by_pair()["-".join(names)]
     text = page(site_folder, "-".join(names))
     for block in blocks:
         (section,) = re.findall(rf'id="{re.escape(block.name)}".*?</section>', text, re.S)
-        assert (str(lesson.prose(block.why)) in section) == (block.kind != "same") or not block.why
-    assert {*pair.whys()} == {"-".join(both) for both in FOLLOWING}
+        assert (str(layout.prose(block.why)) in section) == (block.kind != "same") or not block.why
+    assert {*pair.reasons_by_pair()} == {"-".join(both) for both in FOLLOWING}
 
 
 # ----------------------------------------------------------------------------------- equations
@@ -148,7 +148,7 @@ def test_equations_stand_on_their_page(site_folder: Path, chapter: Chapter) -> N
 
 def test_every_glyph_is_drawn() -> None:
     """Keeps out a sign that the font does not have, and the glyph of another one."""
-    sheet = equations.Sheet()
+    sheet = equations.GlyphSheet()
     for its in equations.table().values():
         for tex in (tex for unit in its.values() for e in unit for tex in e["tex"]):
             shown = str(sheet.typeset(tex))
@@ -168,7 +168,7 @@ def test_every_glyph_is_drawn() -> None:
 
 def test_glyphs_are_rounded_not_cut() -> None:
     """Keeps out rounding by which a glyph loses its lower half."""
-    sheet = equations.Sheet()
+    sheet = equations.GlyphSheet()
     sheet.typeset("a = b")
     for _, glyph in sheet.glyphs.values():
         box = [float(x) for x in re.findall(r'viewBox="(.*?)"', glyph)[0].split()]
@@ -202,7 +202,7 @@ def test_attention_step_by_step() -> None:
 
 def test_where_the_parameters_are() -> None:
     """Keeps out a parameter that is counted nowhere, or as part of something else."""
-    found = {p["name"]: p for p in attention.parameters()}
+    found = {p["name"]: p for p in attention.count_by_part()}
     for name, its in found.items():
         with torch.device("meta"):
             model = MODELS[name](attention.paper_sizes(name))
@@ -219,8 +219,8 @@ def test_where_the_parameters_are() -> None:
 
 def tables(text: str) -> list[list[list[str]]]:
     """Return the tables behind the figures of a page."""
-    found = re.findall(r'href="data:text/csv;base64,(.*?)"', text)
-    return [[*csv.reader(io.StringIO(base64.b64decode(part).decode()))] for part in found]
+    found = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', text)
+    return [[*csv.reader(io.StringIO(unquote(part)))] for part in found]
 
 
 def test_numbers_are_those_of_the_records(site_folder: Path) -> None:
@@ -256,7 +256,7 @@ def test_the_figure_of_a_pair(site_folder: Path, names: tuple[str, str]) -> None
 
 def test_folders_with_models(site_folder: Path) -> None:
     """Keeps out a comparison in which one of two models was not trained."""
-    runs = charts.Runs(site_folder.parent / "runs")
+    runs = build.Folders(site_folder.parent / "runs")
     assert runs.with_models("rnn_encdec", "bahdanau") == "translation-grammar-laptop"
     assert runs.with_models("rnn_encdec_64", "bahdanau") == "bottleneck"
     assert runs.with_models("rnn_encdec_64", "gpt") is None
@@ -309,7 +309,7 @@ def test_why_translation_failed(site_folder: Path) -> None:
     (section,) = re.findall(r'id="Model.encode".*?</section>', text, re.S)
     assert CHAPTERS["bahdanau"].name in target
     assert section.count("<math") == 3
-    assert pair.whys()[target]["Model.encode"].partition(",")[0] in section
+    assert pair.reasons_by_pair()[target]["Model.encode"].partition(",")[0] in section
 
 
 # ------------------------------------------------------------------------------------- mistakes
@@ -347,5 +347,5 @@ def test_one_folder_of_a_hostile_name(call: Call, compared: Path, tmp_path: Path
 @pytest.mark.slow
 def test_size(tmp_path: Path) -> None:
     """Keeps out a site that is too large to send: 3 MB with all committed results."""
-    pages = lesson.build(tmp_path, RESULTS)
+    pages = build.build(tmp_path, RESULTS)
     assert sum(path.stat().st_size for path in pages) < 3e6

@@ -202,7 +202,7 @@ def test_a_chapter_shows_no_trick(path: Path) -> None:
 LISTED = {
     "seqmodels/models/__init__.py": "the list itself",
     "seqmodels/report/style.py": "colours",
-    "seqmodels/site/charts.py": "the figure that shows each chapter's idea",
+    "seqmodels/site/build.py": "the questions that a pair of chapters answers",
     "tasks/distance/__main__.py": "recipes",
     "tasks/lookup/__main__.py": "recipes",
     "tasks/recall/__main__.py": "recipes: a model without one gets the defaults",
@@ -298,7 +298,7 @@ def test_figures_of_tasks_need_no_torch(path: Path) -> None:
     assert tops(imported_below(module_of(path))) & {"torch", "tasks"} == set()
 
 
-@pytest.mark.parametrize("name", [*NO_TORCH, "site.report", "site.systems"])
+@pytest.mark.parametrize("name", [*NO_TORCH, "site.report"])
 def test_figures_and_scores_are_made_without_torch(name: str) -> None:
     """Keeps out a package whose first line loads torch before these can say that they need none."""
     program = f"import sys; sys.modules['torch'] = None; import seqmodels.{name}"

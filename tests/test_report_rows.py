@@ -26,38 +26,39 @@ def write(path: Path, *made: dict[str, Any]) -> Path:
     return path
 
 
-def sides(tmp_path: Path, made: dict[str, Any], **test: Any) -> rows.Shown:
+def shown(tmp_path: Path, made: dict[str, Any], **test: Any) -> dict[str, Any]:
     """Return one row as it is shown."""
     read = rows.read(write(tmp_path / "a.jsonl", made))
-    (shown,) = rows.side_by_side({"a": read}, TEST | test, "13a")
-    return shown
+    (example,) = rows.side_by_side({"a": read}, TEST | test, "13a")
+    return example
 
 
 def test_sentence_scores(tmp_path: Path) -> None:
     """Keeps out another score than sacreBLEU's, and loss summed instead of averaged."""
     texts = "The cat sat there .", "The cat sits there ."
-    (side,) = sides(tmp_path, row(hyp=texts[0], ref=texts[1])).sides
+    (scores,) = shown(tmp_path, row(hyp=texts[0], ref=texts[1]))["scores"]
     expected = BLEU(effective_order=True).sentence_score(texts[0], [texts[1]]).score
-    assert side.scores["bleu"] == round(expected, 1) > 20
-    assert side.scores["chrf"] == round(CHRF().sentence_score(texts[0], [texts[1]]).score, 1)
-    assert side.scores["nats"] == 1.5
-    assert [*side.scores] == ["bleu", "chrf", "nats"]
+    assert scores["bleu"] == round(expected, 1) > 20
+    assert scores["chrf"] == round(CHRF().sentence_score(texts[0], [texts[1]]).score, 1)
+    assert scores["nats"] == 1.5
+    assert [*scores] == ["bleu", "chrf", "nats"]
 
 
 def test_other_scores(tmp_path: Path) -> None:
     """Keeps out BLEU of symbols, and of texts that no one wrote."""
-    (side,) = sides(tmp_path, row(), primary_metric="exact_match").sides
-    assert side.scores == {"right": 66.7, "nats": 1.5}
-    (side,) = sides(tmp_path, row(hyp=None), primary_metric="nats").sides
-    assert side == (None, {"nats": 1.5})
+    assert shown(tmp_path, row(), primary_metric="exact_match")["scores"] == [
+        {"right": 66.7, "nats": 1.5}
+    ]
+    example = shown(tmp_path, row(hyp=None), primary_metric="nats")
+    assert (example["hyps"], example["scores"]) == ([None], [{"nats": 1.5}])
 
 
 def test_runs_are_aligned(tmp_path: Path) -> None:
     """Keeps out one model's sentence beside another's, and rows of other test sets."""
     a = rows.read(write(tmp_path / "a.jsonl", row(), row(set="greedy", src="q"), row(src="d")))
     b = rows.read(write(tmp_path / "b.jsonl", row(hyp="z"), row(src="d", hyp="z z")))
-    shown = rows.side_by_side({"a": a, "b": b}, TEST, "13a")
-    assert [(s.src, [side.hyp for side in s.sides]) for s in shown] == [
+    examples = rows.side_by_side({"a": a, "b": b}, TEST, "13a")
+    assert [(e["src"], e["hyps"]) for e in examples] == [
         ("a b c", ["x y", "z"]),
         ("d", ["x y", "z z"]),
     ]
@@ -83,5 +84,5 @@ def test_what_is_no_row(tmp_path: Path) -> None:
 
 def test_control_characters_are_escaped(tmp_path: Path) -> None:
     """Keeps out characters that a page cannot show."""
-    shown = sides(tmp_path, row(src="a\x00b", hyp="\x1b[2J"))
-    assert (shown.src, shown.sides[0].hyp) == (r"a\x00b", r"\x1b[2J")
+    example = shown(tmp_path, row(src="a\x00b", hyp="\x1b[2J"))
+    assert (example["src"], example["hyps"]) == (r"a\x00b", [r"\x1b[2J"])

@@ -72,7 +72,7 @@ def test_case_counts_as_in_the_scores(scored: Any) -> None:
 
 def test_the_page_is_a_sample(scored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a page of a whole corpus."""
-    monkeypatch.setattr(rows, "MOST", 1)
+    monkeypatch.setattr(rows, "MAX_EXAMPLES_PER_BUCKET", 1)
     for name, lines in TEXTS.items():
         monkeypatch.setitem(TEXTS, name, lines[:1] * 3)
     (test,) = scored()[0]["tests"]

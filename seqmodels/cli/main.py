@@ -105,7 +105,7 @@ def site(args: argparse.Namespace) -> None:
     check_folder(args.runs)
     if args.live:
         check_folder(args.live)
-    from seqmodels.site.lesson import build
+    from seqmodels.site.build import build
 
     with exporting():
         print(printable(str(build(ensure_out_folder(args.out), args.runs, args.live)[0])))

@@ -32,13 +32,13 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
     result = external.score(texts, tokenize, args.lowercase, ends)
     if out is None:
         return [systems.translation_table(result)]
-    from seqmodels.site import systems as page
+    from seqmodels.site.report import write_systems
 
     paths = [write_json(result, out / "score.json")]
     with style.context():
         figure = scores.draw_systems(result["systems"], systems.subtitle(result))
         paths += [style.save(figure, out / f"score-length.{ending}") for ending in ("svg", "png")]
-    paths.append(page.write(result, texts, tokenize, args.lowercase, out))
+    paths.append(write_systems(result, texts, tokenize, args.lowercase, out))
     return [systems.translation_table(result), "", *paths]
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -72,8 +71,7 @@ def in_chapter(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention.eval()(*heads, causal)[0].detach()
 
 
-@dataclass(frozen=True)
-class Rung:
+class Rung(NamedTuple):
     """A step, and what it computes from WORDS."""
 
     title: str
@@ -92,19 +90,18 @@ def rungs() -> list[Rung]:
         "Heads as a dimension": reshaped_heads,
         "In the chapter": in_chapter,
     }
-    made: list[Rung] = []
-    before = torch.full_like(WORDS, torch.nan)
-    for title, function in steps.items():
-        now = function(WORDS, WORDS, WORDS)
-        is_same = (now - before).abs().amax(1) < 1e-6
-        made.append(Rung(title, function, now.tolist(), is_same.tolist()))
-        before = now
-    return made
+    results = [function(WORDS, WORDS, WORDS) for function in steps.values()]
+    before = [torch.full_like(WORDS, torch.nan), *results]
+    is_same = [(a - b).abs().amax(1) < 1e-6 for a, b in zip(results, before, strict=False)]
+    return [
+        Rung(title, function, rows.tolist(), same.tolist())
+        for (title, function), rows, same in zip(steps.items(), results, is_same, strict=True)
+    ]
 
 
-def parameters() -> list[dict[str, Any]]:
-    """Return where the parameters of the models without recurrence are, at the papers' sizes."""
-    found = []
+def count_by_part() -> list[dict[str, Any]]:
+    """Count the parameters of the models without recurrence by part, at the papers' sizes."""
+    counts = []
     for name in ("transformer", "gpt", "linear_attention"):
         with torch.device("meta"):
             model = MODELS[name](paper_sizes(name))
@@ -113,12 +110,12 @@ def parameters() -> list[dict[str, Any]]:
             parts[part_of(path)] += p.numel()
         inner = parts["attention"] + parts["feed-forward"]
         shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
-        found.append({"name": name, "parts": parts, "shares": shares})
-    return found
+        counts.append({"name": name, "parts": parts, "shares": shares})
+    return counts
 
 
 def paper_sizes(name: str) -> Any:
-    """Return the first sizes that a model's file lists, those of its paper."""
+    """Return the first Config that a model's file lists, that of its paper."""
     listed = vars(sys.modules[MODELS[name].__module__]).values()
     return next(sizes for sizes in listed if isinstance(sizes, MODELS[name].config_type))
 

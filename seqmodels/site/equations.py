@@ -38,7 +38,7 @@ def equations_of(chapter: Chapter, unit: Unit) -> dict[int, list[str]]:
     return {line.number: e["tex"] for line, e in zip(tagged, found, strict=True)}
 
 
-class Sheet:
+class GlyphSheet:
     """The equations of a page, which share their glyphs."""
 
     def __init__(self) -> None:

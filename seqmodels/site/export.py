@@ -26,7 +26,6 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import Tensor
 
 from seqmodels.comparison import trained
-from seqmodels.comparison.trained import TrainedRun
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
 from seqmodels.search import allowed_argmax
 from seqmodels.site import graphs
@@ -35,13 +34,13 @@ from seqmodels.utils import files
 
 SCHEMA = "seqmodels.export/1"
 WEIGHTS = "weights.bin"
-ALIGNED = 64
-"""Bytes of which the place of a tensor in the file is a multiple."""
-FEW = 64
+ALIGNMENT_BYTES = 64
+"""The place of a tensor in the file is a multiple of it."""
+MAX_INLINE = 64
 """Elements of the largest tensor that stays in its graph."""
-SOURCES = (1, 2, 7, 30, 86)
+CHECKED_SOURCES = (1, 2, 7, 30, 86)
 """Tokens of the sources that are checked."""
-STEPS = 12
+CHECKED_STEPS = 12
 """Tokens that are written for each of them."""
 TOLERANCE = 1e-3
 """Largest difference of a logit, as a share of the largest logit.
@@ -55,9 +54,9 @@ class Check(NamedTuple):
 
     n_tokens: int
     difference: float
-    """Of the logits, at most, as a share of the largest."""
+    """Max |Δlogit| / max |logit|."""
     attention_difference: float
-    """Of a weight over the source, at most."""
+    """Max |Δweight| over the source."""
 
 
 def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
@@ -69,116 +68,106 @@ def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Che
     return [files.write(out / name, content) for name, content in contents.items()], found
 
 
-def contents_of(run: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
+def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     """Return the files of an exported run by name, the manifest last.
 
     Raises ValueError for what is not a run, or a model whose graphs do not compute the same.
     """
-    loaded = trained.load(run)
+    run = trained.load(path)
+    model, record = run.model, run.record
     if is_half:
-        for p in loaded.model.parameters():
+        for p in model.parameters():
             p.data = p.data.half().float()
-    made = graphs.trace(loaded.model)
-    weights = share([*made.protos.values()], is_half)
-    record = Path(run).with_name(Path(run).name.removesuffix(".json") + ".json")
+    traced = graphs.trace(model)
+    weights = deduplicate_weights([*traced.protos.values()], is_half)
+    record_path = Path(path).with_name(Path(path).name.removesuffix(".json") + ".json")
     contents = {
-        **{f"{name}.onnx": proto.SerializeToString() for name, proto in made.protos.items()},
+        **{f"{name}.onnx": proto.SerializeToString() for name, proto in traced.protos.items()},
         WEIGHTS: weights,
-        "tokenizer.json": files.read(record.with_name("tokenizer.json")),
+        "tokenizer.json": files.read(record_path.with_name("tokenizer.json")),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
-        found = check(loaded.model, Session(Path(folder), made))
-    known = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
-    manifest = manifest_of(loaded, made, known) | {
+        found = check(model, Session(Path(folder), traced))
+    layers = [*range(len(graphs.attentions(model)))]
+    attention = {
+        "graph": traced.attention,
+        "layers": len(layers),
+        "heads": getattr(model.config, "n_heads", 1),
+        "aligned_layers": layers[model.aligned_layers],
+    }
+    manifest = {
+        "schema": SCHEMA,
+        "model": record["model"],
+        "task": record["task"],
+        "seed": record["seed"],
+        "run_weights_sha256": record["weights_sha256"],
+        "files": {name: sha256(content) for name, content in contents.items()},
+        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
+        "case": record["data"].get("case"),
+        "source_end": record["data"].get("source_end"),
+        "max_tokens": getattr(model.config, "n_positions", None),
+        "state": [
+            {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
+            for name, dtype, shape in traced.state
+        ],
+        "attention": attention if traced.attention else None,
+        "versions": {
+            name: version(name)
+            for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
+        },
         "precision": "float16" if is_half else "float32",
-        "record": {"file": record.name, "sha256": hashlib.sha256(files.read(record)).hexdigest()},
+        "record": {"file": record_path.name, "sha256": sha256(files.read(record_path))},
         "checked": found._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
     return contents, found
 
 
-def manifest_of(loaded: TrainedRun, made: Graphs, sums: dict[str, str]) -> dict[str, Any]:
-    """Return what a program has to know to run the graphs."""
-    model, record = loaded.model, loaded.record
-    return {
-        "schema": SCHEMA,
-        "model": record["model"],
-        "task": record["task"],
-        "seed": record["seed"],
-        "run_weights_sha256": record["weights_sha256"],
-        "files": sums,
-        "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
-        "case": record["data"].get("case"),
-        "source_end": record["data"].get("source_end"),
-        "max_tokens": getattr(model.config, "n_positions", None),
-        "state": [
-            {"name": p.name, "dtype": str(p.dtype).removeprefix("torch."), "shape": [*p.shape]}
-            for p in made.state
-        ],
-        "attention": attention_of(model, made.attention),
-        "versions": {
-            name: version(name)
-            for name in ("seqmodels", "torch", "onnx", "onnxscript", "onnxruntime")
-        },
-    }
-
-
-def attention_of(model: SequenceModel, graph: str | None) -> dict[str, Any] | None:
-    """Return which graph shows the attention, and how `align` averages it; None: there is none."""
-    if graph is None:
-        return None
-    layers = [*range(len(graphs.attentions(model)))]
-    return {
-        "graph": graph,
-        "layers": len(layers),
-        "heads": getattr(model.config, "n_heads", 1),
-        "aligned_layers": layers[model.aligned_layers],
-    }
+def sha256(content: bytes) -> str:
+    """Return a checksum."""
+    return hashlib.sha256(content).hexdigest()
 
 
 # --------------------------------------------------------------------------------- The weights
 
 
-def share(models: list[onnx.ModelProto], is_half: bool) -> bytes:
+def deduplicate_weights(models: list[onnx.ModelProto], is_half: bool) -> bytes:
     """Move the weights of all graphs into one file, each once; return its content."""
     content, places = bytearray(), dict[bytes, int]()
+    for graph in (graph for model in models for graph in graphs_in(model.graph)):
+        for tensor in graph.initializer:
+            values = numpy_helper.to_array(tensor)
+            if values.dtype != np.float32 or values.size <= MAX_INLINE:
+                continue
+            with np.errstate(over="ignore"):
+                halves = values.astype(np.float16)
+            # a constant such as the frequencies of positions is not a rounded weight
+            is_rounded = is_half and bool((halves == values).all())
+            raw = (halves if is_rounded else values).tobytes()
+            if raw not in places:
+                content += bytes(-len(content) % ALIGNMENT_BYTES)
+                places[raw] = len(content)
+                content += raw
+            point_to_file(tensor, places[raw], len(raw))
+            if is_rounded:
+                name = tensor.name
+                tensor.name, tensor.data_type = f"{name}.half", TensorProto.FLOAT16
+                cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
+                graph.node.insert(0, cast)
     for model in models:
-        for graph in graphs_in(model.graph):
-            for tensor in graph.initializer:
-                values = numpy_helper.to_array(tensor)
-                if values.dtype != np.float32 or values.size <= FEW:
-                    continue
-                with np.errstate(over="ignore"):
-                    halves = values.astype(np.float16)
-                # a constant such as the frequencies of positions is not a rounded weight
-                is_rounded = is_half and bool((halves == values).all())
-                raw = (halves if is_rounded else values).tobytes()
-                if raw not in places:
-                    content += bytes(-len(content) % ALIGNED)
-                    places[raw] = len(content)
-                    content += raw
-                name, dims = tensor.name, [*tensor.dims]
-                tensor.Clear()
-                tensor.name, tensor.dims[:] = name, dims
-                tensor.data_type = TensorProto.FLOAT
-                refer(tensor, places[raw], len(raw))
-                if is_rounded:
-                    tensor.name, tensor.data_type = f"{name}.half", TensorProto.FLOAT16
-                    cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
-                    graph.node.insert(0, cast)
-        forget(model)
+        drop_metadata(model)
     return bytes(content)
 
 
-def refer(tensor: TensorProto, offset: int, length: int) -> None:
+def point_to_file(tensor: TensorProto, offset: int, length: int) -> None:
     """Let a tensor take its values from the file of weights."""
+    tensor.ClearField("raw_data")
+    tensor.ClearField("float_data")
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", WEIGHTS), ("offset", offset), ("length", length)):
-        entry = tensor.external_data.add()
-        entry.key, entry.value = key, str(value)
+        tensor.external_data.add(key=key, value=str(value))
 
 
 def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -190,8 +179,8 @@ def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
                 yield from graphs_in(attribute.g)
 
 
-def forget(model: onnx.ModelProto) -> None:
-    """Delete where the code was that a graph was traced from."""
+def drop_metadata(model: onnx.ModelProto) -> None:
+    """Delete where on this machine the code was that a graph was traced from."""
     del model.metadata_props[:]
     for graph in graphs_in(model.graph):
         del graph.value_info[:]
@@ -206,14 +195,14 @@ def forget(model: onnx.ModelProto) -> None:
 class Session:
     """The graphs of a folder, run by onnxruntime."""
 
-    def __init__(self, folder: Path, made: Graphs):
+    def __init__(self, folder: Path, traced: Graphs):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
         self.graphs = {
             name: onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options)
-            for name in made.protos
+            for name in traced.protos
         }
-        self.names = [part.name for part in made.state]
+        self.names = [part.name for part in traced.state]
         self.taken = {given.name for given in self.graphs["step"].get_inputs()}
 
     def encode(self, src: list[int]) -> list[np.ndarray]:
@@ -222,16 +211,15 @@ class Session:
 
     def step(self, y: int, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray], Any]:
         """Return the logits of the next token, the new state, and the attention, or None."""
-        given = dict(zip(self.names, state, strict=True)) | {"y": np.array([y])}
-        known = {name: value for name, value in given.items() if name in self.taken}
-        logits, *found = self.graphs["step"].run(None, known)
+        given = {"y": np.array([y]), **dict(zip(self.names, state, strict=True))}
+        taken = {name: value for name, value in given.items() if name in self.taken}
+        logits, *after = self.graphs["step"].run(None, taken)
         n = len(self.names)
-        return logits[0], found[:n], found[n] if found[n:] else None
+        return logits[0], after[:n], after[n] if after[n:] else None
 
     def attend(self, src: Tensor, tgt_in: Tensor) -> np.ndarray:
         """Return the attention of all target tokens to the source."""
-        given = {"src": src.numpy(), "tgt_in": tgt_in.numpy()}
-        return self.graphs["attend"].run(None, given)[0]
+        return self.graphs["attend"].run(None, {"src": src.numpy(), "tgt_in": tgt_in.numpy()})[0]
 
 
 @torch.inference_mode()
@@ -241,29 +229,26 @@ def check(model: SequenceModel, session: Session) -> Check:
     Raises ValueError if logits or attention differ.
     """
     draw, n_tokens, worst, worst_weight = torch.Generator().manual_seed(1), 0, 0.0, 0.0
-    for n in (n for n in SOURCES if model.max_target(n) > 0):
-        n_steps = min(STEPS, model.max_target(n))
+    for n in (n for n in CHECKED_SOURCES if model.max_target(n) > 0):
         src = torch.randint(UNK + 1, model.config.vocab_size, (1, n), generator=draw)
-        state, tgt_in, rows = model.encode(src, src != PAD), [BOS], []
-        others = session.encode(src[0].tolist())
-        for _ in range(n_steps):
+        state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], []
+        graph_state = session.encode(src[0].tolist())
+        for _ in range(min(CHECKED_STEPS, model.max_target(n))):
             logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
-            found, others, row = session.step(tgt_in[-1], others)
-            true = logits[0].numpy()
-            worst = max(worst, distance(found, true) / float(np.abs(true).max()))
+            graph_logits, graph_state, alpha = session.step(tgt_in[-1], graph_state)
+            largest = float(logits.abs().max())
+            worst = max(worst, max_difference(graph_logits, logits[0].numpy()) / largest)
             tgt_in.append(int(allowed_argmax(logits)))
-            rows.append(row)
-        n_tokens += n_steps
+            alphas.append(alpha)
+        n_tokens += len(alphas)
         if graphs.attentions(model):
-            written = torch.tensor([tgt_in[:n_steps]])
-            weights = model.attention_weights(src, src != PAD, written)[0].numpy()
-            seen = "attend" not in session.graphs
-            alpha = (
-                np.stack([row[..., :n] for row in rows], 2)
-                if seen
-                else session.attend(src, written)
-            )
-            worst_weight = max(worst_weight, distance(alpha, weights))
+            written = torch.tensor([tgt_in[:-1]])
+            true = model.attention_weights(src, src != PAD, written)[0].numpy()
+            if "attend" in session.graphs:
+                weights = session.attend(src, written)
+            else:
+                weights = np.stack([alpha[..., :n] for alpha in alphas], 2)
+            worst_weight = max(worst_weight, max_difference(weights, true))
     if max(worst, worst_weight) > TOLERANCE:
         raise ValueError(
             f"the exported graphs differ from the model: logits by {worst:.1e} of the largest, "
@@ -272,6 +257,6 @@ def check(model: SequenceModel, session: Session) -> Check:
     return Check(n_tokens, worst, worst_weight)
 
 
-def distance(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest difference; infinite if a number is not one."""
+def max_difference(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference; infinite if one of them is not a number."""
     return float(np.nan_to_num(np.abs(a - b), nan=np.inf).max())

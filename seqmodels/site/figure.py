@@ -19,64 +19,35 @@ COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 
 def inline(figure: Figure, name: str) -> Markup:
-    """Return a figure as an <svg> element; `name` begins its ids, and is unique on the page."""
+    """Return a figure as an <svg> element, and its caption; `name` begins its ids on the page."""
     text = style.rendered(figure, ".svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<style.*?</style>", "", text, flags=re.S)
+    used = {*re.findall(r"#([\w.-]+)", text)}
+    text = re.sub(r' id="([^"]*)"', lambda m: m[0] * (m[1] in used or "bucket" in m[1]), text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|xlink:href=")#', rf"\1#{name}-", text)
-    text = re.sub(r"<title>", f'<title id="{name}-title">', text, count=1)
-    text = re.sub(r"<desc>", f'<desc id="{name}-desc">', text, count=1)
+    for part in ("title", "desc"):
+        text = text.replace(f"<{part}>", f'<{part} id="{name}-{part}">', 1)
     said = f'role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc"'
     text = re.sub(r'<svg ([^>]*?)width="\S+" height="\S+" ', rf"<svg {said} \1", text, count=1)
-    styles: dict[str, str] = {}
-
-    def by_name(found: re.Match[str]) -> str:
-        """Give each style a class, which all its elements share."""
-        style = COLOUR.sub(variable, found[1])
-        return f'class="{styles.setdefault(style, f"{name}-{len(styles)}")}"'
-
-    text = re.sub(r'style="([^"]*)"', by_name, smaller(text))
-    rules = "".join(f".{its}{{{style}}}" for style, its in styles.items())
-    return Markup(text.replace("</desc>", f"</desc><style>{rules}</style>", 1))
-
-
-def table(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:
-    """Return the numbers in a figure, with a row of names; `series` names a series by its colour.
-
-    An interval has two rows, its ends; a cell of a map has the numbers of its column and row.
-    """
-    rows: list[list[Any]] = [["panel", "series", "kind", "x", "y", "value"]]
-    for ax in drawn.axes:
-        panel = ax.get_title("left") or ax.get_ylabel()
-        found: list[tuple[Any, str, float, float, Any]] = []
-        for line in ax.lines:
-            found += [
-                (line.get_color(), "line", x, y, "") for x, y in np.asarray(line.get_xydata())
-            ]
-        for bars in ax.containers:
-            found += [
-                (b.get_facecolor(), "bar", b.get_center()[0], b.get_height(), "") for b in bars
-            ]
-        for each in ax.collections:
-            if isinstance(each, LineCollection):
-                ends = [end for segment in each.get_segments() for end in segment]
-                found += [(each.get_color()[0], "interval", x, y, "") for x, y in ends]
-            elif isinstance(each, QuadMesh):
-                cells = np.ndenumerate(np.asarray(each.get_array()))
-                found += [("", "cell", x + 1, y + 1, value) for (y, x), value in cells]
-        for colour, *values in found:
-            name = series.get(to_hex(colour).upper(), "") if is_color_like(colour) else ""
-            rows.append([panel, name, *(f"{v:.5g}" if isinstance(v, float) else v for v in values)])
-    return rows
-
-
-def smaller(text: str) -> str:
-    """Return a drawing with coordinates to a tenth of a point, and the font of the page."""
+    # coordinates to a tenth of a point, and the font of the page
     text = re.sub(r'\b(d|x|y|transform)="[^"]*"', lambda m: rounded(m[0]), text)
     text = re.sub(r" font-family: [^;\"]*;| text-anchor: start;", "", text)
-    text = re.sub(r' transform="rotate\(-0 [^"]*"| id="[^"]*-(text|line2d|patch)_\d+"', "", text)
-    return re.sub(r"\s*\n\s*", " ", re.sub(r">\s+<", "><", text))
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    text = re.sub(r"\s*\n\s*", " ", re.sub(r">\s+<", "><", text))
+    styles: dict[str, str] = {}
+
+    def class_of(found: re.Match[str]) -> str:
+        """Give each style a class, which all its elements share."""
+        style = COLOUR.sub(lambda colour: f"var(--c{colour[0][1:]}, {colour[0]})", found[1])
+        return f'class="{styles.setdefault(style, f"{name}-{len(styles)}")}"'
+
+    text = re.sub(r'style="([^"]*)"', class_of, text)
+    rules = "".join(f".{its}{{{style}}}" for style, its in styles.items())
+    svg = Markup(text.replace("</desc>", f"</desc><style>{rules}</style>", 1))
+    caption = figure.get_label()
+    return svg + (Markup('<p class="note">{}</p>').format(caption) if caption else "")
 
 
 def rounded(text: str) -> str:
@@ -84,13 +55,8 @@ def rounded(text: str) -> str:
     return re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
 
 
-def variable(colour: re.Match[str]) -> str:
-    """Return a reference to the page's variable for a colour, which is the colour by day."""
-    return f"var(--c{colour[0][1:]}, {colour[0]})"
-
-
 def night(pages: str) -> str:
-    """Return the declarations of all variables in the figures of a page, for a dark background."""
+    """Return the declarations of all colours in the figures of a page, for a dark background."""
     names = sorted(set(re.findall(r"var\(--c([0-9a-f]{6}), ", pages)))
     return "".join(f"--c{name}:{darkened(name)};" for name in names)
 
@@ -106,3 +72,31 @@ def darkened(colour: str) -> str:
         mirrored = max(mirrored, 0.6)
     parts = colorsys.hls_to_rgb(hue, mirrored, 0.7 * full)
     return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
+
+
+def table(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:
+    """Return the numbers in a figure, with a row of names; `series` names a series by its colour.
+
+    An interval has two rows, its ends; a cell of a map has the numbers of its column and row.
+    """
+    rows: list[list[Any]] = [["panel", "series", "kind", "x", "y", "value"]]
+    for ax in drawn.axes:
+        panel = ax.get_title("left") or ax.get_ylabel()
+        points: list[tuple[Any, str, float, float, Any]] = []
+        for line in ax.lines:
+            for x, y in np.asarray(line.get_xydata()):
+                points.append((line.get_color(), "line", x, y, ""))
+        for bars in ax.containers:
+            for b in bars:
+                points.append((b.get_facecolor(), "bar", b.get_center()[0], b.get_height(), ""))
+        for each in ax.collections:
+            if isinstance(each, LineCollection):
+                ends = [end for segment in each.get_segments() for end in segment]
+                points += [(each.get_color()[0], "interval", x, y, "") for x, y in ends]
+            elif isinstance(each, QuadMesh):
+                cells = np.ndenumerate(np.asarray(each.get_array()))
+                points += [("", "cell", x + 1, y + 1, value) for (y, x), value in cells]
+        for colour, *values in points:
+            name = series.get(to_hex(colour).upper(), "") if is_color_like(colour) else ""
+            rows.append([panel, name, *(f"{v:.5g}" if isinstance(v, float) else v for v in values)])
+    return rows

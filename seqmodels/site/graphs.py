@@ -8,27 +8,33 @@ The state is a list of tensors; a cache is its mask and the keys and values of e
 named S (source), N (target so far) and P (both); the target's are 0 at first. The first S of the M
 weights of each layer and head are those over the source. Only a model that attends to the source,
 but in another way while it writes, has `attend`.
+
+What a chapter writes as a loop over the source is a `scan` over the same unit while it is traced.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import onnx
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
 from seqmodels.interface import BOS, SequenceModel
+from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
 from seqmodels.models.ops.kv_cache import KVCache
-from seqmodels.site.loops import UNCHECKED, swapped
 from seqmodels.utils.watch import watched
 
 OPSET = 18
-LONGEST = 4096
+MAX_TOKENS = 4096
 """Tokens that a graph takes, unless the model has fewer positions."""
 
 
@@ -51,20 +57,108 @@ class Graphs(NamedTuple):
     """The graph that returns the attention; None: the model has none."""
 
 
-def flat(state: Any) -> dict[str, Tensor]:
+class Traced(nn.Module):
+    """A function of tensors that calls a model, as a module that can be traced."""
+
+    def __init__(self, model: SequenceModel, function: Callable[..., Any]):
+        super().__init__()
+        self.model, self.function = model, function
+
+    def forward(self, *tensors: Tensor) -> Any:
+        """Call the function."""
+        return self.function(*tensors)
+
+
+def trace(model: SequenceModel) -> Graphs:
+    """Return the graphs of a model. Raises ValueError for a model that cannot be traced."""
+    state, like = parts_of(model), state_after(model, 7, 3)
+    given = [tensor.detach() for tensor in flatten_state(like).values()]
+    names = [part.name for part in state]
+    after = [f"{name}'" for name in names]
+    attending = attentions(model)
+
+    def encode(src: Tensor) -> tuple[Tensor, ...]:
+        """Return the state; what only `step` adds is empty."""
+        tensors = flatten_state(model.encode(src, torch.ones_like(src, dtype=torch.bool)))
+        for name, dtype, shape in state:
+            if name not in tensors:
+                size = [n if isinstance(n, int) else 0 for n in shape]
+                tensors[name] = torch.zeros(size, dtype=dtype)
+        return tuple(tensors[name] for name in names)
+
+    def step(y: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Return the logits, the new state and, if the model attends, the weights."""
+        before = unflatten_state(like, dict(zip(names, tensors, strict=True)))
+        with watched(attending) as alphas:
+            logits, state = model.step(y, before)
+        rows = [alpha[0].flatten(0, -2) for calls in alphas for alpha in calls]
+        weights = [torch.stack(rows)] if rows else []
+        return logits, *flatten_state(state).values(), *weights
+
+    def attend(src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return the weights over the source in a forward pass."""
+        return model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
+
+    limit = getattr(model.config, "n_positions", MAX_TOKENS)
+    dims = {n: Dim(n, max=limit - (n in "PT")) for n in "SNPT"}
+    src, y = torch.full((1, 7), BOS), torch.tensor([BOS])
+    sizes = [{i: dims[str(n)] for i, n in enumerate(part.shape) if n in dims} for part in state]
+    shows_attention = len(step(y, *given)) > 1 + len(state)
+    results = ["logits", *after, *["attention"] * shows_attention]
+    try:
+        with replaced([*SCANS, *UNCHECKED]):
+            protos = {
+                "encode": to_onnx(Traced(model, encode), (src,), [{1: dims["S"]}], ["src"], after)
+            }
+        with replaced(UNCHECKED):
+            protos["step"] = to_onnx(
+                Traced(model, step), (y, *given), [{}, *sizes], ["y", *names], results
+            )
+            if attending and not shows_attention:
+                texts, free = (src, src[:, :5]), [{1: dims["S"]}, {1: dims["T"]}]
+                protos["attend"] = to_onnx(
+                    Traced(model, attend), texts, free, ["src", "tgt_in"], ["attention"]
+                )
+    except Exception as error:  # torch raises many kinds
+        why = str(error.__cause__ or error).strip().split("\n")[0]
+        raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
+    return Graphs(protos, state, [*protos][-1] if attending else None)
+
+
+def to_onnx(
+    module: Traced, given: tuple[Tensor, ...], free: Sequence[Any], names: list[str], out: list[str]
+) -> onnx.ModelProto:
+    """Trace a module, with gradients enabled: caches then grow by `torch.cat`."""
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"), torch.enable_grad():
+            program = torch.onnx.export(
+                module, given, dynamo=True, dynamic_shapes=(tuple(free),), input_names=names,
+                output_names=out, opset_version=OPSET, verbose=False,
+            )  # fmt: skip
+    finally:
+        logging.disable(logging.NOTSET)
+    assert program
+    return program.model_proto
+
+
+# ------------------------------------------------------------------------------------- The state
+
+
+def flatten_state(state: Any) -> dict[str, Tensor]:
     """Return the tensors of a State by name."""
-    found = {}
+    tensors = {}
     for name, field in zip(state._fields, state, strict=True):
         if isinstance(field, Tensor):
-            found[name] = field
+            tensors[name] = field
             continue
-        found[f"{name}.mask"] = field.visible
+        tensors[f"{name}.mask"] = field.visible
         for i, (k, v) in enumerate(field.layers):
-            found |= {f"{name}.k{i}": k, f"{name}.v{i}": v}
-    return found
+            tensors |= {f"{name}.k{i}": k, f"{name}.v{i}": v}
+    return tensors
 
 
-def restored(like: Any, tensors: dict[str, Tensor]) -> Any:
+def unflatten_state(like: Any, tensors: dict[str, Tensor]) -> Any:
     """Return a State like another one that holds these tensors."""
     fields: list[Tensor | KVCache] = []
     for name, field in zip(like._fields, like, strict=True):
@@ -77,58 +171,7 @@ def restored(like: Any, tensors: dict[str, Tensor]) -> Any:
     return type(like)(*fields)
 
 
-def attentions(model: SequenceModel) -> list[Any]:
-    """Return the modules whose weights are over the words of the source, not over sums of them."""
-    is_plain = type(model).attention_weights is SequenceModel.attention_weights
-    return model.src_attentions if is_plain else []
-
-
-class Encode(nn.Module):
-    """A model's `encode`, with the state as a list; what only `step` adds is empty."""
-
-    def __init__(self, model: SequenceModel, state: Sequence[Part]):
-        super().__init__()
-        self.model, self.state = model, state
-
-    def forward(self, src: Tensor) -> tuple[Tensor, ...]:
-        """Return the state."""
-        found = flat(self.model.encode(src, torch.ones_like(src, dtype=torch.bool)))
-        for part in self.state:
-            if part.name not in found:
-                size = [0 if n == "N" else n for n in part.shape]
-                found[part.name] = torch.zeros(size, dtype=part.dtype)  # type: ignore[arg-type]
-        return tuple(found[part.name] for part in self.state)
-
-
-class Step(nn.Module):
-    """A model's `step`, with the state as a list, and how it attends to the source."""
-
-    def __init__(self, model: SequenceModel, like: Any):
-        super().__init__()
-        self.model, self.like, self.names = model, like, [*flat(like)]
-
-    def forward(self, y: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        """Return the logits, the new state and, if it attends, the weights."""
-        before = restored(self.like, dict(zip(self.names, state, strict=True)))
-        with watched(attentions(self.model)) as found:
-            logits, after = self.model.step(y, before)
-        weights = [alpha[0].flatten(0, -2) for alphas in found for alpha in alphas]
-        return (logits, *flat(after).values(), *([torch.stack(weights)] if weights else []))
-
-
-class Attend(nn.Module):
-    """A model's attention to the source in a forward pass."""
-
-    def __init__(self, model: SequenceModel):
-        super().__init__()
-        self.model = model
-
-    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return the weights."""
-        return self.model.attention_weights(src, torch.ones_like(src, dtype=torch.bool), tgt_in)[0]
-
-
-def run(model: SequenceModel, n_source: int, n_target: int) -> Any:
+def state_after(model: SequenceModel, n_source: int, n_target: int) -> Any:
     """Return the State after so many tokens, all the same."""
     src = torch.full((1, n_source), BOS)
     state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
@@ -139,63 +182,84 @@ def run(model: SequenceModel, n_source: int, n_target: int) -> Any:
 
 def parts_of(model: SequenceModel) -> list[Part]:
     """Return the tensors of a model's state, with the sizes that depend on source or target."""
-    states = [flat(run(model, *sizes)) for sizes in ((5, 3), (6, 3), (5, 4))]
+    states = [flatten_state(state_after(model, *sizes)) for sizes in ((5, 3), (6, 3), (5, 4))]
+    symbols = {(True, False): "S", (False, True): "N", (True, True): "P"}
     parts = []
     for name, tensor in states[0].items():
-        shapes = zip(*(state[name].shape for state in states), strict=True)
-        sizes = {(False, False): None, (True, False): "S", (False, True): "N", (True, True): "P"}
-        named = [sizes[n != longer, n != later] or n for n, longer, later in shapes]
-        parts.append(Part(name, tensor.dtype, tuple(named)))
+        sizes = zip(*(state[name].shape for state in states), strict=True)
+        shape = [symbols.get((n != longer, n != later), n) for n, longer, later in sizes]
+        parts.append(Part(name, tensor.dtype, tuple(shape)))
     return parts
 
 
-def trace(model: SequenceModel) -> Graphs:
-    """Return the graphs of a model.
-
-    Raises ValueError for a model that cannot be traced.
-    """
-    limit = getattr(model.config, "n_positions", LONGEST)
-    dims = {"S": Dim("S", max=limit), "N": Dim("N", max=limit), "P": Dim("P", max=limit - 1)}
-    state, like = parts_of(model), run(model, 7, 3)
-    given = [tensor.detach() for tensor in flat(like).values()]
-    free = tuple({i: dims[n] for i, n in enumerate(p.shape) if n in dims} for p in state)
-    names = [part.name for part in state]
-    after = [f"{name}'" for name in names]
-    read, write = Encode(model, state), Step(model, like)
-    src, y, source = torch.full((1, 7), BOS), torch.tensor([BOS]), {1: dims["S"]}
-    is_seen = len(write(y, *given)) > 1 + len(after)  # the weights, while it writes
-    attention = ["attention"] * is_seen
-    try:
-        with swapped():
-            made = {"encode": to_onnx(read, (src,), (source,), ["src"], after)}
-        with swapped(UNCHECKED):
-            made["step"] = to_onnx(
-                write, (y, *given), ({}, free), ["y", *names], ["logits", *after, *attention]
-            )
-            if attentions(model) and not is_seen:
-                both, target = ["src", "tgt_in"], {1: Dim("T", max=limit - 1)}
-                made["attend"] = to_onnx(
-                    Attend(model), (src, src[:, :5]), (source, target), both, ["attention"]
-                )
-    except Exception as error:  # torch raises many kinds
-        why = str(error.__cause__ or error).strip().split("\n")[0]
-        raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
-    where = "step" if is_seen else "attend" if "attend" in made else None
-    return Graphs(made, state, where)
+def attentions(model: SequenceModel) -> list[Any]:
+    """Return the modules whose weights are over the words of the source, not over sums of them."""
+    is_plain = type(model).attention_weights is SequenceModel.attention_weights
+    return model.src_attentions if is_plain else []
 
 
-def to_onnx(
-    module: nn.Module, given: tuple[Tensor, ...], free: Any, names: list[str], after: list[str]
-) -> onnx.ModelProto:
-    """Trace a module, with gradients enabled: caches then grow by `torch.cat`."""
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(action="ignore"), torch.enable_grad():
-            program = torch.onnx.export(
-                module, given, dynamo=True, dynamic_shapes=free, input_names=names,
-                output_names=after, opset_version=OPSET, verbose=False,
-            )  # fmt: skip
-    finally:
-        logging.disable(logging.NOTSET)
-    assert program
-    return program.model_proto
+# ------------------------------------------------------------------------------------- The loops
+
+
+def scan_states(
+    step: Callable[..., Tensor], first: Float[Tensor, "B D"], xs: Any, is_backward: bool = False
+) -> Float[Tensor, "B N D"]:
+    """Return all states of a recurrence h = step(h, x); xs: tensors (N,B,…), one x per state."""
+
+    def body(h: Tensor, x: Any) -> tuple[Tensor, Tensor]:
+        h = step(h, x)
+        return h, h.clone()
+
+    return scan(body, first, xs, reverse=is_backward)[1].transpose(0, 1)
+
+
+def scan_left_to_right(self: Any, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Tensor:
+    """Read a source as `rnn_encdec.Encoder` does."""
+    h = e.new_zeros(len(e), self.unit.U.in_features)
+    states = scan_states(lambda h, x: self.unit(x, h), h, self.W(e).transpose(0, 1))
+    return states[torch.arange(len(e)), src_mask.sum(1) - 1]
+
+
+def scan_both_ways(self: Any, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Tensor:
+    """Read a source as `bahdanau.Encoder` does."""
+    h = e.new_zeros(len(e), self.unit.U.in_features)
+    real = src_mask.unsqueeze(-1).to(e.dtype).transpose(0, 1)
+    forward = scan_states(lambda h, x: self.unit(x, h), h, self.W(e).transpose(0, 1))
+    xs = self.W_back(e).transpose(0, 1), real
+    backward = scan_states(lambda h, x: x[1] * self.unit_back(x[0], h), h, xs, is_backward=True)
+    return torch.cat([forward, backward], -1)
+
+
+def scan_layer(self: Any, e: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+    """Run over a sequence as `lstm_seq2seq.LSTMLayer` does; a scan carries h and c as one."""
+    width = h.shape[-1]
+
+    def step(hc: Tensor, x: Tensor) -> Tensor:
+        return torch.cat(self.unit(x, hc[:, :width], hc[:, width:]), -1)
+
+    return scan_states(step, torch.cat([h, c], -1), self.W(e).transpose(0, 1)).split(width, -1)
+
+
+def embed_unchecked(self: Any, tokens: Tensor, position: Tensor) -> Tensor:
+    """Embed as `linear_attention` does, at positions that cannot be checked in a graph."""
+    return self.dropout(self.embedding(tokens) + self.positions(position))
+
+
+UNCHECKED: list[tuple[type, str, Any]] = [
+    (linear_attention.LinearAttention, "embed", embed_unchecked)
+]
+SCANS: list[tuple[type, str, Any]] = [
+    (rnn_encdec.Encoder, "forward", scan_left_to_right),
+    (bahdanau.Encoder, "forward", scan_both_ways),
+    (lstm_seq2seq.LSTMLayer, "forward", scan_layer),
+]
+"""The methods that loop over a source, and those that replace them while `encode` is traced."""
+
+
+@contextmanager
+def replaced(methods: Sequence[tuple[type, str, Any]]) -> Iterator[None]:
+    """Replace methods of chapters by those that can be traced, inside the context."""
+    with ExitStack() as patches:
+        for owner, name, method in methods:
+            patches.enter_context(patch.object(owner, name, method))
+        yield

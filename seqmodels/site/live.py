@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,29 +16,16 @@ from seqmodels.data import tokenizers
 from seqmodels.report import reading, style
 from seqmodels.report.format import bucket_name, subtitle
 from seqmodels.report.reading import Record
-from seqmodels.site import export, report, rows, runtime, vocabulary
+from seqmodels.site import export, layout, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 
-PER_BUCKET = 5
+EXAMPLES_PER_BUCKET = 5
 """Test examples of a bucket that are in the page."""
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Longest text that the page takes; tokenizers cut longer ones."""
 N_NEW = 100
 """Tokens by which a text is continued, at most."""
-
-
-class Model(NamedTuple):
-    """An exported run."""
-
-    record: Record
-    manifest: dict[str, Any]
-    files: dict[str, bytes]
-
-    @property
-    def graphs(self) -> list[str]:
-        """Return the names of its graphs."""
-        return [Path(name).stem for name in self.files if name.endswith(".onnx")]
 
 
 def write(folder: Path, out: Path) -> Path:
@@ -46,99 +33,83 @@ def write(folder: Path, out: Path) -> Path:
 
     Raises ValueError if the folder has no weights, or they cannot be exported.
     """
-    return files.write(out, page(folder))
+    return files.write(out, layout.render("live.html", **describe(folder)))
 
 
-def page(folder: Path, home: str = "") -> str:
-    """Return the live page of a folder: the first seed of each model whose weights are there.
+def describe(folder: Path) -> dict[str, Any]:
+    """Return the content of the live page: the first seed of each model whose weights are there.
 
-    It links to a page `home`. Raises ValueError like `write`.
+    Raises ValueError like `write`.
     """
-    by_file = reading.load_by_file(folder)
-    names: dict[str, str] = {}
-    for name, record in by_file.items():
+    by_model: dict[str, tuple[Path, Record]] = {}
+    for name, record in reading.load_by_file(folder).items():
         if (folder / name).with_suffix(".safetensors").exists():
-            names.setdefault(record["model"], name)
-    if not names:
+            by_model.setdefault(record["model"], (folder / name, record))
+    if not by_model:
         raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
+    paths, records = zip(*by_model.values(), strict=True)
     known = vocabulary.described(tokenizers.load(folder / "tokenizer.json"))
     program = runtime.runtime()
-    models = [exported(folder / name, by_file[name]) for name in names.values()]
-    records = [model.record for model in models]
-    looks = style.looks(reading.by_model(records))
-    runs = [
-        {
-            "label": looks[model.record["model"]].label,
-            "colour": looks[model.record["model"]].colour,
-            "n_parameters": model.record["n_parameters"],
-            "tokens": model.record["train_config"]["tokens"],
-            "graphs": model.graphs,
-            "manifest": model.manifest,
-        }
-        for model in models
-    ]
-    vectors = [run["label"] for run in runs if not run["manifest"]["attention"]]
-    about = {
-        "name": folder.resolve().name,
-        "home": home,
-        "title": subtitle(records),
-        "runs": runs,
-        "vectors": vectors,
-        "versions": program.versions,
-        "data": data_of(folder, [*names.values()], records, known) | {"runs": runs},
-        "packed": packed(program, models),
-    }
-    return report.environment().get_template("live.html").render(about)
-
-
-def exported(path: Path, record: Record) -> Model:
-    """Export a run with its weights rounded."""
-    print_line(f"exporting {path.stem}")
-    contents, _ = export.contents_of(path, is_half=True)
-    return Model(record, json.loads(contents["manifest.json"]), contents)
-
-
-def data_of(
-    folder: Path, names: Sequence[str], records: Sequence[Record], known: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the page's script has to know besides the models."""
-    data, task = records[0]["data"], records[0]["task"]
-    test = next(iter(reading.tests(records).values()))
-    found = (rows.read((folder / name).with_suffix(".jsonl")) for name in names)
-    its = [row for row in next((r for r in found if r), []) if row.set == test["name"]]
-    by_bucket = [[r for r in its if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
-    examples = sorted(chain(*(b[:PER_BUCKET] for b in by_bucket)), key=lambda r: (r.x, r.src))
-    buckets = [
-        {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
-        for b, inside in zip(test["buckets"], by_bucket, strict=True)
-        if inside
-    ]
-    is_plain = data.get("context") == 0
+    packed = {"worker": pack(program.worker.encode()), "wasm": pack(program.wasm)}
+    looks, runs = style.looks(by_model), []
+    for i, (path, record) in enumerate(by_model.values()):
+        print_line(f"exporting {path.stem}")
+        contents, _ = export.contents_of(path, is_half=True)
+        weights = np.frombuffer(contents[export.WEIGHTS], np.uint8)
+        packed[f"weights-{i}"] = pack(weights.reshape(-1, 2).T.tobytes())  # compresses better
+        graphs = [Path(name).stem for name in contents if name.endswith(".onnx")]
+        packed |= {f"{name}-{i}": pack(contents[f"{name}.onnx"]) for name in graphs}
+        runs.append({
+            "label": looks[record["model"]].label,
+            "colour": looks[record["model"]].colour,
+            "n_parameters": record["n_parameters"],
+            "tokens": record["train_config"]["tokens"],
+            "graphs": graphs,
+            "manifest": json.loads(contents["manifest.json"]),
+        })  # fmt: skip
     return {
-        "task": task,
+        "name": folder.resolve().name,
+        "subtitle": subtitle(records),
+        "runs": runs,
+        "vectors": [run["label"] for run in runs if not run["manifest"]["attention"]],
+        "versions": program.versions,
+        "data": describe_task(paths, records[0], known) | {"runs": runs},
+        "packed": packed,
+    }
+
+
+def describe_task(
+    paths: Sequence[Path], record: Record, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the page's script has to know besides the models: task, examples, tokenizer."""
+    data, test = record["data"], record["tests"][0]
+    all_rows = (rows.read(path.with_suffix(".jsonl")) for path in paths)
+    its = [r for r in next((rs for rs in all_rows if rs), []) if r.set == test["name"]]
+    by_bucket = [[r for r in its if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
+    examples = chain(*(inside[:EXAMPLES_PER_BUCKET] for inside in by_bucket))
+    continues = "prefix" if data.get("context") == 0 else "context"
+    return {
+        "task": record["task"],
         "noun": test["noun"],
         "axis": test["axis"],
-        "unit": "words" if known["kind"] != "spaces" else "symbols",
-        "continues": None if task != "next_token" else "prefix" if is_plain else "context",
+        "unit": "symbols" if known["kind"] == "spaces" else "words",
+        "continues": continues if record["task"] == "next_token" else None,
         "block": data.get("block"),
         "n_new": N_NEW,
-        "most_characters": MOST_CHARACTERS,
+        "most_characters": MAX_CHARACTERS,
         "case": data.get("case"),
         "has_source_end": data.get("source_end") == "EOS",
         "vocabulary": known,
-        "examples": [{"x": row.x, "src": row.src, "ref": row.ref} for row in examples],
-        "buckets": buckets,
+        "examples": [
+            {"x": r.x, "src": r.src, "ref": r.ref}
+            for r in sorted(examples, key=lambda r: (r.x, r.src))
+        ],
+        "buckets": [
+            {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
+            for b, inside in zip(test["buckets"], by_bucket, strict=True)
+            if inside
+        ],
     }
-
-
-def packed(program: runtime.Runtime, models: Sequence[Model]) -> dict[str, str]:
-    """Return all that the page unpacks, by the id of its element."""
-    found = {"worker": pack(program.worker.encode()), "wasm": pack(program.wasm)}
-    for i, model in enumerate(models):
-        weights = np.frombuffer(model.files[export.WEIGHTS], np.uint8)
-        found[f"weights-{i}"] = pack(weights.reshape(-1, 2).T.tobytes())  # compresses better
-        found |= {f"{name}-{i}": pack(model.files[f"{name}.onnx"]) for name in model.graphs}
-    return found
 
 
 def pack(content: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from seqmodels.site.source import Chapter, Line, Unit
 
-ALIKE = 0.55
+MIN_SIMILARITY = 0.55
 """Two lines that share fewer of their words are not set side by side."""
 
 Kind = Literal["same", "changed", "gone", "new"]
@@ -54,22 +54,25 @@ def blocks(old: Chapter, new: Chapter) -> list[Block]:
     """Return all code of two chapters, each in its order; without reasons unless they follow."""
     names, later = ([unit.name for unit in chapter.units] for chapter in (old, new))
     tops, later_tops = ({unit.top for unit in chapter.units} for chapter in (old, new))
-    reasons = whys().get(f"{old.name}-{new.name}", {})
-    made = []
+    reasons = reasons_by_pair().get(f"{old.name}-{new.name}", {})
+    found = []
+
+    def add(before: tuple[Unit, ...], after: tuple[Unit, ...], rows: Sequence[Row]) -> None:
+        kinds = {row.kind for row in rows}
+        kind = kinds.pop() if len(kinds) == 1 else "changed"
+        name = (*before, *after)[0].name
+        found.append(Block(name, kind, before, after, tuple(rows), reasons.get(name, "")))
+
     for kind, i, j, k, m in SequenceMatcher(None, names, later, autojunk=False).get_opcodes():
         if kind == "equal":
             for a, b in zip(old.units[i:j], new.units[k:m], strict=True):
-                rows = tuple(compared(a.lines, b.lines, old.own_class, new.own_class))
-                is_same = all(row.kind == "same" for row in rows)
-                made.append(Block(a.name, "same" if is_same else "changed", (a,), (b,), rows, ""))
+                add((a,), (b,), compared(a.lines, b.lines, old.own_class, new.own_class))
             continue
         for units in grouped(old.units[i:j], later_tops):
-            rows = tuple(Row(line, None) for unit in units for line in unit.lines)
-            made.append(Block(units[0].name, "gone", units, (), rows, ""))
+            add(units, (), [Row(line, None) for unit in units for line in unit.lines])
         for units in grouped(new.units[k:m], tops):
-            rows = tuple(Row(None, line) for unit in units for line in unit.lines)
-            made.append(Block(units[0].name, "new", (), units, rows, ""))
-    return [Block(**vars(block) | {"why": reasons.get(block.name, "")}) for block in made]
+            add((), units, [Row(None, line) for unit in units for line in unit.lines])
+    return found
 
 
 def grouped(units: Sequence[Unit], others: set[str]) -> list[tuple[Unit, ...]]:
@@ -93,11 +96,11 @@ def compared(old: Sequence[Line], new: Sequence[Line], old_class: str, new_class
 
 def paired(old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
     """Set lines that changed side by side, the most alike first."""
-    likeness, i, j = max(
-        ((alike(a, b), i, j) for i, a in enumerate(old) for j, b in enumerate(new)),
+    share, i, j = max(
+        ((similarity(a, b), i, j) for i, a in enumerate(old) for j, b in enumerate(new)),
         default=(0.0, 0, 0),
     )
-    if likeness < ALIKE:
+    if share < MIN_SIMILARITY:
         return [*(Row(line, None) for line in old), *(Row(None, line) for line in new)]
     row = Row(old[i], new[j], *marks(old[i].text, new[j].text))
     return [*paired(old[:i], new[:j]), row, *paired(old[i + 1 :], new[j + 1 :])]
@@ -108,7 +111,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+|\s+|[^\w\s]", text)
 
 
-def alike(a: Line, b: Line) -> float:
+def similarity(a: Line, b: Line) -> float:
     """Return how much of two lines is the same, from 0 to 1."""
     return SequenceMatcher(None, words(a.text), words(b.text), autojunk=False).ratio()
 
@@ -124,7 +127,7 @@ def marks(old: str, new: str) -> tuple[list[bool], list[bool]]:
 
 
 @cache
-def whys() -> dict[str, dict[str, str]]:
+def reasons_by_pair() -> dict[str, dict[str, str]]:
     """Return why each unit changed, by pair of chapters that follow each other."""
     text = (files("seqmodels.site") / "text" / "whys.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

@@ -8,24 +8,26 @@ models attend to. The file opens without a network; without JavaScript, figures 
 from __future__ import annotations
 
 import base64
-import csv
-import io
+import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
+import numpy as np
 
+from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import curves, figures, reading, style
+from seqmodels.report import curves, figures, reading, scores, style, systems
 from seqmodels.report.format import bucket_name, subtitle
 from seqmodels.report.reading import Record
-from seqmodels.site import figure, rows
+from seqmodels.site import figure, layout, rows
 from seqmodels.utils import files
 
-NOMIN_EXAMPLESG_YET = "No run has reached the first point of its learning curve yet."
-LABELS = {"right": "right (%)"}
-"""Names of scores that are not metrics."""
+NOTHING_YET = "No run has reached the first point of its learning curve yet."
+PARTS = 2_000
+"""A weight of attention is a whole number of such parts."""
+Table = list[list[Any]]
+"""Rows of cells, with a row of names."""
 
 
 def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
@@ -36,25 +38,14 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
     return files.write(out, page(folders, n_maps))
 
 
-def page(folders: Sequence[Path], n_maps: int, is_live: bool = False) -> str:
-    """Return the report; a live one also shows unfinished runs, and asks whether it is out of date.
+def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:
+    """Return the report.
 
-    Raises ValueError like `write`.
+    A served one has the `state` of its folders: it also shows unfinished runs, and asks whether it
+    is out of date. Raises ValueError like `write`.
     """
     check_folders(folders)
-    return render(
-        [describe(folder, i, n_maps, is_live) for i, folder in enumerate(folders)], is_live
-    )
-
-
-def render(parts: Sequence[Mapping[str, Any]], is_live: bool = False) -> str:
-    """Return the page with these parts (see describe)."""
-    text = (
-        environment()
-        .get_template("report.html")
-        .render(parts=parts, data={"folders": [part["data"] for part in parts]}, is_live=is_live)
-    )
-    return text.replace("/*night*/", figure.night(text))
+    return render([describe(f, i, n_maps, bool(state)) for i, f in enumerate(folders)], state)
 
 
 def check_folders(folders: Sequence[Path]) -> None:
@@ -63,178 +54,233 @@ def check_folders(folders: Sequence[Path]) -> None:
         raise ValueError("a folder is given twice; give each once")
 
 
-def environment() -> jinja2.Environment:
-    """Return the templates, which escape everything that they are given."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("seqmodels.site"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    env.filters["download"] = download
-    return env
+def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
+    """Return the page with these parts (see describe)."""
+    data = {"folders": [part["data"] for part in parts]}
+    return layout.render("report.html", parts=parts, data=data, state=state)
 
 
-def download(table: Sequence[Sequence[Any]]) -> str:
-    """Return the address of a table as a CSV file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
-    return "data:text/csv;base64," + base64.b64encode(text.getvalue().encode()).decode()
-
-
-def describe(folder: Path, number: int, n_maps: int, is_live: bool) -> dict[str, Any]:
+def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[str, Any]:
     """Return what the page shows of one folder."""
-    running = running_in(folder) if is_live else []
-    by_file = {} if is_live and not has_records(folder) else reading.load_by_file(folder)
-    records = list(by_file.values())
+    running: list[Record] = []
+    if is_served:
+        from seqmodels.site import unfinished  # imports torch
+
+        running = unfinished.find(folder)
+    by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
+    records, everything = list(by_file.values()), [*by_file.values(), *running]
     tests = reading.tests(records)
+    looks = style.looks(reading.by_model(everything))
     with style.context():
         drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
         if running:
-            drawn["curves"] = curves.draw_curves([*records, *running])
-        made = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
+            drawn["curves"] = curves.draw_curves(everything)
+        svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
     shown = []
     for name, test in tests.items():
         key = figures.file_name(name)
         shown.append({
             "name": name,
-            "figure": made.pop(f"score-{key}"),
-            "differences": made.pop(f"significance-{key}", None),
+            "figure": svgs.pop(f"score-{key}"),
+            "differences": svgs.pop(f"significance-{key}", None),
             "table": score_table(records, test),
         })  # fmt: skip
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": subtitle(records or running) if records or running else NOMIN_EXAMPLESG_YET,
+        "title": subtitle(records or running) if everything else NOTHING_YET,
         "tests": shown,
-        "curves": made.pop("curves", None),
-        "curve_table": curve_table([*records, *running]) if records or running else None,
-        "further": made,
+        "curves": svgs.pop("curves", None),
+        "curve_table": curve_table(everything) if everything else None,
+        "further": svgs,
         "records": by_file,
         "running": running,
-        "looks": style.looks(reading.by_model([*records, *running])),
-        "data": explored(folder, by_file, tests, n_maps),
+        "labels": {model: look.label for model, look in looks.items()},
+        "data": describe_examples(folder, by_file, tests, n_maps),
     }
 
 
-def running_in(folder: Path) -> list[Record]:
-    """Return what is known of a folder's unfinished runs (see unfinished.find)."""
-    from seqmodels.site import unfinished  # imports torch
-
-    return unfinished.find(folder)
-
-
-def has_records(folder: Path) -> bool:
-    """Return whether a folder holds a record that can be read, or one that cannot."""
-    read = reading.read_folder(folder)
-    return bool(read.records or read.unknown)
-
-
-def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> list[list[Any]]:
-    """Return the primary metric of each run by bucket, overall last, with a row of names."""
-    primary = test["primary_metric"]
-    names = [*(bucket_name(bucket) for bucket in test["buckets"]), "all"]
-    table: list[list[Any]] = [["model", "seed", *names]]
+def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> Table:
+    """Return the primary metric of each run by bucket, overall last."""
+    metric = metric_of(test["primary_metric"])
+    table: Table = [["model", "seed", *map(bucket_name, test["buckets"]), "all"]]
     for record in records:
-        (found,) = reading.scores([record], test["name"], primary)
-        cells = [f"{value:.{metric_of(primary).digits}f}" for value in (*found[1:, 0], found[0, 0])]
-        table.append([record["model"], record["seed"], *cells])
+        (cells,) = reading.scores([record], test["name"], test["primary_metric"])[..., 0]
+        values = [f"{value:.{metric.digits}f}" for value in (*cells[1:], cells[0])]
+        table.append([record["model"], record["seed"], *values])
     return table
 
 
-def curve_table(records: Sequence[Record]) -> list[list[Any]]:
-    """Return all points of the learning curves, with a row of names."""
+def curve_table(records: Sequence[Record]) -> Table:
+    """Return all points of the learning curves."""
     keys = [*records[0]["curve"][0]]
-    return [["model", "seed", *keys]] + [
-        [r["model"], r["seed"], *(point[key] for key in keys)]
-        for r in records
-        for point in r["curve"]
-    ]
+    points = [(r["model"], r["seed"], point) for r in records for point in r["curve"]]
+    return [["model", "seed", *keys]] + [[m, s, *(p[key] for key in keys)] for m, s, p in points]
 
 
 # ----------------------------------------------------------------------------------- Sentences
 
 
-def explored(
+def describe_examples(
     folder: Path, by_file: Mapping[str, Record], tests: Mapping[str, Any], n_maps: int
 ) -> dict[str, Any]:
     """Return what the page's script shows of one folder: its examples, hypotheses and maps."""
     looks = style.looks(reading.by_model(by_file.values()))
-    found = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
-    found = {name: its for name, its in found.items() if its}
-    runs = [
-        {"model": r["model"], "label": looks[r["model"]].label, "seed": r["seed"]}
-        for name, r in by_file.items()
-        if name in found
-    ]
-    shown = []
-    for n, test in enumerate(tests.values() if found else ()):
-        tokenize = by_file[next(iter(found))]["data"].get("bleu_tokenize", "13a")
-        examples = rows.side_by_side(found, test, tokenize)
-        drawn = maps_by_example(folder, by_file, found, examples, test, n_maps if n == 0 else 0)
-        shown.append(explored_test(test, examples, drawn))
+    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
+    by_run = {name: its for name, its in by_run.items() if its}
+    used = {name: by_file[name] for name in by_run}
+    runs = [{"model": r["model"], "label": looks[r["model"]].label, "seed": r["seed"]}
+            for r in used.values()]  # fmt: skip
+    shown: list[dict[str, Any]] = []
+    for test in tests.values() if used else ():
+        tokenize = next(iter(used.values()))["data"].get("bleu_tokenize", "13a")
+        examples = rows.side_by_side(by_run, test, tokenize)
+        maps = {} if shown else attention_maps(folder, used, examples, test, n_maps)
+        shown.append(describe_test(test, examples, maps))
     return {"name": folder.resolve().name, "runs": runs, "tests": shown}
 
 
-def explored_test(
-    test: Mapping[str, Any], examples: Sequence[rows.Shown], maps: dict[int, list[Any]] | None
+def describe_test(
+    test: Mapping[str, Any],
+    examples: Sequence[Mapping[str, Any]],
+    maps: dict[int, list[Any]] | None,
 ) -> dict[str, Any]:
     """Return the examples of one test set with their maps; None: there can be none."""
-    keys = [*examples[0].sides[0].scores] if examples else []
+    keys = [*examples[0]["scores"][0]] if examples else []
     return {
         "name": test["name"],
         "noun": test["noun"],
         "axis": test["axis"],
         "buckets": [
-            {"low": b["low"], "high": b["high"], "n": b["n"], "name": bucket_name(b)}
+            {key: b[key] for key in ("low", "high", "n")} | {"name": bucket_name(b)}
             for b in test["buckets"]
         ],
         "scores": [
             {
                 "key": key,
-                "name": LABELS.get(key) or metric_of(key).name,
-                "lower": key not in LABELS and metric_of(key).is_loss,
+                "name": "right (%)" if key == "right" else metric_of(key).name,
+                "lower": key != "right" and metric_of(key).is_loss,
                 "digits": rows.digits(key),
             }
             for key in keys
         ],
         "examples": [
-            {
-                "x": e.x,
-                "src": e.src,
-                "ref": e.ref,
-                "hyps": [side.hyp for side in e.sides],
-                "scores": [[side.scores.get(key) for key in keys] for side in e.sides],
-            }
+            {**e, "scores": [[scores.get(key) for key in keys] for scores in e["scores"]]}
             for e in examples
         ],
         "maps": maps,
     }
 
 
-def maps_by_example(
+def attention_maps(
     folder: Path,
-    by_file: Mapping[str, Record],
-    found: Mapping[str, Sequence[rows.Row]],
-    examples: Sequence[rows.Shown],
+    records: Mapping[str, Record],
+    examples: Sequence[Mapping[str, Any]],
     test: Mapping[str, Any],
     n_maps: int,
 ) -> dict[int, list[Any]]:
-    """Return, for some examples, the map of each run, None for a run without."""
-    has_weights = any((folder / name).with_suffix(".safetensors").exists() for name in found)
-    if not n_maps or not has_weights or not examples or examples[0].sides[0].hyp is None:
+    """Return, for some examples, the map of each run: the first seed with weights of each model."""
+    has_weights = [(folder / name).with_suffix(".safetensors").exists() for name in records]
+    if not n_maps or not any(has_weights) or not examples or examples[0]["hyps"][0] is None:
         return {}
-    from seqmodels.site import maps  # imports torch
+    from seqmodels.comparison.trained import load  # imports torch
 
-    buckets = [(bucket["low"], bucket["high"]) for bucket in test["buckets"]]
-    numbers = maps.chosen([e.x for e in examples], buckets, n_maps)
-    by_run: list[list[Any]] = []
-    drawn: set[str] = set()
-    for k, name in enumerate(found):  # the first seed of each model that has weights
-        model = by_file[name]["model"]
-        texts = [(examples[i].src, examples[i].sides[k].hyp or "") for i in numbers]
-        by_run.append([] if model in drawn else maps.maps_of(folder / name, texts))
-        drawn |= {model} if by_run[-1] else set()
-    return {i: [its[n] if its else None for its in by_run] for n, i in enumerate(numbers)}
+    maps: dict[int, list[Any]] = {
+        i: [] for i in spread([e["x"] for e in examples], test["buckets"], n_maps)
+    }
+    loaded: set[str] = set()
+    for k, (name, record) in enumerate(records.items()):
+        run = None
+        if has_weights[k] and record["model"] not in loaded:
+            loaded.add(record["model"])
+            run = load(folder / name)
+        for i, row in maps.items():
+            attends = run and run.model.src_attentions
+            row.append(map_of(run, examples[i]["src"], examples[i]["hyps"][k]) if attends else None)
+    return maps
+
+
+def map_of(run: Any, source: str, target: str) -> dict[str, Any] | None:
+    """Return the weights of a trained run's layers and heads over a source; None without target."""
+    import torch
+
+    from seqmodels.data.batches import Example, collate
+
+    if not (tgt := run.encode(target)):
+        return None
+    src, model = run.encode_source(source), run.model
+    batch = collate([Example(src, tgt)])
+    with torch.inference_mode():
+        weights = model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0].numpy()
+    by_token = np.round(weights.transpose(2, 0, 1, 3) * PARTS).astype("<u2")  # (T, L, H, S)
+    packed = gzip.compress(by_token.tobytes(), mtime=0)
+    return {
+        "src": run.tokenizer.tokens(src),
+        "tgt": run.tokenizer.tokens(tgt),
+        "layers": weights.shape[0],
+        "heads": weights.shape[1],
+        "aligned_layers": [*range(len(weights))][model.aligned_layers],
+        "weights": base64.b64encode(packed).decode(),
+    }
+
+
+def spread(x: Sequence[int], buckets: Sequence[Mapping[str, Any]], n: int) -> list[int]:
+    """Return up to n examples, as evenly from the buckets as they hold them, in order."""
+    inside = [[i for i, at in enumerate(x) if b["low"] <= at <= b["high"]] for b in buckets]
+    ranks = range(max(map(len, inside), default=0))
+    return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])
+
+
+# ------------------------------------------------------------------------ Systems from elsewhere
+
+
+def write_systems(
+    result: external.Result,
+    texts: Sequence[external.Text],
+    tokenize: str,
+    is_lowercase: bool,
+    out: Path,
+) -> Path:
+    """Write report.html to a folder: the scores of `external.score`, and the texts behind them."""
+    scored, title = result["systems"], systems.subtitle(result)
+    name, labels = Path(result["ref"]["file"]).name, [system["name"] for system in scored]
+    src, ref, *hyps = (text.lines for text in texts)
+    by_system = {
+        label: [
+            rows.Row(set="length", x=len(s.split()), src=s, ref=r, hyp=h)
+            for s, r, h in zip(src, ref, lines, strict=True)
+        ]
+        for label, lines in zip(labels, hyps, strict=True)
+    }
+    test = {
+        **{"name": "length", "noun": "sentences", "axis": "source length (words)"},
+        **{"primary_metric": "bleu", "buckets": scored[0]["buckets"]},
+    }
+    examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
+    with style.context():
+        drawn = figure.inline(scores.draw_systems(scored, title), "f0-score")
+    shown = {"name": "length", "figure": drawn, "table": system_table(scored)}
+    runs = [{"model": label, "label": label, "seed": 1} for label in labels]
+    part = {
+        "id": "f0",
+        "name": name,
+        "title": title,
+        "tests": [shown | {"differences": None}],
+        "curves": None,
+        "further": {},
+        "records": {},
+        "labels": {label: label for label in labels},
+        "data": {"name": name, "runs": runs, "tests": [describe_test(test, examples, None)]},
+    }
+    return files.write(out / "report.html", render([part]))
+
+
+def system_table(scored: Sequence[Mapping[str, Any]]) -> Table:
+    """Return each system's BLEU and chrF by bucket, overall last."""
+    table: Table = [["system", "score", *map(bucket_name, scored[0]["buckets"]), "all"]]
+    for key in ("bleu", "chrf"):
+        for system in scored:
+            values = [part[key]["value"] for part in (*system["buckets"], system["overall"])]
+            shown = [f"{value:.{metric_of(key).digits}f}" for value in values]
+            table.append([system["name"], metric_of(key).label, *shown])
+    return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,7 +17,7 @@ from seqmodels.data import readers
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
 from seqmodels.records.schema import Count, Name, check, cleaned
 
-MOST = 500
+MAX_EXAMPLES_PER_BUCKET = 500
 """Most examples of a bucket that a page holds."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -40,22 +40,6 @@ class Row(BaseModel):
     n_places: Count = 0
 
 
-class Side(NamedTuple):
-    """One run's part of an example."""
-
-    hyp: str | None
-    scores: dict[str, float]
-
-
-class Shown(NamedTuple):
-    """A test example, and what each run made of it."""
-
-    x: int
-    src: str
-    ref: str
-    sides: list[Side]
-
-
 def read(path: Path) -> list[Row]:
     """Return a run's rows; none if the file is missing. Raises ValueError if one is invalid."""
     if not path.exists():
@@ -63,8 +47,7 @@ def read(path: Path) -> list[Row]:
     rows = []
     for n, line in enumerate(readers.read_lines(path), 1):
         try:
-            value = json.loads(line)
-            rows.append(check(Row, value))
+            rows.append(check(Row, json.loads(line)))
         except ValueError as error:  # json's is one
             raise ValueError(f"{path}, line {n}: not a row of a run: {error}") from None
     return rows
@@ -75,40 +58,41 @@ def side_by_side(
     test: Mapping[str, Any],
     tokenize: str,
     is_lowercase: bool = False,
-) -> list[Shown]:
-    """Return the examples of a test set with each run's part, in the order of the runs.
+) -> list[dict[str, Any]]:
+    """Return the examples of a test set: x, src, ref and, in the order of the runs, hyps, scores.
 
-    Those of a bucket after its first MOST are left out. Raises ValueError if two runs have other
-    examples.
+    Those of a bucket after the first MAX_EXAMPLES_PER_BUCKET are left out. Raises ValueError if two
+    runs have other examples.
     """
     parts = {run: [r for r in rows if r.set == test["name"]] for run, rows in by_run.items()}
     (first, examples), *others = parts.items()
     for run, rows in others:
         if [(r.x, r.src, r.ref) for r in rows] != [(r.x, r.src, r.ref) for r in examples]:
             raise ValueError(f"{first} and {run} have other examples of the test {test['name']!r}")
-    kept = [
-        i
-        for b in test["buckets"]
-        for i in [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]][:MOST]
-    ]
+    in_page: list[int] = []
+    for b in test["buckets"]:
+        inside = [i for i, r in enumerate(examples) if b["low"] <= r.x <= b["high"]]
+        in_page += inside[:MAX_EXAMPLES_PER_BUCKET]
     metrics: dict[str, Any] = {}
     if metric_of(test["primary_metric"]).sacrebleu:
         check_tokenizer(tokenize)
         metrics = sacrebleu_metrics(tokenize, is_lowercase)
         metrics["bleu"].effective_order = True  # otherwise a sentence of three words has none
     return [
-        Shown(
-            examples[i].x,
-            cleaned(examples[i].src),
-            cleaned(examples[i].ref),
-            [scored(rows[i], metrics) for rows in parts.values()],
-        )
-        for i in sorted(kept)
-    ]
+        {
+            "x": examples[i].x,
+            "src": cleaned(examples[i].src),
+            "ref": cleaned(examples[i].ref),
+            "hyps": [None if (hyp := rows[i].hyp) is None else cleaned(hyp)
+                     for rows in parts.values()],
+            "scores": [score(rows[i], metrics) for rows in parts.values()],
+        }
+        for i in sorted(in_page)
+    ]  # fmt: skip
 
 
-def scored(row: Row, metrics: Mapping[str, Any]) -> Side:
-    """Return a run's part of an example, with sentence scores by sacreBLEU's metrics if given."""
+def score(row: Row, metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores of a run's row: by these metrics of sacreBLEU if given, or its own."""
     scores = {}
     if row.hyp is not None and metrics:
         for key, metric in metrics.items():
@@ -117,8 +101,7 @@ def scored(row: Row, metrics: Mapping[str, Any]) -> Side:
         scores["right"] = 100 * row.n_same / max(row.n_places, 1)
     if row.nats is not None:
         scores["nats"] = row.nats / max(row.n_tokens, 1)
-    shown = {key: round(value, digits(key)) for key, value in scores.items()}
-    return Side(None if row.hyp is None else cleaned(row.hyp), shown)
+    return {key: round(value, digits(key)) for key, value in scores.items()}
 
 
 def digits(key: str) -> int:

@@ -21,7 +21,10 @@ from seqmodels.utils.terminal import print_line
 
 HERE = Path(__file__).parent / "templates"
 DECLARED = ("package.json", "package-lock.json")
-NEEDS = "the live page needs npm, which comes with Node.js (https://nodejs.org)"
+BUNDLE = [
+    "--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
+    "--charset=utf8", "--legal-comments=none", "--define:import.meta.url=''",
+]  # fmt: skip
 
 
 class Runtime(NamedTuple):
@@ -31,7 +34,7 @@ class Runtime(NamedTuple):
     """A script for a Worker."""
     wasm: bytes
     versions: dict[str, str]
-    """Of what was fetched, by name."""
+    """Version of each fetched package, by name."""
 
 
 def runtime() -> Runtime:
@@ -39,31 +42,26 @@ def runtime() -> Runtime:
 
     Raises ValueError if it has to be fetched and cannot.
     """
-    modules = installed() / "node_modules"
-    esbuild = shutil.which("esbuild", path=str(modules / ".bin"))
-    if esbuild is None:
-        raise ValueError(f"{modules} lacks esbuild; remove {modules.parent} and try again")
-    flags = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
-             "--charset=utf8", "--legal-comments=none", "--define:import.meta.url=''"]  # fmt: skip
-    script = run([esbuild, str(HERE / "worker.js"), *flags],
-                 {"NODE_PATH": str(modules)}, "the worker cannot be built")  # fmt: skip
+    modules = packages() / "node_modules"
+    command = [str(modules / ".bin" / "esbuild"), str(HERE / "worker.js"), *BUNDLE]
+    script = run(command, {"NODE_PATH": str(modules)}, "the worker cannot be built")
     wasm = modules / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
     declared = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
     return Runtime(script, wasm.read_bytes(), declared)
 
 
-def installed() -> Path:
+def packages() -> Path:
     """Return the folder with the packages; fetch them if they are not there yet."""
     content = b"".join((HERE / name).read_bytes() for name in DECLARED)
     folder = cache_dir() / f"web-{hashlib.sha256(content).hexdigest()[:16]}"
-    if folder.exists():
-        return folder
-    if (npm := shutil.which("npm")) is None:
-        raise ValueError(f"{NEEDS}, to fetch onnxruntime-web once")
-    ensure_dir(folder.parent)
-    with FileLock(f"{folder}.lock"):
+    with FileLock(f"{ensure_dir(folder.parent) / folder.name}.lock"):
         if folder.exists():
             return folder
+        if (npm := shutil.which("npm")) is None:
+            raise ValueError(
+                "the live page needs npm, which comes with Node.js (https://nodejs.org), to fetch "
+                "onnxruntime-web once"
+            )
         print_line("fetching onnxruntime-web with npm, once")
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             part = Path(scratch) / "web"
@@ -76,12 +74,13 @@ def installed() -> Path:
     return folder
 
 
-def run(command: list[str], env: dict[str, str], wrong: str) -> str:
+def run(command: list[str], env: dict[str, str], failure: str) -> str:
     """Run a program and return what it printed; raise ValueError with its complaint."""
-    done = subprocess.run(
-        command, env=os.environ | env, capture_output=True, text=True, encoding="utf-8", check=False
-    )
-    if done.returncode:
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise ValueError(f"{wrong}: {said[0] if said else f'exit code {done.returncode}'}")
+    try:
+        done = subprocess.run(
+            command, env=os.environ | env, capture_output=True, encoding="utf-8", check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise ValueError(f"{failure}: {said.strip().splitlines()[0]}") from None
     return done.stdout

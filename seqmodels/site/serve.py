@@ -45,7 +45,7 @@ class Server(ThreadingHTTPServer):
         """Return the page, drawn anew if a file has changed."""
         with self.lock:
             if (state := state_of(self.folders)) != self.state:
-                self.page = report.page(self.folders, self.n_maps, is_live=True)
+                self.page = report.page(self.folders, self.n_maps, state)
                 self.state = state
             return self.page
 

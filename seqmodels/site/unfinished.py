@@ -28,12 +28,12 @@ def latest(path: Path) -> Record | None:
         return None
     for checkpoint in Checkpoints(path).paths():
         with suppress(OSError, ValueError, KeyError, TypeError):
-            return described(read(checkpoint))
+            return partial_record(read(checkpoint))
     return None
 
 
-def described(checkpoint: Any) -> Record:
-    """Return what curves are drawn from, of a record that is not there yet."""
+def partial_record(checkpoint: Any) -> Record:
+    """Return a partial record for an unfinished run, enough for loss curves."""
     state, tensors = checkpoint.state, checkpoint.tensors
     settings, progress = state["settings"], state["progress"]
     n_parameters = state.get("n_parameters")  # of a folder

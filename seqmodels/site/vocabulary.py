@@ -1,4 +1,4 @@
-"""A tokenizer as the page needs it: its pieces, and which characters its patterns mean.
+"""Describe a tokenizer for a page: its pieces, and which characters its patterns mean.
 
 Python, the regular expressions of tiktoken and a browser each have their own version of Unicode. So
 that a text has the same tokens in all of them, the classes of characters are written out.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -23,46 +22,41 @@ CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE
 
 
 def described(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return what tokenizers.js reads; raise ValueError for a tokenizer that it cannot be."""
+    """Return what tokenizers.js reads; raise ValueError for a kind that it does not support."""
     if not isinstance(tokenizer, Words | Characters | Bytes | BPE):
         raise ValueError(
             f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
         )
-    fields = tokenizer._fields()
-    found = {"name": tokenizer.name, "labels": [*tokenizer.labels], **fields}
+    fields = {"name": tokenizer.name, "labels": [*tokenizer.labels], **tokenizer._fields()}
     if isinstance(tokenizer, Words):
         pattern = r"\n|\S+" if isinstance(tokenizer, Spaces) else WORD.pattern
-        found["pattern"] = spelled_out(
-            pattern, {"w": python_class(r"\w"), "s": python_class(r"\s")}
-        )
+        classes = {escape: python_class(escape) for escape in (r"\w", r"\s")}
+        return fields | {"pattern": spelled_out(pattern, classes)}
     if isinstance(tokenizer, BPE):
-        names = {"p{L}": r"\p{L}", "p{M}": r"\p{M}", "p{N}": r"\p{N}", "s": r"\s"}
-        found["pattern"] = spelled_out(SPLIT, {k: rust_class(v) for k, v in names.items()})
-    return found
+        classes = {
+            escape: tiktoken_class(escape) for escape in (r"\p{L}", r"\p{M}", r"\p{N}", r"\s")
+        }
+        return fields | {"pattern": spelled_out(SPLIT, classes)}
+    return fields
 
 
 def spelled_out(pattern: str, classes: dict[str, str]) -> str:
     """Return a pattern with each class as ranges of characters, for a browser."""
-
-    def ranges(match: re.Match[str]) -> str:
-        name, is_inside = match[1], match.start() in inside
-        if name == "S":
-            return f"[^{classes['s']}]"
-        return classes[name] if is_inside else f"[{classes[name]}]"
-
-    inside = {i for m in re.finditer(r"\[[^\]]*\]", pattern) for i in range(*m.span())}
-    return re.sub(r"\\(p\{\w\}|[wsS])", ranges, pattern)
+    parts = re.split(r"(\[[^\]]*\])", pattern.replace(r"\S", r"[^\s]"))  # every second in brackets
+    for i, part in enumerate(parts):
+        for escape, ranges in classes.items():
+            part = part.replace(escape, ranges if i % 2 else f"[{ranges}]")
+        parts[i] = part
+    return "".join(parts)
 
 
-@cache
 def python_class(escape: str) -> str:
     """Return the characters that an escape of Python's regular expressions means."""
     is_in = re.compile(escape).match
     return as_ranges(ord(c) for c in CHARACTERS if is_in(c))
 
 
-@cache
-def rust_class(escape: str) -> str:
+def tiktoken_class(escape: str) -> str:
     """Return the characters that an escape of tiktoken's regular expressions means."""
     ranks = {bytes([i]): i for i in range(256)}
     only = tiktoken.Encoding("only", pat_str=escape, mergeable_ranks=ranks, special_tokens={})

@@ -3,7 +3,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const { runs, examples } = data;
 const tokenizer = tokenizerOf(data.vocabulary);
 const EOS = 2, BOS = 1;
-const REST = 1e-3; // weight off the source from which a map has a column for it
 const DRAWN_EVERY = 200; // ms between two drawings of a map that grows
 const one = (selector) => document.querySelector(selector);
 const content = (id) => document.getElementById(id).textContent;
@@ -180,59 +179,23 @@ function draw(run) {
 
 // ------------------------------------------------------------------------------- Attention
 
-let drawnAt = 0, drawing = {};
+let drawnAt = 0;
 const attending = runs.flatMap((run, i) => (run.manifest.attention ? [i] : []));
 const shownRun = () => (attending.includes(Number(read().m)) && read().m !== undefined ? Number(read().m) : attending[0]);
-
-// The weights that are shown: of one head, or as `align` averages them.
-function mapOf(run, layer, head) {
-  const { rows, tokens, job } = written[run], { layers: L, heads: H, aligned_layers: aligned } = runs[run].manifest.attention;
-  const S = job.src.length, parts = layer === "align"
-    ? aligned.flatMap((l) => Array.from({ length: H }, (_, h) => l * H + h)) : [layer * H + head];
-  const shown = rows.slice(0, tokens.length).map((row) => Array.from({ length: S }, (_, s) =>
-    parts.reduce((sum, i) => sum + row[i * S + s], 0) / parts.length));
-  const rest = shown.map((row) => Math.max(0, 1 - row.reduce((sum, weight) => sum + weight, 0)));
-  const isWhole = rest.every((weight) => weight < REST); // others also attend to the target
-  const labels = (ids) => ids.map((id) => tokenizer.labels[id]);
-  return {
-    src: [...labels(job.src), ...(isWhole ? [] : [""])],
-    tgt: labels(tokens.slice(0, rows.length)),
-    weights: shown.flatMap((row, t) => (isWhole ? row : [...row, rest[t]])),
-  };
-}
 
 function attention() {
   const root = one("#attention"), run = shownRun();
   drawnAt = performance.now();
   if (run === undefined || !written.length) return root.replaceChildren();
-  const given = read(), { layers: L, heads: H, graph } = runs[run].manifest.attention;
-  const layer = given.l === undefined || given.l === "align" ? "align" : within(given.l, L), head = within(given.h, H);
-  const map = written[run].job.problem ? { tgt: [] } : mapOf(run, layer, head);
-  drawing = { run, layer, head, ...map };
-  const layers = [["align", "mean (align)"], ...Array.from({ length: L }, (_, i) => [i, `layer ${i + 1}`])];
-  const heads = Array.from({ length: H }, (_, i) => [i, `head ${i + 1}`]);
-  const focus = root.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-  const none = graph === "attend" && !written[run].isFinished
-    ? "drawn when the text is finished" : "nothing is written yet";
-  root.replaceChildren(
-    element("h2", {}, "What it attends to"),
-    element("div", { class: "controls" },
-      chooser("model", "m", attending.map((i) => [i, runs[i].label]), run),
-      chooser("attention", "l", layers, layer),
-      ...(layer === "align" ? [] : [chooser("head", "h", heads, head)])),
-    ...(map.tgt.length ? [drawn(map, map.weights, runs[run].label), ...(written[run].isFinished ? [numbersOf(map)] : [])]
-      : [element("p", { class: "note" }, none)]));
-  if (focus) root.querySelector(`[data-key="${focus}"]`)?.focus({ preventScroll: true });
-}
-
-const csv = (rows) => "data:text/csv;charset=utf-8," + encodeURIComponent(rows.map((row) =>
-  row.map((cell) => (typeof cell === "number" ? cell : `"${cell.replaceAll('"', '""')}"`)).join(",")).join("\n"));
-
-function numbersOf({ src, tgt, weights }) {
-  const rows = tgt.map((word, t) => [word, ...weights.slice(t * src.length, (t + 1) * src.length).map((w) => Number(w.toFixed(6)))]);
-  return element("p", { class: "note" },
-    element("a", { download: "attention.csv", href: csv([["", ...src.map((word) => word || "the target")], ...rows]) }, "its numbers as CSV"), ", ",
-    element("a", { href: location.hash || "#" }, "link to this view"));
+  const sizes = runs[run].manifest.attention, { layer, head, controls } = attentionControls(attending.map((i) => [i, runs[i].label]), run, sizes);
+  const { rows, tokens, job, isFinished } = written[run], labels = (ids) => ids.map((id) => tokenizer.labels[id]);
+  const heading = element("h2", {}, "What it attends to");
+  if (job.problem || !tokens.length || !rows.length) {
+    const none = sizes.graph === "attend" && !isFinished ? "drawn when the text is finished" : "nothing is written yet";
+    return redraw(root, heading, controls, element("p", { class: "note" }, none));
+  }
+  const map = mapOf(labels(job.src), labels(tokens.slice(0, rows.length)), rows.slice(0, tokens.length), sizes, layer, head);
+  redraw(root, heading, controls, drawn(map, runs[run].label), ...(isFinished ? [numbersOf(map)] : []));
 }
 
 // -------------------------------------------------------------------------------- Exercise

@@ -1,7 +1,8 @@
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head
 const { folders } = JSON.parse(document.getElementById("data").textContent);
-const PARTS = { align: 20000, head: 200 }; // of a weight of one
+const PARTS = 2000; // of a weight of one
 const MOST = 200; // sentences listed at once
+const heading = (below) => `h${(folders.length > 1 ? 3 : 2) + below}`;
 
 // ------------------------------------------------------------------------------------ State
 
@@ -67,7 +68,7 @@ function sideBySide(state) {
     ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
     ...(written ? [element("td", {}, `${split(hyps[run.i] ?? "").length} of ${split(ref).length}`)] : [])));
   return [
-    element("h4", { tabindex: "-1" }, "One example, side by side"),
+    element(heading(1), {}, "One example, side by side"),
     element("p", {}, element("strong", {}, "source "), src || "(empty)"),
     element("p", {}, element("strong", {}, "reference "), ref),
     element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the models wrote" },
@@ -97,24 +98,11 @@ async function attention(state) {
         link(test.examples[i].src, { ...place(state), e: i }))))];
   }
   const run = known.find((one) => one.i === state.m) || known[0];
-  const map = maps[run.i];
-  const layer = state.l === undefined || state.l === "align" ? "align" : within(state.l, map.layers);
-  const head = within(state.h, map.heads);
-  const size = map.tgt.length * map.src.length, first = (layer * map.heads + head) * size;
-  const weights = layer === "align"
-    ? Array.from(new Uint16Array(await unpack(map.align)), (parts) => parts / PARTS.align)
-    : Array.from(new Uint8Array(await unpack(map.weights), first, size), (parts) => parts / PARTS.head);
-  const options = [["align", "mean (align)"],
-    ...Array.from({ length: map.layers }, (_, i) => [i, `layer ${i + 1}`])];
-  const heads = Array.from({ length: map.heads }, (_, i) => [i, `head ${i + 1}`]);
-  return [
-    element("h4", {}, "What it attends to"),
-    element("div", { class: "controls" },
-      chooser("model", "m", known.map((one) => [one.i, one.label]), run.i),
-      chooser("attention", "l", options, layer),
-      ...(layer === "align" ? [] : [chooser("head", "h", heads, head)])),
-    drawn(map, weights, run.label),
-  ];
+  const { src, tgt, weights, ...sizes } = maps[run.i], { layer, head, controls } = attentionControls(known.map((one) => [one.i, one.label]), run.i, sizes);
+  const parts = new Uint16Array(await unpack(weights)), size = parts.length / tgt.length;
+  const rows = tgt.map((_, t) => Array.from(parts.subarray(t * size, (t + 1) * size), (part) => part / PARTS));
+  const map = mapOf(src, tgt, rows, sizes, layer, head);
+  return [element(heading(1), {}, "What it attends to"), controls, drawn(map, run.label), numbersOf(map)];
 }
 
 // -------------------------------------------------------------------------------- The page
@@ -125,7 +113,7 @@ function controls(state) {
   const orders = [["gap", "largest difference first"], ["test", "as in the test set"],
     ...runs.map((run) => [run.model, `worst of ${run.label}`])];
   return [
-    element("h3", {}, `The ${test.noun} behind the figure`),
+    element(heading(0), {}, `The ${test.noun} behind the figure`),
     element("nav", { "aria-label": "buckets" }, test.axis,
       ...test.buckets.map((bucket, i) => link(bucket.name, { f, t, b: i, ...others, e: "" }, i === b))),
     element("div", { class: "controls" },
@@ -144,15 +132,6 @@ function highlight(state) {
   });
 }
 
-// What has the focus keeps it when the section is drawn again.
-function focused(root) {
-  const now = document.activeElement;
-  if (!root.contains(now)) return null;
-  if (now.dataset.key) return `[data-key="${now.dataset.key}"]`;
-  const list = now.closest("nav, .pick");
-  return list ? `${list.localName === "nav" ? "nav" : ".pick"} [aria-current]` : null;
-}
-
 let turn = 0, drawnTurn = 0; // a choice can be made while the one before is being drawn
 async function render() {
   const mine = ++turn;
@@ -168,11 +147,7 @@ async function render() {
   if (state.e === undefined) children.push(element("p", { class: "note" }, `No ${state.test.noun} of this bucket are at hand.`));
   else children.push(...sentenceList(state), ...sideBySide(state), ...(await attention(state)));
   if (mine !== turn) return;
-  const focus = focused(root), scrolled = root.querySelector(".pick")?.scrollTop ?? 0;
-  root.replaceChildren(...children);
-  const list = root.querySelector(".pick");
-  if (list) list.scrollTop = scrolled;
-  if (focus) root.querySelector(focus)?.focus({ preventScroll: true });
+  redraw(root, ...children);
   drawnTurn = mine;
 }
 
