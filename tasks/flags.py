@@ -69,6 +69,11 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--models", nargs="+", choices=known, default=names, metavar="NAME",
                    help=f"models to train: {', '.join(names)} (default: these), or any of "
                         f"{others}")  # fmt: skip
+    p.add_argument("--vary", action="append", type=vary, default=[], metavar="FIELD=A,B,C",
+                   help="besides each model, train it with each of these values of a field of its "
+                        "Config (d_k), its learning rate (lr), another field of training "
+                        "(label_smoothing) or a multiple of its width (width); can be "
+                        "repeated")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=sizes, default="laptop",
@@ -97,6 +102,14 @@ def parser(name: str, doc: str | None) -> Parser:
     return p
 
 
+def vary(text: str) -> tuple[str, list[str]]:
+    """Parse FIELD=A,B,C."""
+    field, _, values = text.partition("=")
+    if not field or not all(values.split(",")):
+        raise argparse.ArgumentTypeError(f"expected FIELD=A,B,C, not {text!r}")
+    return field, values.split(",")
+
+
 def training_flags(p: Parser) -> None:
     """Add the flags that say how a model is trained."""
     p.add_argument("--tokens", type=positive, metavar="N",
@@ -122,6 +135,13 @@ def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
         given = getattr(args, flag)
         if twice := [str(value) for value in given if given.count(value) > 1]:
             p.error(f"--{flag}: {twice[0]} is given twice; give each once")
+    if args.vary:
+        from seqmodels.comparison.arm import check_vary  # imports torch
+
+        try:
+            check_vary(args.models, args.vary)
+        except ValueError as error:
+            p.error(f"--vary: {error}")
     if args.address and args.launcher != "ray":
         p.error("--address needs --launcher ray")
     return args

@@ -19,11 +19,11 @@ from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.comparison import compare, measure, runs, task, trained
+from seqmodels.comparison.arm import unchanged
 from seqmodels.comparison.sizes import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
-from seqmodels.models import PAPERS
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
@@ -149,9 +149,7 @@ def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(runs, "train_run", stop)
     for seed in (3, 5, 3):
         cfg = TrainConfig(tokens=200, lr=0.1, seed=seed)
-        run = runs.Run(
-            "bahdanau", toy(), cfg, tmp_path / "run.json", "cpu", 30.0, PAPERS["bahdanau"]
-        )
+        run = runs.Run(unchanged("bahdanau"), toy(), cfg, tmp_path / "run.json", "cpu", 30.0)
         with pytest.raises(InterruptedError):
             runs.run_one(run)
         torch.rand(9)

@@ -17,10 +17,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from seqmodels.comparison.arm import unchanged
 from seqmodels.comparison.compare import resolve_device, with_precision
 from seqmodels.comparison.runs import Run, train_run, untrained
 from seqmodels.comparison.task import Task
-from seqmodels.models import PAPERS, VARIANTS, paper_of
+from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
 from tasks import flags
@@ -63,14 +64,14 @@ def try_rates(
     for (model, lr), seed in product(pairs, args.seeds):
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         at = out / f"{model}-{lr:g}-seed{seed}.json"
-        run = Run(model, task, cfg, at, device, args.checkpoint_every, paper_of(model))
+        run = Run(unchanged(model), task, cfg, at, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
         found = [one["curve"] for one in known if one["settings"] == settings]
         curve = found[0] if found else train_run(run, untrained(run))[1].curve
         if not found:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
-            run.checkpoints.remove()
+            run.checkpoints().remove()
         losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
         print(f"{model} {lr:g} seed {seed}: {losses}", flush=True)
 

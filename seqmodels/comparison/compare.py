@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from seqmodels.comparison import forecast, launchers
+from seqmodels.comparison.arm import make_arms
 from seqmodels.comparison.launch import n_parallel_runs, run_all
 from seqmodels.comparison.runs import (
     Run,
@@ -24,7 +25,6 @@ from seqmodels.comparison.runs import (
     shared_settings,
 )
 from seqmodels.comparison.task import Task
-from seqmodels.models import paper_of
 from seqmodels.records import schema
 from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
@@ -76,7 +76,9 @@ def check_settings(runs: Sequence[Run], task: Task, recorded: Settings, stopped:
     now = {run.path: run.settings() for run in runs if {run.path} & {*recorded, *stopped}}
     for path, was in recorded.items():
         if path not in now:
-            check_same_settings(path, was, shared_settings(task))
+            shared = shared_settings(task).items()
+            own = {key: value for key, value in shared if key not in was["varied"]}
+            check_same_settings(path, was, own)
             continue
         check_same_settings(path, was | {"tokens": now[path]["tokens"]}, now[path])
         if was["tokens"] > now[path]["tokens"]:
@@ -122,7 +124,11 @@ def with_precision(
     can differ, it is bfloat16 for GPUs and float32 for others.
     """
     if precision == "auto":
-        known = [was["precision"] for was in (*earlier, task.training) if "precision" in was]
+        known = [
+            was["precision"]
+            for was in (*earlier, task.training)
+            if "precision" in was and "precision" not in was.get("varied", ())
+        ]
         usual = "bfloat16" if device == "cuda" else "float32"
         faster = fastest_precision(device) if is_here and not known else usual
         precision = known[0] if known else faster
@@ -205,8 +211,11 @@ def plan(
 
     Nothing is changed.
     """
-    keys = [(name, seed) for seed in args.seeds for name in args.models]
-    paths = [out / f"{name}-seed{seed}.json" for name, seed in keys]
+    arms = make_arms(args.models, args.vary, task, args.lr)
+    for arm in arms:
+        arm.register()
+    keys = [(arm, seed) for seed in args.seeds for arm in arms]
+    paths = [out / f"{arm.name}-seed{seed}.json" for arm, seed in keys]
     recorded, stopped = world().from_first(
         lambda: (recorded_settings(out), checkpointed_settings([] if args.fresh else paths))
     )
@@ -220,11 +229,10 @@ def plan(
     task = replace(task, training={**training, **shards})
     lean = replace(task, figures=())  # the process of a run need not import matplotlib
     runs = []
-    for (name, seed), path in zip(keys, paths, strict=True):
-        lr = args.lr or task.recipe(name).lr
-        cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        every_s, paper = args.checkpoint_every, paper_of(name)
-        runs.append(Run(name, lean, cfg, path, device, every_s, paper, args.tensorboard))
+    for (arm, seed), path in zip(keys, paths, strict=True):
+        lr = args.lr or task.recipe(arm.name).lr
+        cfg = TrainConfig(**{"lr": lr, **task.training, **arm.training, "seed": seed})
+        runs.append(Run(arm, lean, cfg, path, device, args.checkpoint_every, args.tensorboard))
     return task, runs, recorded, stopped
 
 
@@ -267,7 +275,7 @@ def prepare_folder(
     for run in runs:
         was = recorded.get(run.path, {}).get("tokens")
         if was == stopped.get(run.path, {}).get("tokens", 0):
-            run.checkpoints.remove()  # left by a process killed after recording
+            run.checkpoints().remove()  # left by a process killed after recording
         if not is_missing(run, recorded):
             run.status.delete()  # also left by such a process
             print_line(f"{run.title}: recorded in {run.path}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from seqmodels.comparison.arm import Arm
 from seqmodels.comparison.measure import evaluate_all, example_alignment
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
@@ -18,7 +19,7 @@ from seqmodels.data.batches import place_of
 from seqmodels.evaluation.evaluate import cache_bytes
 from seqmodels.evaluation.metrics import methods, signatures
 from seqmodels.interface import SequenceModel
-from seqmodels.models import Paper, build, lineage, register
+from seqmodels.models import build, lineage
 from seqmodels.records import record, schema, sums
 from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
@@ -42,10 +43,11 @@ def shared_settings(task: Task) -> dict[str, Any]:
 
 
 def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record's settings, as `Run.settings` does."""
+    """Return a record's settings, as `Run.settings` does, and the names of those it varies."""
     data = {f"data.{key}": value for key, value in old["data"].items()}
     sizes = {"model": old["model"], **old["model_config"]}
-    return data | {"beam": old["beam"]} | sizes | old["train_config"]
+    varied = [*(old.get("arm") or {}).get("training", ())]
+    return data | {"beam": old["beam"], "varied": varied} | sizes | old["train_config"]
 
 
 def check_same_settings(path: Path, was: Any, now: Mapping[str, Any]) -> None:
@@ -68,28 +70,30 @@ def check_same_settings(path: Path, was: Any, now: Mapping[str, Any]) -> None:
 
 
 class Run(NamedTuple):
-    """A model to train, evaluate and record."""
+    """An arm to train, evaluate and record."""
 
-    name: str
+    arm: Arm
     task: Task
     cfg: TrainConfig
     path: Path
     """Path of the record; weights, hypotheses and checkpoints are stored beside it."""
     device: str
     checkpoint_every_s: float
-    paper: Paper
-    """The model's own: a spawned process knows only the built-in ones."""
     tensorboard: bool = False
     """Whether it writes curves for TensorBoard."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its arm."""
+        return self.arm.name
 
     @property
     def title(self) -> str:
         """Return its name in messages."""
         return f"{self.name}, seed {self.cfg.seed}"
 
-    @property
     def checkpoints(self) -> Checkpoints:
-        """Return its checkpoints."""
+        """Return its checkpoints, the next of which is due after their interval."""
         return Checkpoints(self.path, self.checkpoint_every_s)
 
     @property
@@ -99,7 +103,7 @@ class Run(NamedTuple):
 
     def remove(self) -> None:
         """Delete all its files."""
-        self.checkpoints.remove()
+        self.checkpoints().remove()
         self.status.delete()
         for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
@@ -119,7 +123,7 @@ def train_run(
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
     trainer = Trainer(model, run.cfg, status)
-    checkpoints, settings, where = run.checkpoints, run.settings(), record.provenance(run.device)
+    checkpoints, settings, where = run.checkpoints(), run.settings(), record.provenance(run.device)
     is_first = world().is_first
 
     def save() -> None:
@@ -218,7 +222,7 @@ def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
 
     Raises ValueError if another process does so at present, and has not ended in `patience_s`.
     """
-    register(run.name, run.paper)
+    run.arm.register()
     with locked(run, patience_s):
         if (done := world().from_first(lambda: recorded(run))) is not None:
             return done
@@ -277,7 +281,7 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
             if is_further:
                 result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
             record.save(path, result, rows)
-            run.checkpoints.remove()
+            run.checkpoints().remove()
     return result
 
 
@@ -289,14 +293,15 @@ def build_record(
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return a run's record without its speed and weights."""
-    name, task, cfg, path, device, *_ = run
+    arm, task, cfg, path, device, *_ = run
     kept = cache_bytes(model, device)
     return {
         "schema": schema.SCHEMA,
         "task": task.name,
-        "model": name,
+        "model": arm.name,
+        **({"arm": arm.recorded()} if arm.is_changed else {}),
         "seed": cfg.seed,
-        "model_config": model_sizes(name, task),
+        "model_config": model_sizes(arm.name, task),
         "train_config": cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),

@@ -17,14 +17,20 @@ def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> di
 
     Raises ValueError if none is within 5 %.
     """
-    counts = {}
+    counts, refused = {}, ValueError(f"{name} has no width from 16 to 2,048")
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         with torch.device("meta"), SkipInit():
             for d_model in range(16, 2049, step):
-                model = build(name, vocab_size, d_model=d_model, **sizes)
+                try:
+                    model = build(name, vocab_size, d_model=d_model, **sizes)
+                except ValueError as error:  # such as a width that its heads do not divide
+                    refused = error
+                    continue
                 counts[d_model] = count_parameters(model)
                 if counts[d_model] > n_parameters:
                     break
+        if not counts:
+            raise refused
         d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
         if abs(counts[d_model] / n_parameters - 1) <= 0.05:
             return {"d_model": d_model, **sizes}
@@ -58,7 +64,7 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
     A recipe that has a width keeps it; a variant in width is a multiple as wide.
     """
     vocab_size, paper = task.tokenizer.vocab_size, paper_of(name)
-    sizes = {**paper.sizes, **task.recipe(name).sizes}
+    sizes = {**task.recipe(name).sizes, **paper.sizes}
     if "d_model" not in sizes:
         sizes = fit_width(name, vocab_size, task.n_parameters, **sizes)
     return {"vocab_size": vocab_size, **sizes, "d_model": paper.width * sizes["d_model"]}

@@ -138,6 +138,19 @@ def varied(name: str, label: str, **fields: Any) -> Paper:
     return replace(base, label=f"{own}, {label}", variant_of=name, sizes=sizes, **fields)
 
 
+def arm_paper(name: str, label: str, sizes: Mapping[str, Any], width: int) -> Paper:
+    """Return the paper of an arm: a variant with these sizes, and a multiple of its width."""
+    return varied(name, label, sizes=sizes, **({"width": width} if width != 1 else {}))
+
+
+def register_recorded(name: str, arm: Mapping[str, Any]) -> None:
+    """Add the arm that a record describes, unless its name or what it varies tells otherwise."""
+    known = papers()
+    if name not in known and arm["varies"] in known:
+        paper = arm_paper(arm["varies"], "", arm["sizes"], arm["width"])
+        VARIANTS[name] = replace(paper, label=arm["label"])
+
+
 def register(name: str, paper: Paper) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
     if (known := papers().get(name, paper)) != paper:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from seqmodels.models import register_recorded
 from seqmodels.utils.files import read_json
 from seqmodels.utils.terminal import CONTROL_ESCAPES
 
@@ -151,14 +152,31 @@ class Speed(Strict):
     evaluate_sentences_per_s: float
 
 
+class Arm(Strict):
+    """What was changed in a model."""
+
+    varies: Name
+    """The model or variant that it differs from."""
+    label: Text
+    """Its name in figures and tables."""
+    sizes: dict[Name, Size | float | Text | bool | None]
+    """Changed fields of its Config."""
+    width: Count = 1
+    """Its d_model as a multiple of the one that fits the task's number of parameters."""
+    training: dict[Name, float | Text | bool]
+    """Changed fields of TrainConfig."""
+
+
 class Record(Strict):
     """One run."""
 
     version: Annotated[Literal["seqmodels.record/4"], Field(alias="schema")]
     task: Name
     model: Name
+    arm: Arm | None = None
+    """What a comparison changed in a model to make this one; None: it is a model or a variant."""
     seed: Count
-    settings: Annotated[dict[Name, Size | float | Text | bool], Field(alias="model_config")]
+    settings: Annotated[dict[Name, Size | float | Text | bool | None], Field(alias="model_config")]
     train_config: Training
     beam: Count
     n_parameters: Count
@@ -255,4 +273,6 @@ def parse(path: Path, value: Any) -> dict[str, Any]:
         check(Record, record)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None
+    if arm := record.get("arm"):
+        register_recorded(record["model"], arm)
     return record
