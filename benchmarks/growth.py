@@ -27,7 +27,7 @@ from seqmodels.records.record import peak_memory_bytes, reset_peak_memory
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
-from tasks.translation.__main__ import POSITIONED, RECIPES
+from tasks.recipes import POSITIONED, RECIPES
 
 VOCAB = 1_000
 LIMIT_BYTES, LIMIT_S = 4 * 10**9, 20

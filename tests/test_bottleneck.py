@@ -72,7 +72,7 @@ def test_targets_are_copies_without_an_end(size: str, monkeypatch: pytest.Monkey
     """Keeps out an end that is scored with the symbols, and lengths that are not trained."""
     few = bottleneck.SIZES[size] | {"n_train": 200, "n_valid": 10}
     monkeypatch.setitem(bottleneck.SIZES, size, few)
-    task = bottleneck.builtin_task(argparse.Namespace(size=size, tokens=None))
+    task = bottleneck.make_task(argparse.Namespace(size=size, tokens=None))
     (test,) = task.tests
     for e in (*task.train, *task.valid, *test.examples):
         assert [*e.tgt, EOS] == list(e.src)

@@ -191,7 +191,7 @@ def test_texts_are_said_twice(size: str) -> None:
     few = task_file.SIZES[size] | {"n_train": 40}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(task_file.SIZES, size, few)
-        task = task_file.builtin_task(argparse.Namespace(size=size, tokens=None))
+        task = task_file.make_task(argparse.Namespace(size=size, tokens=None))
     assert all(e.tgt == [*e.src, 2] for e in [*task.train, *task.valid, *task.tests[0].examples])
     gradients, probe = (task.measure[name].keywords["examples"] for name in ("gradients", "probe"))
     assert len(gradients) == few["n_gradient"]

@@ -1,4 +1,4 @@
-"""A new metric is one line in the table of metrics, and a new task is one file."""
+"""A new metric is one line in the table of metrics, and a new task is one folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from seqmodels.comparison.compare import compare
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records import ledger, schema
+from seqmodels.report import figures
 from tasks import __main__ as everything
+from tasks import flags
 from tasks.translation import __main__ as translation
 
 ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
@@ -60,7 +62,7 @@ def ter(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("ter")
 def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a second list of metrics: record, tables, figures and what is printed."""
-    args = translation.parse([*ONE, "--out", str(tmp_path)])
+    args = flags.parse_task("translation", None, [*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
     compare(replace(task, tests=[replace(test, primary_metric="ter")]), args)
@@ -144,16 +146,15 @@ import argparse
 import random
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
-from seqmodels.utils.terminal import guard
-from tasks import flags
+from tasks.echo.figure import FIGURES
+from tasks.run import run
 
 
-def echo(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     tokenizer, rng = Words(list("0123456789")), random.Random(1)
     texts = [" ".join(rng.choices("0123456789", k=2 + i % 6)) for i in range(200)]
     ids = [tokenizer.encode(text) for text in texts]
@@ -169,24 +170,35 @@ def echo(args: argparse.Namespace) -> Task:
         train=examples[:80], valid=examples[80:100], tests=[test],
         recipes={"transformer": Recipe({"n_heads": 4, "n_layers": 2, "d_ff": 256}, lr=2e-3)},
         training={"tokens": args.tokens or 400, "batch_tokens": 100}, n_parameters=1_000_000,
+        figures=FIGURES,
     )
 
 
-parse = partial(flags.parse_task, "echo", __doc__)
-
-
-def main(argv=None):
-    args = parse(argv)
-    guard("echo", lambda: compare(echo(args), args))
+main = partial(run, "echo", __doc__, make_task)
 '''
+FIGURE = """
+from matplotlib.figure import Figure
 
 
-def test_a_task_is_one_file(
+def draw(records):
+    figure = Figure()
+    figure.text(0, 0, f"{len(records)} models say again")
+    return {"again": figure}
+
+
+FIGURES = [draw]
+"""
+
+
+def test_a_task_is_one_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out a list of tasks in the harness, the records, the figures or the driver."""
-    (tmp_path / "echo.py").write_text(TASK, encoding="utf-8")
+    (tmp_path / "echo").mkdir()
+    (tmp_path / "echo" / "__main__.py").write_text(TASK, encoding="utf-8")
+    (tmp_path / "echo" / "figure.py").write_text(FIGURE, encoding="utf-8")
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    monkeypatch.setattr(figures, "TASKS", tmp_path)
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
     todo = [("echo", "echo", "--models transformer bahdanau")]
     everything.run_all(tmp_path / "out", todo, [])
@@ -196,6 +208,8 @@ def test_a_task_is_one_file(
     figure = (tmp_path / "out" / "echo" / "score-digits.svg").read_text(encoding="utf-8")
     assert "symbol accuracy (%) against source length" in figure.lower()
     assert "number n of numbers" in figure
+    own = (tmp_path / "out" / "echo" / "again.svg").read_text(encoding="utf-8")
+    assert "2 models say again" in own
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "### digits: symbol accuracy (%)" in page
     assert "Echo · random digits" in page

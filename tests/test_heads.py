@@ -241,7 +241,7 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
     few = task_file.SIZES[size] | {"n_train": 200, "n_valid": 30}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(task_file.SIZES, size, few)
-        task = task_file.builtin_task(argparse.Namespace(size=size, tokens=None))
+        task = task_file.make_task(argparse.Namespace(size=size, tokens=None))
     given = task.measure["heads"].keywords
     assert given["examples"] is task.valid
     drawn = task_file.grammar.corpus(seed=1, **few).valid

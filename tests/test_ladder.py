@@ -187,7 +187,7 @@ def made(size: str) -> Task:
     few = ladder.SIZES[size] | {"n_train": 200, "n_valid": 10}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ladder.SIZES, size, few)
-        return ladder.builtin_task(argparse.Namespace(size=size, tokens=None))
+        return ladder.make_task(argparse.Namespace(size=size, tokens=None))
 
 
 def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tasks.lookup import __main__ as lookup
 
 def made(**given: object) -> Task:
     """Make the task at its smallest size."""
-    return lookup.builtin_task(
+    return lookup.make_task(
         argparse.Namespace(**{"size": "smoke", "tokens": None, "width": None} | given)
     )
 

@@ -24,7 +24,7 @@ def made(size: str) -> Task:
     few = positions.SIZES[size] | {"n_train": 200, "n_valid": 10}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(positions.SIZES, size, few)
-        return positions.builtin_task(argparse.Namespace(size=size, tokens=None))
+        return positions.make_task(argparse.Namespace(size=size, tokens=None))
 
 
 def test_positions_runs(run: Run, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_recall_is_answered(kind: str) -> None:
 
 def test_recall_tests_exact_lengths() -> None:
     """Keeps out a test set whose bins do not hold the lengths that they name."""
-    made = recall.builtin_task(argparse.Namespace(size="smoke", tokens=None))
+    made = recall.make_task(argparse.Namespace(size="smoke", tokens=None))
     size = recall.SIZES["smoke"]
     assert len(set(recall.SYMBOLS)) == len(recall.SYMBOLS) >= max(recall.LENGTHS) // 2
     for kind, test in zip(recall.KINDS, made.tests, strict=True):
@@ -68,7 +68,7 @@ def test_recall_tests_exact_lengths() -> None:
 
 def test_the_shown_example_is_linked() -> None:
     """Keeps out gold links of another example: word i of a reversal comes from the end."""
-    made = recall.builtin_task(argparse.Namespace(size="smoke", tokens=None))
+    made = recall.make_task(argparse.Namespace(size="smoke", tokens=None))
     example, links = made.alignment_example
     assert len(links) == len(example.tgt) - 1
     assert all(example.src[s] == example.tgt[t] for s, t in links)

@@ -71,7 +71,7 @@ def test_widths_are_found_at_once() -> None:
     """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
     program = (
         "import sys\nfrom seqmodels.comparison.sizes import fit_width\n"
-        "from tasks.recall.__main__ import RECIPES\n"
+        "from tasks.recipes import COPYING as RECIPES\n"
         "before = len(sys.modules)\n"
         "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"
         "print(len(sys.modules) - before)"

@@ -39,17 +39,9 @@ def rates(text: str) -> tuple[str, list[float]]:
 
 def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
     """Return what a task would compare with these flags."""
-    module: Any = import_module(f"tasks.{name}")
-    made, compare = [], module.compare
-    try:
-        module.compare = lambda task, args: made.append((task, args))
-        module.main(argv)
-    except SystemExit as ended:
-        if ended.code:
-            raise
-    finally:
-        module.compare = compare
-    return made[0]
+    module: Any = import_module(f"tasks.{name}.__main__")
+    args = flags.parse_task(name, module.__doc__, argv)
+    return module.make_task(args), args
 
 
 def try_rates(
@@ -90,8 +82,10 @@ def main() -> None:
     for flag in ("--lr", "--models", "--fresh"):
         if flag in others:
             p.error(f"{flag} does not apply to trials; give MODEL=RATE,RATE")
-    task, args = task_of(own.task, others)
-    guard("tools.trials", lambda: try_rates(task, args, own.rates, ensure_out_folder(own.out)))
+    guard(
+        "tools.trials",
+        lambda: try_rates(*task_of(own.task, others), own.rates, ensure_out_folder(own.out)),
+    )
 
 
 if __name__ == "__main__":

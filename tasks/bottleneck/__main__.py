@@ -24,20 +24,18 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from seqmodels.utils.terminal import guard
 from tasks.bottleneck.figure import FIGURES
-from tasks.recall import __main__ as recall
-from tasks.recall.__main__ import SYMBOLS, draw_symbols
+from tasks.made.symbols import SYMBOLS, draw_symbols
+from tasks.recipes import COPYING
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -78,14 +76,14 @@ WIDTH = 64
 RNN = Recipe({"d_embed": 64, "d_maxout": 64}, lr=8e-3)
 WIDE = RNN._replace(lr=4e-3)
 POOLED = Recipe({"d_model": WIDTH, "d_embed": 64, "d_maxout": 64, "d_align": 64}, lr=1.6e-2)
-RECIPES = recall.RECIPES | {
+RECIPES = COPYING | {
     "rnn_encdec": RNN, "rnn_encdec_256": WIDE, "rnn_encdec_512": WIDE, "bahdanau": POOLED,
 }  # fmt: skip
 
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task."""
     rng, size = random.Random(1), SIZES[args.size]
     lengths = range(1, size["max_length"] + 1)
@@ -129,14 +127,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-parse = partial(flags.parse_task, "bottleneck", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("bottleneck", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "bottleneck", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

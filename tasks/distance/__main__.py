@@ -30,15 +30,14 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
-from seqmodels.utils.terminal import guard
 from tasks.distance.figure import FIGURES
 from tasks.distance.measure import measure_gradients, probe_states
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -115,7 +114,7 @@ RECIPES = {
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task; gradients and probes are measured on texts of their own."""
     rng, size, tokenizer = random.Random(1), SIZES[args.size], Words(SYMBOLS)
     train, valid = draw_all(rng, size["n_train"]), draw_all(rng, size["n_valid"])
@@ -148,14 +147,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "distance", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("distance", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "distance", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

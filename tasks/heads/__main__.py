@@ -30,14 +30,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import AlignmentExample, Measurement, Recipe, Task
 from seqmodels.data.batches import Example
-from seqmodels.utils.terminal import guard
 from tasks.heads import measure
 from tasks.heads.figure import FIGURES
 from tasks.made import grammar
-from tasks.translation import __main__ as translation
+from tasks.made.pairs import grammar_task, n_crossings
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -90,14 +89,14 @@ def measurements(
     }
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation of short sentences, and what is measured in its heads."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
-    task = translation.grammar_task(corpus, args.tokens or TOKENS[args.size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     (test,) = task.tests
     place = max(
         range(len(corpus.test)),
-        key=lambda i: (test.x[i] in SHOWN, translation.n_crossings(corpus.test[i].links)),
+        key=lambda i: (test.x[i] in SHOWN, n_crossings(corpus.test[i].links)),
     )
     shown = test.examples[place]
     return replace(
@@ -112,14 +111,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "heads", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("heads", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "heads", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

@@ -27,18 +27,15 @@ if __name__ == "__main__":
     flags.parse_task("ladder", __doc__)  # answer --help and mistakes before the slow imports below
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task
-from seqmodels.utils.terminal import guard
 from tasks.ladder.figure import FIGURES
 from tasks.ladder.measure import accuracy_by_place
 from tasks.made import grammar
-from tasks.positions import __main__ as positions
-from tasks.translation import __main__ as translation
+from tasks.made.pairs import grammar_task
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -57,6 +54,7 @@ SIZES = {
     },
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 600_000, "full": 1_400_000}
+BUCKETS = [(low, low + 4) for low in range(1, 60, 5)]
 
 # ------------------------------------------------------------------------------------- Recipes
 
@@ -74,17 +72,17 @@ RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in flags.MODELS["ladder"]}
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with an LSTM for each rung."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
-    task = translation.grammar_task(corpus, args.tokens or TOKENS[args.size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     (test,) = task.tests
     longest = SIZES[args.size]["max_train"]
     trained = [e for e, n_words in zip(test.examples, test.x, strict=True) if n_words <= longest]
     return replace(
         task,
         name="ladder",
-        tests=[replace(test, buckets=positions.BUCKETS)],
+        tests=[replace(test, buckets=BUCKETS)],
         recipes={**task.recipes, **RECIPES},
         training={**task.training, "batch_tokens": 800},
         n_parameters=600_000,
@@ -93,14 +91,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "ladder", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("ladder", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "ladder", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

@@ -27,15 +27,14 @@ import random
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from seqmodels.utils.terminal import guard
 from tasks.lookup.figure import FIGURES
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -178,7 +177,7 @@ def with_width(width: int | None) -> dict[str, Recipe]:
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task."""
     rng, size = random.Random(1), SIZES[args.size]
     train = draw_pairs(rng, size["n_train"])
@@ -216,14 +215,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-parse = partial(flags.parse_task, "lookup", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("lookup", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "lookup", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

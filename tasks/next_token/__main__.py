@@ -37,7 +37,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data import presets
 from seqmodels.data.batches import Example
@@ -48,9 +47,9 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.data.windows import ContextWindows, SlidingWindow, contexts
 from seqmodels.interface import BOS
-from seqmodels.utils.terminal import guard
 from tasks.made import stories
-from tasks.translation.__main__ import BIBLE, POSITIONED, RECIPES
+from tasks.recipes import POSITIONED, PROSE, RECIPES
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -203,7 +202,7 @@ PLAYS = {
 }
 
 # After 300,000 tokens of War and Peace: 2.49 bits per byte with pre-norm, 2.58 as published.
-PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
+OWN_TEXT = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 
 # War and Peace has the Bible's recipes. On the Bible, short budgets favour the same rates, and half
 # of the best is better for recurrent models with the full one. Three rates each, batches of 1,000,
@@ -212,14 +211,14 @@ PROSE = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
 #   lstm_seq2seq  5.516 (4e-3), 5.128 (8e-3), 4.927 (1.6e-2); transformer 5.732, 5.637, 5.709 (6e-3)
 #   gpt           5.702 (1e-3), 5.602 (2e-3), 5.626 (4e-3); init_std 0.03: 5.621, 5.754 (4e-3)
 
-DEFAULT = CorpusRecipe(PROSE, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
+DEFAULT = CorpusRecipe(OWN_TEXT, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
 CORPUS_RECIPES = {
     "shakespeare": CorpusRecipe(
         PLAYS, {"smoke": 15_000, "laptop": 2_000 * 12 * 64}, batch_tokens=12 * 64,
         n_parameters=810_000, tokenizer="characters", context=0, block=64,
     ),
     "war-and-peace": CorpusRecipe(
-        BIBLE.recipes, TOKENS | {"laptop": 3_000_000}, 1_000, 1_500_000, context=512
+        PROSE, TOKENS | {"laptop": 3_000_000}, 1_000, 1_500_000, context=512
     ),
 }  # fmt: skip
 
@@ -393,14 +392,12 @@ def corpus_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "next_token", __doc__)
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task on the data that --data names, or on built-in data."""
+    return corpus_task(args) if args.data else builtin_task(args)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("next_token", lambda: compare((corpus_task if args.data else builtin_task)(args), args))
-
+main = partial(run, "next_token", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

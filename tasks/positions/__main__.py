@@ -25,15 +25,13 @@ if __name__ == "__main__":
     flags.parse_task("positions", __doc__)  # answer --help and mistakes before the slow imports
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.compare import compare
 from seqmodels.comparison.task import Recipe, Task
-from seqmodels.utils.terminal import guard
 from tasks.made import grammar
-from tasks.translation import __main__ as translation
+from tasks.made.pairs import grammar_task
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -73,10 +71,10 @@ RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in flags.MODELS["positions"]}
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with a model for each kind of positions."""
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
-    task = translation.grammar_task(corpus, args.tokens or TOKENS[args.size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     return replace(
         task,
         name="positions",
@@ -86,14 +84,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "positions", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("positions", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "positions", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

@@ -22,14 +22,15 @@ import random
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from seqmodels.comparison.compare import compare
-from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
+from seqmodels.comparison.task import AlignmentExample, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from seqmodels.utils.terminal import guard
+from tasks.made.symbols import SYMBOLS, draw_symbols
+from tasks.recipes import COPYING
+from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -37,7 +38,6 @@ from seqmodels.utils.terminal import guard
 #     reverse ba du fe   ->  fe du ba
 
 KINDS = ("copy", "reverse")
-SYMBOLS = [consonant + vowel for consonant in "bdfgklmnprstvwxz" for vowel in "aeio"]
 LENGTHS = (4, 8, 16, 32, 64, 128)
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 30, "per_length": 5, "max_train": 16, "max_test": 32},
@@ -46,11 +46,6 @@ SIZES = {
     },
 }  # fmt: skip
 TOKENS = {"smoke": 10_000, "laptop": 800_000}
-
-
-def draw_symbols(rng: random.Random, n: int) -> list[str]:
-    """Draw n symbols uniformly."""
-    return [SYMBOLS[int(rng.random() * len(SYMBOLS))] for _ in range(n)]
 
 
 def draw_pair(rng: random.Random, kind: str, n: int) -> Pair:
@@ -103,34 +98,12 @@ def n_symbols(pair: Pair) -> int:
 
 # ------------------------------------------------------------------------------------- Recipes
 
-RECURRENT = {"d_embed": 64, "d_maxout": 64}
-RECIPES = {
-    "rnn_encdec": Recipe(RECURRENT, lr=8e-3),
-    "bahdanau": Recipe(RECURRENT | {"d_align": 64}, lr=8e-3),
-    "lstm_seq2seq": Recipe(
-        {"d_embed": 64, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0}, lr=8e-3
-    ),
-    "transformer": Recipe({"d_ff": 256, "n_heads": 4, "n_layers": 2, "dropout": 0.0}, lr=2e-3),
-    "gpt": Recipe(
-        {
-            "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
-            "n_positions": 4 * LENGTHS[-1],
-        },
-        lr=2e-3,
-    ),
-    "linear_attention": Recipe(
-        {
-            "n_heads": 4, "n_layers": 3, "init_std": 0.08, "dropout": 0.0,
-            "n_positions": 4 * LENGTHS[-1],
-        },
-        lr=2e-3,
-    ),
-}  # fmt: skip
+RECIPES = COPYING
 
 # ----------------------------------------------------------------------------------------- Run
 
 
-def builtin_task(args: argparse.Namespace) -> Task:
+def make_task(args: argparse.Namespace) -> Task:
     """Return the task, in which a model learns both kinds at once."""
     rng, size = random.Random(1), SIZES[args.size]
     max_train = size["max_train"]
@@ -168,14 +141,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     )
 
 
-parse = partial(flags.parse_task, "recall", __doc__)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the comparison."""
-    args = parse(argv)
-    guard("recall", lambda: compare(builtin_task(args), args))
-
+main = partial(run, "recall", __doc__, make_task)
 
 if __name__ == "__main__":
     main()

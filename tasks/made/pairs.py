@@ -1,0 +1,93 @@
+"""Translate sentences of the English–German grammar: what several tasks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from seqmodels.comparison.task import AlignmentExample, Task, TestSet
+from seqmodels.data.batches import Example
+from seqmodels.data.corpus import Pair
+from seqmodels.data.readers import sha256
+from seqmodels.data.tokenizers import Tokenizer, Words
+from seqmodels.interface import EOS
+from tasks.made import grammar
+from tasks.recipes import GRAMMAR, with_dropout, with_positions
+
+BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
+
+
+def examples(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, has_source_eos: bool = True
+) -> list[Example]:
+    """Encode pairs; targets end with EOS, and so do sources by default."""
+    end = [EOS] if has_source_eos else []
+    return [
+        Example([*tokenizer.encode(src), *end], [*tokenizer.encode(tgt), EOS], line=line)
+        for src, tgt, line in pairs
+    ]
+
+
+def n_words(text: str) -> int:
+    """Return the number of words in a text."""
+    return len(text.split())
+
+
+def length_test(
+    test: Sequence[Example],
+    words: Sequence[int],
+    max_train: int,
+    texts: Sequence[tuple[str, str]] | None = None,
+) -> TestSet:
+    """Return a test set that plots the score against the number of source words."""
+    return TestSet(
+        name="length",
+        axis="source length (words)",
+        unit="words",
+        primary_metric="bleu",
+        examples=test,
+        x=words,
+        buckets=BUCKETS,
+        max_train_length=max_train,
+        noun="sentences",
+        texts=texts,
+    )
+
+
+def n_crossings(links: Sequence[tuple[int, int]]) -> int:
+    """Count the crossing pairs of links, a measure of reordering."""
+    return sum(i < k and j > m for i, j in links for k, m in links)
+
+
+def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = True) -> Task:
+    """Return the task of translating a corpus that the grammar has drawn."""
+    train, valid, test = (
+        [Pair(s.en_text, s.de_text, line=i) for i, s in enumerate(split, 1)] for split in corpus
+    )
+    texts = [text for split in (train, valid, test) for pair in split for text in pair[:2]]
+    tokenizer = Words.train(texts)  # all words of the grammar: none is unknown in test
+    shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
+    pair = Pair(shown.en_text, shown.de_text)
+    train_ids, valid_ids, tested, (asked,) = (
+        examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
+    )
+    words = [n_words(pair.src) for pair in test]
+    return Task(
+        name="translation",
+        data={
+            "name": "English–German grammar",
+            "sha256": sha256(texts),
+            "n_train": len(train),
+            "n_valid": len(valid),
+            "n_test": len(test),
+            "source_end": "EOS" if has_source_eos else "none",
+            "tokenizer": tokenizer.name,
+        },
+        tokenizer=tokenizer,
+        train=train_ids,
+        valid=valid_ids,
+        tests=[length_test(tested, words, max(n_words(pair.src) for pair in train))],
+        recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
+        training={"tokens": tokens, "batch_tokens": 1_600},
+        n_parameters=1_000_000,
+        alignment_example=AlignmentExample(asked, shown.links),
+    )
