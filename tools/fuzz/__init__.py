@@ -1,1 +1,0 @@
-"""Fuzz every reader with arbitrary bytes."""
