@@ -14,7 +14,7 @@ from seqmodels.records import schema
 from seqmodels.utils import status
 from seqmodels.utils.lock import LOCK, is_held
 from seqmodels.utils.progress import format_duration
-from seqmodels.utils.terminal import printable
+from seqmodels.utils.terminal import format_table, printable
 
 ENDED = ("recorded", "waiting", "stopped", "failed")
 """States of a run that no process is training; otherwise its state is its phase."""
@@ -38,12 +38,7 @@ def table(folder: Path) -> str:
     rows = [row_of(folder / f"{stem}.json") for stem in sorted({*stems(folder)})]
     if not rows:
         raise ValueError(f"{folder} has no runs; name the --out folder of a comparison")
-    head = Row("run", "state", "tokens", "loss or score", "where")
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    ]
+    lines = format_table([Row("run", "state", "tokens", "loss or score", "where"), *rows])
     counts = Counter(row.state if row.state in ENDED else "running" for row in rows)
     return "\n".join([*lines, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
 

@@ -13,6 +13,7 @@ from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.records import record, schema
 from seqmodels.training.flops import flops_per_token
 from seqmodels.utils.progress import format_duration
+from seqmodels.utils.terminal import format_table
 
 TRAINING_BYTES = 5 * 4
 """Bytes a parameter takes in training: its weight, gradient, AdamW's two moments, its best."""
@@ -122,14 +123,7 @@ def table(found: Sequence[Forecast], n_recorded: int, n_parallel: int | None) ->
         )
         for f in found
     ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (head, *rows)
-    ]
+    lines = format_table([head, *rows], is_right=True)
     seconds = [f.seconds for f in found if f.seconds is not None]
     time = "for an unknown time"
     if len(seconds) == len(found):

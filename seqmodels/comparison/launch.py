@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import threading
 from collections import Counter, deque
@@ -64,7 +65,7 @@ def run_all(
         if n_parallel == 1 or not todo:
             return submit_all(todo, InProcess(), carry_out, board)
         with ProcessPool(n_parallel) as pool:
-            task = partial(carry_out, threads=torch.get_num_threads() // n_parallel)
+            task = partial(carry_out_or_exit, threads=torch.get_num_threads() // n_parallel)
             return submit_all(todo, pool, task, board)
 
 
@@ -169,6 +170,14 @@ def carry_out(run: Run, threads: int | None = None) -> Outcome:
         if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
             raise
         return None, OUT_OF_MEMORY
+
+
+def carry_out_or_exit(run: Run, threads: int) -> Outcome:
+    """Carry out a run in a process of its own; if asked to stop, exit after its checkpoint."""
+    try:
+        return carry_out(run, threads)
+    except KeyboardInterrupt:
+        os._exit(1)
 
 
 TORCH_LOCK = threading.Lock()

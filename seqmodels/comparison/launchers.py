@@ -25,7 +25,7 @@ from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import world
 
 STOP_S = 20.0
-"""How long runs that are cancelled may take for their last step and checkpoint."""
+"""Grace period after cancellation, for the last step and checkpoint."""
 POLL_S = 1.0
 DAY_MIN = 24 * 60
 """Time limit of a SLURM job in minutes, unless SBATCH_TIMELIMIT says otherwise."""
@@ -79,18 +79,32 @@ class Launcher(Executor):
     """cpu or cuda."""
 
     def __init__(self) -> None:
-        self.futures: list[Future[Any]] = []
+        self.tasks: dict[Future[Any], Any] = {}
+        """What Ray or submitit knows each task by."""
 
-    def cancel(self) -> None:
-        """Ask the running tasks to stop, as Ctrl-C does."""
+    def start(self, future: Future[Any], task: Callable[[], Any]) -> Any:
+        """Start a task, whose result the future gets; return what it is known by."""
         raise NotImplementedError
+
+    def stop(self, task: Any) -> None:
+        """Ask a task to stop, as Ctrl-C does."""
+        raise NotImplementedError
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Let a machine carry out a task where there is room."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()
+        self.tasks[future] = self.start(future, partial(task, *args, **kwargs))
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Wait until all tasks have ended; if they are cancelled, for STOP_S at most."""
         if cancel_futures:
-            self.cancel()
+            for future, task in self.tasks.items():
+                if not future.done():
+                    self.stop(task)
         if wait:
-            futures.wait(self.futures, STOP_S if cancel_futures else None)
+            futures.wait(self.tasks, STOP_S if cancel_futures else None)
 
 
 # ------------------------------------------------------------------------------------------ Ray
@@ -104,7 +118,6 @@ class RayLauncher(Launcher):
         import ray
 
         super().__init__()
-        self.refs: list[Any] = []
         self.is_own = not ray.is_initialized()
         if self.is_own:
             try:
@@ -117,25 +130,20 @@ class RayLauncher(Launcher):
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Let Ray carry out a task where there is room."""
+    def start(self, future: Future[Any], task: Callable[[], Any]) -> Any:
+        """Start a Ray task."""
         import ray
 
         needs = {"num_cpus": threads_elsewhere(), "num_gpus": int(self.device == "cuda")}
-        ref = ray.remote(task).options(max_retries=0, **needs).remote(*args, **kwargs)
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        ref.future().add_done_callback(partial(settle_ray, future))
-        self.refs.append(ref)
-        self.futures.append(future)
-        return future
+        ref = ray.remote(call).options(max_retries=0, **needs).remote(task)
+        ref.future().add_done_callback(partial(copy_ray_result, future))
+        return ref
 
-    def cancel(self) -> None:
-        """Raise KeyboardInterrupt in the running tasks; drop the others."""
+    def stop(self, task: Any) -> None:
+        """Raise KeyboardInterrupt in a task that runs; drop one that does not."""
         import ray
 
-        for ref in self.refs:
-            ray.cancel(ref, force=False)
+        ray.cancel(task, force=False)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Wait until all tasks have ended, then leave the cluster."""
@@ -146,8 +154,13 @@ class RayLauncher(Launcher):
             ray.shutdown()
 
 
-def settle_ray(future: Future[Any], done: Future[Any]) -> None:
-    """Pass on what became of a Ray task."""
+def call(task: Callable[[], Any]) -> Any:
+    """Carry out a task: Ray takes functions, and no other callables."""
+    return task()
+
+
+def copy_ray_result(future: Future[Any], done: Future[Any]) -> None:
+    """Give a future the result of a Ray task, or why it has none."""
     from ray import exceptions
 
     error = done.exception()
@@ -167,15 +180,15 @@ def settle_ray(future: Future[Any], done: Future[Any]) -> None:
 class Job:
     """A task as submitit keeps it: at its time limit it is queued again, and resumes."""
 
-    def __init__(self, task: Callable[..., Any], *args: Any, **kwargs: Any):
-        self.task, self.args, self.kwargs = task, args, kwargs
+    def __init__(self, task: Callable[[], Any]):
+        self.task = task
 
     def __call__(self) -> Any:
         """Carry out the task."""
-        return self.task(*self.args, **self.kwargs)
+        return self.task()
 
     def checkpoint(self) -> Any:
-        """Return what is to be done later: the same again, from the last checkpoint on disk."""
+        """Requeue: run the same task again; it resumes from its last checkpoint."""
         import submitit
 
         return submitit.helpers.DelayedSubmission(self)
@@ -192,7 +205,6 @@ class SlurmLauncher(Launcher):
 
         super().__init__()
         self.device = "cpu" if device == "auto" else device
-        self.jobs: dict[Future[Any], Any] = {}
         folder = ensure_dir(cache_dir() / "jobs")
         limits = {"slurm_max_num_timeout": MAX_TIMEOUTS} if cluster == "slurm" else {}
         try:
@@ -209,29 +221,21 @@ class SlurmLauncher(Launcher):
         self.poller = threading.Thread(target=self.poll, daemon=True)
         self.poller.start()
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a job that carries out a task."""
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        self.jobs[future] = self.executor.submit(Job(task, *args, **kwargs))
-        self.futures.append(future)
-        return future
+    def start(self, future: Future[Any], task: Callable[[], Any]) -> Any:
+        """Submit a job."""
+        return self.executor.submit(Job(task))
 
-    def cancel(self) -> None:
-        """Cancel the jobs; those that run receive a signal first."""
-        for future, job in self.jobs.items():
-            if not future.done():
-                job.cancel(check=False)
+    def stop(self, task: Any) -> None:
+        """Cancel a job; one that runs receives a signal first."""
+        task.cancel(check=False)
 
     def poll(self) -> None:
         """Settle the futures of jobs that have ended, until the launcher is shut down."""
         while self.is_open:
-            for future, job in [*self.jobs.items()]:
-                if future.done():
-                    continue
+            for future, job in [*self.tasks.items()]:
                 try:
-                    if job.done():
-                        settle_job(future, job)
+                    if not future.done() and job.done():
+                        copy_job_result(future, job)
                 except Exception as error:  # raised where the future is waited for
                     future.set_exception(error)
             time.sleep(POLL_S)
@@ -243,8 +247,8 @@ class SlurmLauncher(Launcher):
         self.poller.join()
 
 
-def settle_job(future: Future[Any], job: Any) -> None:
-    """Pass on what became of a job, and remove its pickles; its logs are kept."""
+def copy_job_result(future: Future[Any], job: Any) -> None:
+    """Give a future the result of a job, or why it has none; delete its pickles, keep its logs."""
     import submitit
 
     try:

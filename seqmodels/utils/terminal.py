@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
@@ -115,6 +115,18 @@ def one_line(text: str) -> str:
 def for_terminal(text: str) -> str:
     """Return the text for printing; on a terminal, control characters are escaped."""
     return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
+
+
+def format_table(rows: Sequence[Sequence[str]], is_right: bool = False) -> list[str]:
+    """Return the lines of a table; columns but the first are aligned to the right if `is_right`."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if is_right and i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def ensure_out_folder(out: Path) -> Path:
