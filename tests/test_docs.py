@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cogapp import Cog
 
 from benchmarks.__main__ import build_parser as benchmarks_parser
 from seqmodels.cli.main import build_parser
@@ -155,6 +156,12 @@ def test_the_readme_sets_up_trains_and_tests() -> None:
 
 
 # ----------------------------------------------------------------------------------- What is said
+
+
+def test_numbers_are_those_of_the_records() -> None:
+    """Keeps out a number on a page that the committed records do not hold, or no longer."""
+    pages = [str(README), str(ROOT / "docs" / "results.md")]
+    assert Cog().main(["cog", "-P", "--check", "-I", str(ROOT), *pages]) == 0
 
 
 @pytest.mark.parametrize("pair", diffs.PAIRS, ids="-".join)

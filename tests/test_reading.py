@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-from statistics import mean
 
 import pytest
 from packaging.requirements import Requirement
 
 from seqmodels.models import PAPERS
-from seqmodels.records import schema
 from tools import diffs
 
 ROOT = Path(__file__).parents[1]
@@ -382,93 +380,3 @@ def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
     assert given[given.index("-m") + 1] == "not slow"
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert lines.index("pytest") < lines.index("pytest -m slow")
-
-
-# -------------------------------------------------------------------------- pages and the records
-
-RESULTS = "docs/results.md"
-ROWS = {entry.label: model for model, entry in PAPERS.items()}
-FIVE = [paper.label for paper in PAPERS.values() if paper.group == "five"]
-
-
-def seeds_of(folder: str, model: str) -> list[Path]:
-    """Return the paths of a model's committed records."""
-    return sorted((ROOT / "results" / folder).glob(f"{model}-seed*.json"))
-
-
-def recorded(folder: str, model: str, column: tuple[str, str, int | None]) -> float:
-    """Return a score of the committed records, their mean: of a bin, or of the whole test set."""
-    name, metric, low = column
-    values = []
-    for path in seeds_of(folder, model):
-        (test,) = [t for t in schema.load(path)["tests"] if t["name"] == name]
-        parts = {b["low"]: b for b in test["buckets"]} | {None: test["overall"]}
-        values.append(parts[low][metric]["value"])
-    return mean(values)
-
-
-LENGTHS = (1, 11, 21, 31, 41, 71)
-GRAMMAR = ("1–10 words", "translation-grammar", [("length", "bleu", n) for n in LENGTHS])
-FOUND = ("distance", "exact_match")
-IN_PLACE = [("copy", "accuracy", 32), ("reverse", "accuracy", 32)]
-
-
-@pytest.mark.parametrize(
-    ("page", "head", "folder", "columns"),
-    [
-        ("README.md", *GRAMMAR),
-        (
-            "README.md",
-            "8 words",
-            "next_token",
-            [(*FOUND, n) for n in (8, 64, 256)],
-        ),
-        (RESULTS, *GRAMMAR),
-        (
-            RESULTS,
-            "1–10",
-            "translation-bible",
-            [("length", "bleu", n) for n in (1, 11, 21, 31, 41, 51, None)],
-        ),
-        (
-            RESULTS,
-            "all, beam 5",
-            "translation-multi30k",
-            [("length", "bleu", None), ("greedy", "bleu", None)]
-            + [("length", "bleu", n) for n in (1, 11, 21)],
-        ),
-        (
-            RESULTS,
-            "nats per character",
-            "next_token-shakespeare",
-            [("whole", "nats", None), ("whole", "token_accuracy", None)],
-        ),
-        (
-            RESULTS,
-            "no context",
-            "next_token-war-and-peace",
-            [("context", "bits_per_byte", n) for n in (0, 8, 32, 128, 512)],
-        ),
-        (RESULTS, "copy", "recall", IN_PLACE),
-        (
-            RESULTS,
-            "8 words",
-            "next_token",
-            [(*FOUND, 8 * 2**i) for i in range(6)],
-        ),
-    ],
-)
-def test_a_page_says_what_the_records_say(
-    page: str, head: str, folder: str, columns: list[tuple[str, str, int | None]]
-) -> None:
-    """Keeps out a number on a page that no record holds, or an older one."""
-    tables = (ROOT / page).read_text(encoding="utf-8").split("\n\n")
-    (table,) = [t for t in tables if re.match(rf"\| *\| {head} \|", t)]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
-    recorded_too = [label for label, model in ROWS.items() if seeds_of(folder, model)]
-    assert [row[0] for row in rows] in (FIVE, recorded_too)
-    for name, *cells in rows:
-        assert len(cells) == len(columns)
-        for cell, column in zip(cells, columns, strict=True):
-            digits = len(cell.removesuffix(" %").partition(".")[2])
-            assert cell.removesuffix(" %") == f"{recorded(folder, ROWS[name], column):.{digits}f}"

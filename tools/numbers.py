@@ -1,8 +1,8 @@
 """Fill numbers from the committed records into README.md and docs/results.md, through cog.
 
 A page holds blocks that begin with `[[[cog` and call these functions; what follows, to `[[[end]]]`,
-is their output. `python -m cogapp -r README.md docs/results.md` writes it anew, and
-`python -m cogapp --check README.md docs/results.md` fails where it is out of date. No torch.
+is their output. `python -m cogapp -P -r README.md docs/results.md` writes it anew; with
+`--check` in place of `-r`, it fails where a page is out of date. No torch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from statistics import mean
 from typing import Any
 
 from seqmodels.evaluation.significance import Difference
-from seqmodels.records import schema, significance
+from seqmodels.records import ledger, schema, significance
 from seqmodels.report.format import bucket_name, label_of
 from seqmodels.report.matrix import negated
 from seqmodels.report.tables import markdown
@@ -53,7 +53,8 @@ def score(folder: str, model: str, bucket: str, metric: str, test: str = "length
 
 def span(values: Iterable[float], digits: int = 0) -> str:
     """Format the lowest and the highest value."""
-    low, high = (f"{end(values):.{digits}f}" for values in [list(values)] for end in (min, max))
+    ordered = sorted(values)
+    low, high = (f"{round(end, digits) + 0.0:.{digits}f}" for end in (ordered[0], ordered[-1]))
     return low if low == high else f"{low} to {high}"
 
 
@@ -86,17 +87,38 @@ def loss_still_falls(folder: str, models: Iterable[str]) -> str:
     return span(falls, 1)
 
 
+def published(source: str) -> dict[str, str]:
+    """Return model -> the BLEU that a source in the ledger of published figures printed."""
+    (entry,) = [entry for entry in ledger.load(RESULTS) if entry.source.startswith(source)]
+    return {f.model: f.value for f in entry.figures if f.model and f.metric == "bleu"}
+
+
 def table(
-    folder: str, models: Iterable[str], columns: Mapping[str, tuple[str, str, str]], form: str
+    folder: str,
+    models: Iterable[str],
+    columns: Mapping[str, tuple[str, str, str]],
+    form: str,
+    baseline: str = "",
 ) -> None:
-    """Print a table of models × columns, each of a (test set, bucket, metric)."""
+    """Print a table of models × columns, each of a (test set, bucket, metric).
+
+    A last row of a baseline, by its name, has the score "baseline" in place of each metric.
+    """
+    models = list(models)
     rows = [["", *columns]]
     for model in models:
         values = [score(folder, model, bucket, m, test) for test, bucket, m in columns.values()]
         rows.append([label_of(model), *(form.format(value) for value in values)])
+    if baseline:
+        values = [
+            score(folder, models[0], bucket, "baseline", test)
+            for test, bucket, _ in columns.values()
+        ]
+        rows.append([baseline, *(form.format(value) for value in values)])
     print(markdown(rows))
 
 
 def say(text: str) -> None:
     """Print a paragraph, wrapped like the page."""
-    print(textwrap.fill(" ".join(text.split()), COLUMNS))
+    kept_together = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
+    print(textwrap.fill(kept_together, COLUMNS).replace("\N{NO-BREAK SPACE}%", " %"))
