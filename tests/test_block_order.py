@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 from toy_training import draw_examples
 
-from seqmodels.data import batches, block_order
-from seqmodels.data.batches import Example, LazyExamples, batch_by_tokens
-from seqmodels.data.block_order import batch_ends
+from seqmodels.data import batches
+from seqmodels.data.batches import Example, LazyExamples, batch_by_tokens, batch_ends
 
 
 @pytest.fixture
 def many(monkeypatch: pytest.MonkeyPatch) -> list[Example]:
     """Return examples that are many: several pools of several blocks, the last ones not full."""
     monkeypatch.setattr(batches, "LARGE", 1_000)
-    monkeypatch.setattr(block_order, "BLOCK", 64)
-    monkeypatch.setattr(block_order, "POOLED", 4)
+    monkeypatch.setattr(batches, "BLOCK", 64)
+    monkeypatch.setattr(batches, "POOLED", 4)
     return draw_examples(1_500, 40)
 
 

@@ -37,7 +37,7 @@ def texts(opened: ParallelCorpus, split: str) -> list[Pair]:
 def test_parallel(folder: Path) -> None:
     """Keep out pairs that are dropped, doubled or shifted without a word, or read only once."""
     tiny = read_parallel([folder])
-    assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.n) == ("tiny", "de", "en", 4)
+    assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
     assert list(tiny.splits) == ["train", "valid", "test"]
     for _ in range(2):
         assert texts(tiny, "train") == [
@@ -117,7 +117,7 @@ def test_unequal_lines(folder: Path) -> None:
     """Keep out `zip`, which cuts the longer file and hides the shift."""
     (folder / "valid.en").write_text("four\nfive\n")
     with pytest.raises(ValueError, match=r"valid\.de has 1 lines and .*valid\.en has 2; line n"):
-        read_parallel([folder])
+        texts(read_parallel([folder]), "valid")
 
 
 def test_a_copy_is_no_translation(folder: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_copy_is_no_translation(folder: Path) -> None:
     with pytest.raises(
         ValueError, match=r"train\.de and .*train\.en contain the same text; one must"
     ):
-        read_parallel([folder])
+        texts(read_parallel([folder]), "train")
 
 
 def test_not_a_folder(folder: Path) -> None:
@@ -156,7 +156,7 @@ def test_permission(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(files, "opened", refuse)
         with pytest.raises(ValueError, match=r"train\.de cannot be read: Permission denied$"):
-            read_parallel([folder])
+            texts(read_parallel([folder]), "train")
     monkeypatch.setattr(corpus.os, "listdir", refuse)
     with pytest.raises(ValueError, match=r"tiny cannot be read: Permission denied$"):
         read_parallel([folder])
@@ -256,7 +256,7 @@ def test_first_lines_are_safe(tmp_path: Path) -> None:
 def test_hold_out_of_many() -> None:
     """Keep out a test set that grows with the corpus."""
     many = [Pair(f"{i}", "x", i) for i in range(100_000)]
-    drawn = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, len(many), "")
+    drawn = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, lambda: len(many), "")
     for split in ("valid", "test"):
         assert abs(len(texts(drawn, split)) - corpus.MAX_HELD_OUT) < 200
 

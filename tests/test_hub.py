@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqmodels.data import bible, corpus, hub, presets, readers
-from seqmodels.data.clean import checksum
+from seqmodels.data import bible, corpus, hub, prepare, presets, readers
 from seqmodels.data.corpus import Pair, ParallelCorpus
 from seqmodels.data.presets import read_parallel, read_text_corpus
 
@@ -56,7 +55,12 @@ def texts(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
 def test_layouts(make, tmp_path: Path) -> None:
     """Keep out a reader that knows one of the hub's two layouts."""
     opened = read_parallel([layout(tmp_path / "tiny", make)], ("de", None))
-    assert (opened.name, opened.src_lang, opened.tgt_lang, opened.n) == ("tiny", "de", "en", 300)
+    assert (opened.name, opened.src_lang, opened.tgt_lang, opened.size()) == (
+        "tiny",
+        "de",
+        "en",
+        300,
+    )
     for split, known in zip(corpus.SPLITS, PARTS.values(), strict=True):
         assert texts(opened, split) == known
     back = read_parallel([tmp_path / "tiny"], ("en", "de"))
@@ -152,7 +156,7 @@ def test_streams(tmp_path: Path) -> None:
     """Keep out a corpus that is fetched for its first rows, and rows that are not shuffled."""
     opened = read_parallel([layout(tmp_path / "tiny", flat)], ("de", "en"), limit=40)
     train = texts(opened, "train")
-    assert len(train) == len(set(train)) == opened.n == 40
+    assert len(train) == len(set(train)) == opened.size() == 40
     assert set(train) < set(PARTS["train"])
     assert train != sorted(train, key=PAIRS.index)
     assert texts(opened, "test") == PARTS["test"]
@@ -439,7 +443,7 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout(tmp_path / "wmt14-de-en", nested)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     opened = presets.open_parallel(["wmt14-de-en"])
-    assert (opened.name, opened.n) == ("wmt14-de-en", 300)
+    assert (opened.name, opened.size()) == ("wmt14-de-en", 300)
     assert texts(opened, "test") == PARTS["test"]
 
 
@@ -463,10 +467,11 @@ def test_a_preset_of_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
-def test_checksums_of_presets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksums_of_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a checksum that is not of the text whose scores are in the results."""
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     for name in ("multi30k", "bible"):
         for languages in (("de", "en"), ("en", "de")):
             opened = presets.open_parallel([name], languages)
-            assert presets.checksum_warning(name, checksum(opened)) == ""
+            sha256 = prepare.read_pairs(tmp_path / languages[0] / name, opened, False, Counter())
+            assert presets.checksum_warning(name, sha256) == ""

@@ -2,26 +2,34 @@
 
 import errno
 import fcntl
+import hashlib
 import multiprocessing
 import os
 import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import psutil
+import pyarrow as pa
 import pytest
 
-from seqmodels.data import batches, cache, prepare
+from seqmodels.data import batches, cache, prepare, tokens
 from seqmodels.data.batches import Example
-from seqmodels.data.clean import Cleaner, PrepareConfig, held_out_sources
-from seqmodels.data.corpus import Pair, ParallelCorpus
-from seqmodels.data.prepare import summary
-from seqmodels.data.presets import read_parallel
-from seqmodels.data.shards import PairWriter
-from seqmodels.data.store import TokenizedPairs
+from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus
+from seqmodels.data.prepare import PrepareConfig, summary
+from seqmodels.data.presets import read_parallel, read_text_corpus
+from seqmodels.data.tokens import TokenizedPairs
 from seqmodels.interface import EOS
 from seqmodels.utils import files
+
+ROOT = Path(__file__).parents[1]
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -46,7 +54,7 @@ def corpus_of(key: str = "key", **parts: list[tuple[str, str]]) -> ParallelCorpu
     def read(split: str):
         return lambda: iter([Pair(*pair, i) for i, pair in enumerate(made[split], 1)])
 
-    return ParallelCorpus("tiny", "de", "en", {split: read(split) for split in made}, 10, key)
+    return ParallelCorpus("tiny", "de", "en", {s: read(s) for s in made}, lambda: 10, key)
 
 
 BYTES = PrepareConfig(tokenizer="bytes")
@@ -157,7 +165,7 @@ def test_nothing_left(split: str) -> None:
 def test_too_little_to_split(kind: str, pairs: list[tuple[str, str]], why: str) -> None:
     """Keep out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
     made = corpus_of(train=pairs)
-    alone = made._replace(splits={"train": made.splits["train"]}, n=len(pairs))
+    alone = made._replace(splits={"train": made.splits["train"]}, size=lambda: len(pairs))
     with pytest.raises(ValueError, match=rf"^tiny: {why}"):
         prepared(alone, PrepareConfig(tokenizer=kind))
 
@@ -201,29 +209,38 @@ def test_the_longest_pair_is_chosen() -> None:
 # Memory maps
 
 
-def write(path: Path, made: list[Example]) -> None:
-    """Write examples, in two pieces."""
-    with PairWriter(path) as writer:
-        for part in (made[:2], made[2:]):
-            writer.add(
-                np.array([(len(e.src), len(e.tgt)) for e in part]),
-                np.array([i for e in part for i in [*e.src, *e.tgt]]),
-                np.array([e.line for e in part]),
-                np.array([len(e.src) for e in part]),
-            )
+def write(folder: Path, made: list[Example], n_rows: int = 2) -> TokenizedPairs:
+    """Write examples as two files, in record batches of a few rows."""
+    folder.mkdir(exist_ok=True)
+    ids = pa.list_(pa.uint32())
+    schema = pa.schema({"src": ids, "tgt": ids, "line": pa.int64()})
+    middle = len(made) // 2
+    for i, part in enumerate((made[:middle], made[middle:])):
+        columns = [[e.src for e in part], [e.tgt for e in part], [e.line for e in part]]
+        table = pa.table([*map(pa.array, columns)], schema=schema)
+        with pa.ipc.new_stream(folder / f"x_{i:05}_of_00002.arrow", schema) as writer:
+            writer.write_table(table, n_rows)
+    longest = batches.lengths(made).max(0).tolist()
+    facts = {"longest": {"x": {"src": longest[0], "tgt": longest[1], "n_words": 0}}}
+    files.write(folder / cache.MADE, str(facts).replace("'", '"'))
+    return TokenizedPairs(folder, "x")
 
 
 def test_tokens(tmp_path: Path) -> None:
     """Keep out examples that differ from those that were written, by one place or at the ends."""
     made = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
-    made.append(Example([200_019], [EOS], line=2**40))
-    write(tmp_path / "x", made)
-    found = TokenizedPairs(tmp_path / "x")
+    made += [Example([200_019], [EOS], line=2**40), Example([4], [5], line=3)]
+    made += [Example([6, 7, 8, 9], [5, EOS], line=8)]
+    found = write(tmp_path / "x", made)
     assert list(found) == made
     assert (found[-1], found[1:]) == (made[-1], made[1:])
     with pytest.raises(IndexError):
-        found[3]
-    assert found.lengths.tolist() == batches.lengths(made).tolist() == [[2, 2], [1, 3], [1, 1]]
+        found[5]
+    for start in range(5):
+        for end in range(start, 6):
+            sizes = found.lengths_between(start, end).tolist()
+            assert sizes == [[len(e.src), len(e.tgt)] for e in made[start:end]]
+    assert found.longest == (4, 3)
     assert list(pickle.loads(pickle.dumps(found))) == made
     assert len(pickle.dumps(found)) < 500
 
@@ -232,8 +249,7 @@ def test_same_batches(tmp_path: Path) -> None:
     """Keep out another order of batches for what lies on disk."""
     draw = np.random.default_rng(1).integers
     made = [Example([4] * draw(1, 20), [5] * draw(1, 20), line=i) for i in range(500)]
-    write(tmp_path / "x", made)
-    found = TokenizedPairs(tmp_path / "x")
+    found = write(tmp_path / "x", made, 64)
     assert list(batches.shuffled_batches(found, 100, 1, 2)) == list(
         batches.shuffled_batches(made, 100, 1, 2)
     )
@@ -270,26 +286,6 @@ def test_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(pytest.fail.Exception):
             prepared(corpus, how)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["train.00000.ids", "train.00000.ends.npy", "train.index.json", "tokenizer.json", "made.json"],
-)
-@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
-def test_damage(name: str, damage: str) -> None:
-    """Keep out tokens that a bad disk, or a killed process, has changed: they are made again."""
-    known = list(prepared(corpus_of()).train)
-    (path,) = cache.cache_dir().glob(f"*/{name}")
-    raw = path.read_bytes()
-    middle = len(raw) // 2
-    if damage == "gone":
-        path.unlink()
-    else:
-        end = b"" if damage == "cut" else bytes([raw[middle] ^ 1]) + raw[middle + 1 :]
-        path.write_bytes(raw[:middle] + end)
-    assert list(prepared(corpus_of()).train) == known
-    assert path.read_bytes() == raw
 
 
 def hold(path: str, ready, go) -> None:
@@ -347,7 +343,7 @@ def test_leftovers_of_a_killed_process() -> None:
     (folder,) = (path.parent for path in cache.cache_dir().glob("*/made.json"))
     left = folder.with_name(f"{folder.name}.part-abc")
     left.mkdir()
-    (left / "train.ids").write_bytes(b"x")
+    (left / "train.arrow").write_bytes(b"x")
     (folder / "made.json").unlink()
     prepared(corpus_of())
     assert not left.exists()
@@ -379,12 +375,226 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(PairWriter, "add", full)
+    monkeypatch.setattr(prepare, "write_chunk", full)
     with pytest.raises(
         files.WriteError, match=r"could not be written: No space left on device; set"
     ):
         prepared(corpus_of())
     assert list(cache.cache_dir().glob("*.part-*")) == []
+
+
+# Processes
+
+
+def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
+    """Write a parallel corpus with all that is left out of it, and with lines of all kinds."""
+    rng, lines = random.Random(1), []
+    for i in range(n):
+        src = " ".join(
+            rng.choices(["eins", "zwei", "DREI", "größe", "x\u2028y"], k=rng.randint(1, 9))
+        )
+        lines.append((f"{src} {i % 300}", "" if i % 50 == 0 else f"{src[::-1]} {i % 300} " * 2))
+        lines += lines[-9:-8] if i % 20 == 0 else []
+        lines += [("lang " * 90, "long")] if i % 100 == 0 else []
+    lines = lines[:n]
+    for side, (name, end) in enumerate((("made.de", "\n"), ("made.en", "\r\n"))):
+        text = end.join(line[side] for line in lines) + ("" if side else end)
+        (folder / name).write_text(("\ufeff" if side else "") + text, "utf-8", newline="")
+    return [folder / "made.de", folder / "made.en"]
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two processes, which share work however little there is."""
+    monkeypatch.setattr(prepare, "MANY_BYTES", 0)
+    monkeypatch.setattr(prepare, "n_cores", lambda: 2)
+
+
+@pytest.mark.parametrize("config", [
+    PrepareConfig(tokenizer="words", max_tokens=60),
+    PrepareConfig(tokenizer="bytes", is_lowercase=True, is_cleaned=True, max_tokens=150),
+])  # fmt: skip
+def test_pairs_of_two_processes(
+    config: PrepareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request
+) -> None:
+    """Keep out pairs whose order, faults or lines depend on how many processes encode them."""
+    opened, found = read_parallel(write_pairs(tmp_path)), []
+    for name in ("one", "two"):
+        monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / name))
+        ready = prepared(opened, config)
+        found.append((ready.data, *(list(getattr(ready, split)) for split in SPLITS)))
+        monkeypatch.setattr(prepare, "CHUNK", 64)
+        request.getfixturevalue("many")
+    assert found[0] == found[1]
+    assert len([*(tmp_path / "two").glob("*/train_*_of_00002.arrow")]) == 2
+    assert not [*(tmp_path / "two").glob(f"*/{prepare.RAW}")]
+
+
+def test_pairs_are_what_a_walk_finds(tmp_path: Path) -> None:
+    """Keep out faults that are counted by other rules than a loop over the pairs follows."""
+    paths = write_pairs(tmp_path)
+    config = PrepareConfig(tokenizer="bytes", is_cleaned=True, is_lowercase=True, max_tokens=10**6)
+    opened = read_parallel(paths)
+    ready, seen, n = prepared(opened, config), set(), {}
+    dealt = [(split, pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower()))
+             for split, pair in opened.pairs(*SPLITS)]  # fmt: skip
+    held_out = {pair.src for split, pair in dealt if split != "train" and pair.tgt.strip()}
+    expected: dict[str, list[tuple]] = {split: [] for split in SPLITS}
+    for split, pair in dealt:
+        if not (pair.src.strip() and pair.tgt.strip()):
+            n[f"n_blank_{split}"] = n.get(f"n_blank_{split}", 0) + 1
+            continue
+        sizes = sorted((len(pair.src.split()), len(pair.tgt.split())))
+        faults = [
+            name
+            for name, is_so in (
+                ("duplicate", (split, pair[:2]) in seen),
+                ("unequal", sizes[1] > 9 * sizes[0]),
+                ("held_out", split == "train" and pair.src in held_out),
+            )
+            if is_so
+        ]
+        seen.add((split, pair[:2]))
+        for fault in faults:
+            n[f"n_{fault}_{split}"] = n.get(f"n_{fault}_{split}", 0) + 1
+        if split != "train" or not faults:
+            expected[split].append(pair)
+    encode = ready.tokenizer.encode
+    for split in SPLITS:
+        read = [(e.src[:-1], e.tgt[:-1], e.line) for e in getattr(ready, split)]
+        assert read == [(encode(p.src), encode(p.tgt), p.line) for p in expected[split]]
+    assert n == {key: ready.data[key] for key in n} != {}
+    assert sum(ready.data[f"n_{fault}_train"] for fault in prepare.FAULTS) == sum(
+        n.get(f"n_{fault}_train", 0) for fault in prepare.FAULTS
+    )
+    assert ready.train.most_words == max(len(pair.src.split()) for pair in expected["train"])
+    assert ready.train.longest == tuple(ready.train.lengths.max(0))
+
+
+@pytest.mark.usefixtures("many")
+def test_text_of_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out tokens, lines or a checksum that depend on how many processes there are."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{i} said,\nand {i % 7} went.\n\n" for i in range(3_000)))
+    monkeypatch.setattr("seqmodels.data.readers.CHUNK_BYTES", 999)
+    monkeypatch.setattr(prepare, "TEXT_BYTES", 4_000)
+    opened = read_text_corpus([path])
+    ready = prepare.prepare_text(opened, "bpe", 300, lambda line: None)
+    assert len([*cache.cache_dir().glob("*/train_*_of_00002.arrow")]) == 2
+    assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    whole = "".join(opened.splits["train"]())
+    assert ready.tokenizer.decode(ready.train.slice(0, len(ready.train))) == whole
+    for i in range(0, len(ready.train), 977):
+        line = 1 + ready.tokenizer.decode(ready.train.slice(0, i)).count("\n")
+        assert line - tokens.LINE_EVERY < ready.train.line(i) <= line
+
+
+def test_a_fault_has_its_line(tmp_path: Path) -> None:
+    """Keep out a fault without its line, and half a cache."""
+    lines = [b"line %d" % i for i in range(60_000)]
+    (tmp_path / "a.de").write_bytes(b"\n".join(lines))
+    lines[50_000] = b"\xff"
+    (tmp_path / "a.en").write_bytes(b"\n".join([b"the " + line for line in lines]))
+    opened = read_parallel([tmp_path / "a.de", tmp_path / "a.en"])
+    with pytest.raises(ValueError, match=r"a\.en, line 50001: not UTF-8 \(byte 0xff\)$"):
+        prepared(opened)
+    assert not [*cache.cache_dir().glob("*.part-*")]
+
+
+def test_a_table_is_mapped_at_once(tmp_path: Path) -> None:
+    """Keep out a start, or a resumption, that reads a table of 10^7 examples to its end."""
+    n, k = 10**7, 2**14
+    tmp_path = tmp_path / "x"
+    tmp_path.mkdir()
+    kind = pa.list_(pa.uint16())
+    schema = pa.schema({"src": kind, "tgt": kind, "line": pa.int64()})
+    sizes = np.random.default_rng(1).integers(1, 20, k)
+    ends = np.append(0, sizes.cumsum()).astype(np.int32)
+    ids = pa.ListArray.from_arrays(ends, np.zeros(ends[-1], np.uint16))
+    chunk = pa.record_batch([ids, ids, np.arange(k)], schema=schema)
+    with pa.ipc.new_stream(tmp_path / "train.arrow", schema) as writer:
+        for _ in range(n // k):
+            writer.write_batch(chunk)
+    longest = {"train": {"src": 19, "tgt": 19, "n_words": 19}}
+    files.write(tmp_path / cache.MADE, str({"longest": longest}).replace("'", '"'))
+    since = time.perf_counter()
+    train = TokenizedPairs(tmp_path, "train")
+    for first in (0, 20_000):
+        drawn = next(batches.batch_indices(train, 4_096, 7, 0, first))
+        assert [len(train[i].src) for i in drawn.rows] == sizes[np.array(drawn.rows) % k].tolist()
+    assert time.perf_counter() - since < 10
+
+
+PROGRAM = """
+import os, sys, torch
+from pathlib import Path
+from seqmodels.data import prepare, presets
+from seqmodels.utils.terminal import guard
+prepare.n_cores = lambda: 2
+if sys.argv[3:] == ["break"]:
+    prepare.encode_pairs = lambda *_: os._exit(3)
+def run():
+    opened = presets.read_parallel([Path(path) for path in sys.argv[1:3]])
+    prepare.prepare(opened, prepare.PrepareConfig(tokenizer="bytes"))
+guard("prepare", run)
+"""
+
+
+def program(folder: Path, n: int, *more: str) -> list[str]:
+    """Return a command that prepares n pairs with two processes."""
+    for name in ("a.de", "a.en"):
+        (folder / name).write_text("".join(f"{name} {i} und noch etwas mehr\n" for i in range(n)))
+    return [sys.executable, "-c", PROGRAM, str(folder / "a.de"), str(folder / "a.en"), *more]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left(number: signal.Signals, tmp_path: Path) -> None:
+    """Keep out processes that outlive the command, more than a line from them, and half a file."""
+    command = program(tmp_path, 600_000)
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True)
+    own, children = psutil.Process(process.pid), []
+    while len(children) < 2:
+        assert process.poll() is None
+        children = own.children(recursive=True)
+        time.sleep(0.05)
+    time.sleep(1.5)
+    children = own.children(recursive=True)
+    if number == signal.SIGINT:  # as from a terminal: for all
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+    assert process.wait(20) == expected
+    psutil.wait_procs(children, 5)
+    assert not [child for child in children if child.is_running()]
+    if number != signal.SIGKILL:
+        assert not [*cache.cache_dir().glob("*.part-*")]
+        assert process.stderr.read().decode().count("\n") <= 1
+    process.stderr.close()
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_is_reported(tmp_path: Path) -> None:
+    """Keep out a traceback, or a wait without end, where the system ends a process."""
+    command = program(tmp_path, 400_000, "break")
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith("prepare: ")
+    assert "memory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_another_file_is_another_key(tmp_path: Path) -> None:
+    """Keep out a changed corpus that is taken for the old one: even of the same size and time."""
+    path = tmp_path / "a"
+    path.write_text("a line\n")
+    before, times = cache.fingerprint(path), path.stat()
+    assert cache.fingerprint(path) == before
+    time.sleep(0.02)
+    path.write_text("b line\n")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert cache.fingerprint(path) != before
 
 
 # Real files
@@ -395,9 +605,9 @@ def test_multi30k() -> None:
     """Keep out a corpus that is not the one whose scores are published, or not whole."""
     names = {"valid": "val", "test": "test_2016_flickr"}
     corpus = read_parallel([DATA / "multi30k"], ("de", "en"), names=names)
-    config = PrepareConfig(tokenizer="bytes", is_lowercase=True)
-    cleaner = Cleaner(corpus, config, held_out_sources(corpus, config))
-    sizes = {split: sum(1 for _ in cleaner.pairs(split)) for split in ("train", "valid", "test")}
-    assert sizes == {"train": 29_000, "valid": 1_014, "test": 1_000}
-    counts = {key: n for key, n in cleaner.counts.items() if n}
-    assert counts == {"n_duplicate_train": 3, "n_held_out_train": 1}
+    data = prepared(corpus, PrepareConfig(tokenizer="bytes", is_lowercase=True)).data
+    n = {k: v for k, v in data.items() if k.startswith("n_") and "tokens" not in k and v}
+    assert n == {
+        "n_train": 29_000, "n_valid": 1_014, "n_test": 1_000, "n_duplicate_train": 3,
+        "n_held_out_train": 1,
+    }  # fmt: skip

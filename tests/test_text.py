@@ -19,11 +19,14 @@ from tiktoken import registry
 from tiktoken.load import load_tiktoken_bpe
 from tiktoken_ext import openai_public
 
-from seqmodels.data import merges
-from seqmodels.data.merges import BLOCK, BOUNDARY, MAX_PIECE_BYTES, SPLIT, blocks, train_merges
+from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import (
+    BLOCK,
+    BOUNDARY,
     BPE,
+    MAX_PIECE_BYTES,
     N_SPECIALS,
+    SPLIT,
     TIKTOKEN_ENCODINGS,
     TOKENIZERS,
     Bytes,
@@ -32,8 +35,10 @@ from seqmodels.data.tokenizers import (
     Spaces,
     Tokenizer,
     Words,
+    blocks,
     load,
     make,
+    train_merges,
 )
 from seqmodels.interface import BOS, EOS, PAD, UNK
 
@@ -445,14 +450,14 @@ def test_every_kind_is_made() -> None:
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out training that holds a whole stream in memory, or drops its first lines."""
-    monkeypatch.setattr(merges, "MAX_TRAINING_BYTES", 10_000)
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10_000)
     first = [" ab"] * 2_000
     made = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
     assert made.decode(made.encode("ab")) == "ab"
     assert "▁xy" in made.labels or "xy" in made.labels
     of_one_text = make(kind, ["".join(first) + " xy" * 100_000], 300)
     assert of_one_text.labels == made.labels
-    monkeypatch.setattr(merges, "MAX_TRAINING_BYTES", 6_000)
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_000)
     assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
 
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import torch.nn.functional as F
 
 from seqmodels import BOS
-from seqmodels.data import batches, encode, shards, tokenizers
+from seqmodels.data import batches, readers, tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import SPLITS
 from seqmodels.data.prepare import prepare_text, text_summary
 from seqmodels.data.presets import read_text_corpus
-from seqmodels.data.shards import TokenWriter
-from seqmodels.data.store import TokenStream
+from seqmodels.data.tokens import LINE_EVERY, TokenStream
 from seqmodels.data.windows import ContextWindows, SlidingWindow
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
-from seqmodels.utils import workers
-from seqmodels.utils.workers import Workers
 
 pytestmark = pytest.mark.usefixtures("cached")
 
@@ -32,11 +30,16 @@ pytestmark = pytest.mark.usefixtures("cached")
 # ----------------------------------------------------------------------------------------- Tokens
 
 
-def write(path: Path, tokens: list[int], vocab_size: int = 300) -> TokenStream:
-    """Put tokens on disk, as they are."""
-    with TokenWriter(path, np.min_scalar_type(vocab_size), 0) as writer:
-        writer.add(np.array(tokens), np.zeros(len(tokens), np.uint8))
-    return TokenStream(path)
+def write(folder: Path, tokens: list[int]) -> TokenStream:
+    """Put tokens on disk, in rows of different lengths and record batches of three rows."""
+    folder.mkdir()
+    ends = np.unique([0, *range(0, len(tokens), 7), *range(0, len(tokens), 40), len(tokens)])
+    rows = [tokens[start:end] for start, end in pairwise(ends)]
+    lines = [[0] * -(-len(row) // LINE_EVERY) for row in rows]
+    schema = pa.schema({"ids": pa.list_(pa.uint16()), "lines": pa.list_(pa.int64())})
+    with pa.ipc.new_stream(folder / "ids.arrow", schema) as writer:
+        writer.write_table(pa.table([pa.array(rows), pa.array(lines)], schema=schema), 3)
+    return TokenStream(folder, "ids")
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
@@ -50,23 +53,21 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
             ids: TokenStream = getattr(ready, split)
             assert ready.tokenizer.decode(ids.slice(0, len(ids))) == "".join(opened.splits[split]())
             assert len(ids) == ready.data[f"n_tokens_{split}"]
-    assert ready.train.shard(0).ids.dtype == np.uint16
+    assert ready.train.lists(0, "ids").values.dtype == np.uint16
 
 
 def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a message about a line that no one finds, across pieces of any size."""
     said = "".join(f"{i} said,\n\nand went.\n" for i in range(400))
-    tokenizer = tokenizers.Bytes()
-    tokenizer.save(tmp_path / "tokenizer.json")
-    monkeypatch.setattr(shards, "SHARD_TOKENS", 640)
-    monkeypatch.setattr(workers, "FEW", 10**6)
-    for size in (1, 7, 31, 32, 33, 5_000_000):
-        parts = [said[i : i + size] for i in range(0, len(said), size)]
-        encode.write_text(tmp_path / "ids", lambda parts=parts: iter(parts), Workers())
-        ids = TokenStream(tmp_path / "ids")
-        assert ids.slice(0, len(ids)) == tokenizer.encode(said)
-        for i in (0, 32, 320, 6_400, len(ids) // 32 * 32):
-            assert ids.line(i) == 1 + said[:i].count("\n")
+    (tmp_path / "a.txt").write_text(said)
+    for i, size in enumerate((3, 31, 32, 33, 5_000_000)):
+        monkeypatch.setattr(readers, "CHUNK_BYTES", size)
+        ids = prepare_text(read_text_corpus([tmp_path / "a.txt"]), "bytes", 300 + i, print).train
+        written = tokenizers.Bytes().decode(ids.slice(0, len(ids)))
+        assert said.startswith(written)
+        for j in range(0, len(ids), 97):
+            line = 1 + written[:j].count("\n")
+            assert line - written[max(0, j - LINE_EVERY) : j].count("\n") <= ids.line(j) <= line
 
 
 def test_unknown_words_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,20 +177,20 @@ def test_strides_are_as_good_as_a_naive_loop(tiny, name: str, tmp_path: Path) ->
 
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
     """Keeps out windows that are all made, or a text that is all read, before the first batch."""
-    n = 2**28
-    index = {"n": n, "dtype": "uint16", "shard": n // 4}
-    (tmp_path / "ids.index.json").write_text(json.dumps(index))
-    for i in range(4):
-        with open(tmp_path / f"ids.{i:05}.ids", "wb") as file:
-            file.truncate(2 * n // 4)
-        path = tmp_path / f"ids.{i:05}.lines.npy"
-        np.lib.format.open_memmap(path, "w+", np.int64, (n // 4 // 32,))
+    n, k = 2**28, 2**22
+    schema = pa.schema({"ids": pa.list_(pa.uint16()), "lines": pa.list_(pa.int64())})
+    ids = pa.ListArray.from_arrays([0, k], np.zeros(k, np.uint16))
+    lines = pa.ListArray.from_arrays([0, k // 32], np.zeros(k // 32, np.int64))
+    with pa.ipc.new_stream(tmp_path / "ids.arrow", schema) as writer:
+        for _ in range(n // k):
+            writer.write_batch(pa.record_batch([ids, lines], schema=schema))
     tracemalloc.start()
+    before = pa.total_allocated_bytes()
     try:
-        ids = TokenStream(tmp_path / "ids")
-        windows = ContextWindows(ids, range(0, n - 63, 64), 64)
+        stream = TokenStream(tmp_path, "ids")
+        windows = ContextWindows(stream, range(0, n - 63, 64), 64)
         rows = next(batches.shuffled_batches(windows, 768, seed=1, epoch=0))
-        assert len(rows) == 12
-        assert tracemalloc.get_traced_memory()[1] < n
+        assert len([windows[i] for i in rows]) == 12
+        assert tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - before < n
     finally:
         tracemalloc.stop()

@@ -1,6 +1,6 @@
 """Parallel corpora, from two files, a folder or a table.
 
-A corpus is not held in memory, but read again whenever it is needed.
+A corpus is not held in memory, but read from its beginning whenever it is needed.
 """
 
 from __future__ import annotations
@@ -8,26 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqmodels.data.cache import fingerprint
 from seqmodels.data.languages import LANGUAGES, is_language, resolve_direction
-from seqmodels.data.readers import (
-    NO_HEADER,
-    WHOLE,
-    Header,
-    Span,
-    header,
-    line_starts,
-    lines,
-    preview,
-    rows,
-    scan,
-    update_by_lines,
-)
+from seqmodels.data.readers import NO_HEADER, Header, count_lines, header, lines, preview, rows
 from seqmodels.utils.terminal import one_line
 
 SPLITS = ("train", "valid", "test")
@@ -48,46 +36,6 @@ class Pair(NamedTuple):
 
 PairReader = Callable[[], Iterator[Pair]]
 """Read a split, from its beginning."""
-PIECE = 2**14
-"""Pairs that are prepared together."""
-
-
-@dataclass(frozen=True)
-class LinePairs:
-    """Read the pairs of two text files, or some of them: a `PairReader`."""
-
-    src: Path
-    tgt: Path
-    spans: tuple[Span, Span] = (WHOLE, WHOLE)
-    """The lines of both files."""
-
-    def __call__(self) -> Iterator[Pair]:
-        """Yield the pairs."""
-        src, tgt = self.spans
-        sides = lines(self.src, span=src), lines(self.tgt, span=tgt)
-        return map(Pair, *sides, count(src.line))
-
-    def pieces(self) -> Iterator[LinePairs]:
-        """Yield the pairs in pieces, which another process can read without what is before them."""
-        both = zip(line_starts(self.src, PIECE), line_starts(self.tgt, PIECE), strict=False)
-        for i, starts in enumerate(both):
-            src, tgt = (Span(start, 1 + i * PIECE, PIECE) for start in starts)
-            yield LinePairs(self.src, self.tgt, (src, tgt))
-
-    def update(self, digests: Sequence[Any]) -> None:
-        """Update a digest with each file's lines."""
-        for digest, path in zip(digests, (self.src, self.tgt), strict=True):
-            update_by_lines(digest, path)
-
-
-def cut(reader: PairReader) -> Iterator[PairReader]:
-    """Yield a split in pieces, which other processes can read."""
-    if isinstance(reader, LinePairs):
-        yield from reader.pieces()
-        return
-    pairs = reader()
-    while piece := list(islice(pairs, PIECE)):
-        yield partial(iter, piece)
 
 
 class Draw(NamedTuple):
@@ -115,10 +63,10 @@ class ParallelCorpus(NamedTuple):
     tgt_lang: str
     splits: Mapping[str, PairReader]
     """Train, and valid and test if the corpus has them."""
-    n: int
-    """Rows of train, at most."""
+    size: Callable[[], int]
+    """Return the number of pairs of train, at most."""
     key: str
-    """Changes whenever the content does; known without reading it pair by pair."""
+    """Changes whenever the content does; known without reading it."""
     origins: tuple[str, str] = ("", "")
     """Where the two sides of train are: two files, or two columns of one."""
 
@@ -151,7 +99,7 @@ class ParallelCorpus(NamedTuple):
     def draw(self) -> Draw:
         """Return the draw of the splits that it lacks from train."""
         lacking = tuple(split for split in SPLITS if split not in self.splits)
-        return Draw(lacking, min(MAX_HELD_OUT / self.n, 0.05)) if lacking else Draw()
+        return Draw(lacking, min(MAX_HELD_OUT / max(1, self.size()), 0.05)) if lacking else Draw()
 
 
 def uniform_hash(sentence: str) -> float:
@@ -174,15 +122,15 @@ def read_folder(
     if missing := [path.name for path in paths if not path.exists()]:
         needed = ", ".join(path.name for path in paths)
         raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {needed}")
-    parts, keys, sizes = {}, [], []
+    parts: dict[str, PairReader] = {}
     for split in SPLITS:
         src, tgt = (folder / f"{names[split]}.{code}" for code in (src_lang, tgt_lang))
-        parts[split], n, key = _paired_lines(src, tgt)
-        keys.append(key)
-        sizes.append(n)
-    src_file, tgt_file = (str(folder / f"{names['train']}.{code}") for code in (src_lang, tgt_lang))
-    name, key = folder.resolve().name, " ".join(keys)
-    return ParallelCorpus(name, src_lang, tgt_lang, parts, sizes[0], key, (src_file, tgt_file))
+        parts[split] = partial(read_line_pairs, src, tgt)
+    src, tgt = (folder / f"{names['train']}.{code}" for code in (src_lang, tgt_lang))
+    return ParallelCorpus(
+        folder.resolve().name, src_lang, tgt_lang, parts, partial(count_lines, src),
+        " ".join(map(fingerprint, paths)), (str(src), str(tgt)),
+    )  # fmt: skip
 
 
 def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> ParallelCorpus:
@@ -212,9 +160,10 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
     else:
         src_lang, tgt_lang = found
     src, tgt = paths if src_lang == found[0] else reversed(paths)
-    pairs, n, key = _paired_lines(src, tgt)
-    parts = {"train": pairs}
-    return ParallelCorpus(src.stem, src_lang, tgt_lang, parts, n, key, (str(src), str(tgt)))
+    return ParallelCorpus(
+        src.stem, src_lang, tgt_lang, {"train": partial(read_line_pairs, src, tgt)},
+        partial(count_lines, src), " ".join(map(fingerprint, (src, tgt))), (str(src), str(tgt)),
+    )  # fmt: skip
 
 
 def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
@@ -224,17 +173,22 @@ def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
     return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
 
 
-def _paired_lines(src: Path, tgt: Path) -> tuple[PairReader, int, str]:
-    """Return the pairs of two text files, how many there are, and their key."""
-    (src_sum, n_src), (tgt_sum, n_tgt) = scan(src), scan(tgt)
-    if n_src != n_tgt:
-        raise ValueError(
-            f"{src} has {n_src:,} lines and {tgt} has {n_tgt:,}; "
-            "line n of one must translate line n of the other"
-        )
-    if all(a == b for a, b in zip(lines(src), lines(tgt), strict=True)):
+def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
+    """Yield the pairs of two text files.
+
+    Raises ValueError if one has more lines than the other, or if both contain the same text.
+    """
+    is_same = True
+    for n, (source, target) in enumerate(zip_longest(lines(src), lines(tgt)), 1):
+        if source is None or target is None:
+            raise ValueError(
+                f"{src} has {count_lines(src):,} lines and {tgt} has {count_lines(tgt):,}; "
+                "line n of one must translate line n of the other"
+            )
+        is_same = is_same and source == target
+        yield Pair(source, target, n)
+    if is_same:
         raise ValueError(f"{src} and {tgt} contain the same text; one must translate the other")
-    return LinePairs(src, tgt), n_src, f"{src_sum} {tgt_sum}"
 
 
 def _languages(folder: Path) -> list[str]:
@@ -268,10 +222,12 @@ def read_table(path: Path, languages: Sequence[str | None]) -> ParallelCorpus:
     found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
     where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
     src_lang, tgt_lang = resolve_direction(found, languages, where)
-    digest, n = scan(path)
-    parts = {"train": partial(_table_pairs, path, head, src_lang, tgt_lang)}
-    origins = f"{path}, column {src_lang}", f"{path}, column {tgt_lang}"
-    return ParallelCorpus(path.stem, src_lang, tgt_lang, parts, n, digest, origins)
+    return ParallelCorpus(
+        path.stem, src_lang, tgt_lang,
+        {"train": partial(_table_pairs, path, head, src_lang, tgt_lang)},
+        partial(count_lines, path), fingerprint(path),
+        (f"{path}, column {src_lang}", f"{path}, column {tgt_lang}"),
+    )  # fmt: skip
 
 
 def translations(row: Mapping[str, Any]) -> list[str]:
@@ -319,4 +275,4 @@ def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
             f"sacreBLEU cannot fetch {test} {pair}; without a network, put its files into the "
             "folder that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
-    return _paired_lines(Path(src), Path(tgt))[0]
+    return partial(read_line_pairs, Path(src), Path(tgt))

@@ -41,7 +41,6 @@ VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_
 VERBATIM |= {"lineterminator": "\n"}
 """Have pandas read CSV verbatim: "None" and "NA" are words."""
 
-datasets.disable_progress_bars()
 datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
 
 
@@ -82,7 +81,8 @@ def read_parallel(data: str, languages: Sequence[str | None], limit: int | None)
     key = " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files)
     name = Path(data.partition(":")[0]).stem
     origins = f"{data}, column {src_lang}", f"{data}, column {tgt_lang}"
-    return ParallelCorpus(name, src_lang, tgt_lang, parts, len(splits["train"]), key, origins)
+    size = partial(len, splits["train"])
+    return ParallelCorpus(name, src_lang, tgt_lang, parts, size, key, origins)
 
 
 def languages_of(rows: Dataset) -> list[str]:

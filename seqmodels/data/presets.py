@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.request import urlopen
 
 from seqmodels.data import bible, corpus, readers
-from seqmodels.data.cache import cache_dir, cached, ensure_dir
+from seqmodels.data.cache import cache_dir, cached, ensure_dir, fingerprint
 from seqmodels.data.corpus import ParallelCorpus
 from seqmodels.data.languages import resolve_direction
 from seqmodels.data.readers import TABLES
@@ -159,7 +159,7 @@ def bible_folder(folder: Path | None, preset: Preset) -> Path:
             download(bible.ADDRESS + file, Path(file).name, lambda content: b"\n" in content, hint)
             for file in bible.FILES
         ]
-    key = ["bible", 1, *(readers.scan(path)[0] for path in paths)]
+    key = ["bible", 2, *map(fingerprint, paths)]
     return cached(key, "bible: splitting eBible's verses", lambda part: bible.split(paths, part))
 
 
@@ -311,7 +311,7 @@ def fetch_text(name: str, preset: Preset) -> Path:
 def download(address: str, name: str, is_expected: Callable[[bytes], bool], hint: str) -> Path:
     """Return the cached copy of a file at an address, which is downloaded once.
 
-    Raises ValueError, which ends with `otherwise`, if the download fails or is not what `is_it`
+    Raises ValueError, which ends with `hint`, if the download fails or is not what `is_expected`
     accepts, and WriteError.
     """
     path = ensure_dir(cache_dir()) / name

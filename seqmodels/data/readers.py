@@ -14,11 +14,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from seqmodels.data import cache
 from seqmodels.data.languages import LANGUAGES
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
@@ -50,30 +49,13 @@ def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
 
 
-class Span(NamedTuple):
-    """Some lines of a file."""
-
-    start: int = 0
-    """Where they begin, in bytes."""
-    line: int = 1
-    """The number of the first one."""
-    n: int | None = None
-    """How many; None: all up to the end."""
-
-
-WHOLE = Span()
-"""All lines of a file."""
-
-
-def lines(path: str | Path, takes_pipe: bool = False, span: Span = WHOLE) -> Iterator[str]:
+def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
 
     Raises ValueError that names file and line for anything that is not text.
     """
     with _opened(path, takes_pipe) as file:
-        if span.start:
-            file.seek(span.start)
-        for n in islice(count(span.line), span.n):
+        for n in count(1):
             raw = file.readline(MAX_LINE_BYTES + 1)
             if n == 1:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -82,34 +64,6 @@ def lines(path: str | Path, takes_pipe: bool = False, span: Span = WHOLE) -> Ite
             if not raw:
                 return
             yield _decode_line(path, n, raw)
-
-
-def line_starts(path: str | Path, every: int) -> Iterator[int]:
-    """Yield where every so many lines of a file begin, in bytes; the last may be its end."""
-    import numpy as np  # help and mistakes do not wait for it
-
-    yield 0
-    n = at = 0
-    with _opened(path) as file:
-        while chunk := file.read(2**20):
-            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
-            yield from (at + 1 + ends[(-n - 1) % every :: every]).tolist()
-            n, at = n + len(ends), at + len(chunk)
-
-
-def update_by_lines(digest: Any, path: str | Path) -> None:
-    """Update a digest with what `lines` yields, each line followed by a line feed."""
-    last, is_ended = b"", True
-    with _opened(path) as file:
-        chunk = file.read(2**20).removeprefix(codecs.BOM_UTF8)
-        while chunk:
-            whole = (last + chunk).replace(b"\r\n", b"\n")
-            last = b"\r" if whole.endswith(b"\r") else b""
-            digest.update(whole.removesuffix(b"\r"))
-            is_ended = whole.endswith(b"\n")
-            chunk = file.read(2**20)
-    if not is_ended:
-        digest.update(b"\n")
 
 
 def _decode_line(path: str | Path, n: int, raw: bytes) -> str:
@@ -133,8 +87,8 @@ def read_text(path: str | Path) -> str:
 def text_chunks(path: str | Path) -> Iterator[str]:
     """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    Pieces end where lines do, unless a line is longer than PIECE. Raises ValueError that names file
-    and line for anything that is not text.
+    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. Raises ValueError that
+    names file and line for anything that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     with _opened(path) as file:
@@ -164,24 +118,13 @@ def _decode(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool]
     return text
 
 
-def scan(path: str | Path) -> tuple[str, int]:
-    """Return a file's checksum and number of lines, from its bytes.
-
-    Those of a large file are kept: see `cache.of_file`.
-    """
-    sha256, n = cache.of_file(Path(path), "scan", lambda: _scan(path))
-    return sha256, n
-
-
-def _scan(path: str | Path) -> tuple[str, int]:
-    digest, n, last = hashlib.sha256(), 0, b"\n"
+def count_lines(path: str | Path) -> int:
+    """Return the number of lines of a file, without decoding them."""
+    n, last = 0, b"\n"
     with _opened(path) as file:
-        while chunk := file.read(2**20):
-            digest.update(chunk)
+        while chunk := file.read(CHUNK_BYTES):
             n, last = n + chunk.count(b"\n"), chunk[-1:]
-    if not n and last == b"\n":
-        raise ValueError(f"{path} is empty")
-    return digest.hexdigest(), n + (last != b"\n")
+    return n + (last != b"\n")
 
 
 def sha256(chunks: Iterable[str]) -> str:

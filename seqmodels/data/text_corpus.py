@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from seqmodels.data.cache import of_file
-from seqmodels.data.readers import TABLES, preview, scan, text_chunks
+from seqmodels.data.cache import fingerprint
+from seqmodels.data.readers import TABLES, preview, text_chunks
 from seqmodels.utils.terminal import one_line
 
 TextReader = Callable[[], Iterator[str]]
-"""Read a split, piece by piece, from its beginning."""
+"""Read a split, chunk by chunk, from its beginning."""
 SHARES = {"train": (0.0, 0.9), "valid": (0.9, 0.95), "test": (0.95, 1.0)}
 """Where each split of a text without splits begins and ends."""
 
@@ -27,18 +27,21 @@ class TextCorpus(NamedTuple):
     name: str
     splits: Mapping[str, TextReader]
     key: str
-    """Changes whenever the content does; known without reading it piece by piece."""
+    """Changes whenever the content does; known without reading it."""
     is_valid_tested: bool = False
     """There is no third split: test is valid."""
-    n_left_out: int = 0
-    """Characters of headers and footers."""
+    n_left_out: Callable[[], int] = int
+    """Count the characters of headers and footers that are left out."""
     origin: str = ""
     """Where it is read from."""
+    whole: TextReader | None = None
+    """Read all splits one after the other, if they are cut from one text."""
 
     def first_line(self) -> str:
         """Describe where the text is read from and how it begins."""
-        found = (line for piece in self.splits["train"]() for line in piece.split("\n"))
-        first = next((line for line in found if line.strip()), "")
+        read = self.whole or self.splits["train"]
+        lines = (line for chunk in read() for line in chunk.split("\n"))
+        first = next((line for line in lines if line.strip()), "")
         return f"text: {one_line(self.origin)}, first line: {preview(first)}"
 
 
@@ -48,21 +51,19 @@ def read_texts(
     """Open text files, which are read one after the other, and cut them into splits."""
     if tables := [str(path) for path in paths if path.suffix in TABLES]:
         raise ValueError(f"{tables[0]} is a table; several files must all be text files")
-    framed = [path for path in paths if has_boilerplate(path)]
-    n_left_out = sum(
-        sum(map(len, text_chunks(path))) - sum(map(len, without_boilerplate(path)))
-        for path in framed
-    )
-    key = " ".join([scan(path)[0] for path in paths] + [str(shares)])
+    key = " ".join([*map(fingerprint, paths), str(shares)])
     name = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
-    read = [partial(without_boilerplate if path in framed else text_chunks, path) for path in paths]
-    texts = partial(_concatenate, read)
-    size: Callable[[], int] = cache(lambda: sum(map(len, texts())))
-    if len(paths) == 1:  # known of a large file: each start would read it to the end
-        size = partial(of_file, paths[0], "n_characters", size)
-    splits = split_by_share(texts, shares, cache(size))
-    origin = str(paths[0]) + name.removeprefix(paths[0].name)
-    return TextCorpus(name, splits, key, shares["valid"] == shares["test"], n_left_out, origin)
+    books = [Book(path) for path in paths]
+    whole = partial(_concatenate, [book.chunks for book in books])
+    return TextCorpus(
+        name,
+        split_by_share(whole, shares),
+        key,
+        shares["valid"] == shares["test"],
+        lambda: sum(book.count_boilerplate() for book in books),
+        origin=str(paths[0]) + name.removeprefix(paths[0].name),
+        whole=whole,
+    )
 
 
 BOILERPLATE = re.compile(
@@ -71,10 +72,31 @@ BOILERPLATE = re.compile(
 """A line that begins or ends a book of Project Gutenberg."""
 
 
-def has_boilerplate(path: Path) -> bool:
-    """Return whether a file has a header of Project Gutenberg, or several."""
-    marks = (found for piece in text_chunks(path) for found in BOILERPLATE.finditer(piece))
-    return bool(of_file(path, "boilerplate", lambda: any(mark[1] == "START" for mark in marks)))
+class Book:
+    """A text file, without Project Gutenberg's headers and licences if it has any."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    @cached_property
+    def has_boilerplate(self) -> bool:
+        """Whether the file has a header of Project Gutenberg, or several."""
+        return any(
+            mark[1] == "START"
+            for chunk in text_chunks(self.path)
+            if "START OF TH" in chunk
+            for mark in BOILERPLATE.finditer(chunk)
+        )
+
+    def chunks(self) -> Iterator[str]:
+        """Yield the text."""
+        return (without_boilerplate if self.has_boilerplate else text_chunks)(self.path)
+
+    def count_boilerplate(self) -> int:
+        """Count the characters that are left out."""
+        if not self.has_boilerplate:
+            return 0
+        return sum(map(len, text_chunks(self.path))) - sum(map(len, self.chunks()))
 
 
 def without_boilerplate(path: Path) -> Iterator[str]:
@@ -119,12 +141,10 @@ def _concatenate(files: Sequence[TextReader]) -> Iterator[str]:
 
 
 def split_by_share(
-    texts: TextReader,
-    shares: Mapping[str, tuple[float, float]],
-    size: Callable[[], int] | None = None,
+    texts: TextReader, shares: Mapping[str, tuple[float, float]]
 ) -> dict[str, TextReader]:
-    """Cut a text into splits, each a share of its characters, whose number `size` may know."""
-    size = size or cache(lambda: sum(map(len, texts())))
+    """Cut a text into splits, each a share of its characters."""
+    size: Callable[[], int] = cache(lambda: sum(map(len, texts())))
     return {split: partial(_text_between, texts, size, *share) for split, share in shares.items()}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seqmodels.data.batches import LARGE, Example, LazyExamples
-from seqmodels.data.store import TokenStream
+from seqmodels.data.tokens import TokenStream
 from seqmodels.interface import BOS
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import tiktoken
 
-from seqmodels.data.merges import SPLIT
-from seqmodels.data.tokenizers import BPE, WORD, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.data.tokenizers import BPE, SPLIT, WORD, Bytes, Characters, Spaces, Tokenizer, Words
 
 CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000]
 """All that a text can hold."""

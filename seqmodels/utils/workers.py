@@ -1,31 +1,20 @@
-"""Work in pieces, done in order by other processes if there are many; they end with this one."""
+"""Processes that are started: they end with this one, and leave its signals to it."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from itertools import chain, islice
 from multiprocessing.process import BaseProcess
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from seqmodels.utils.terminal import defer_signals
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-FEW = 16
-"""Pieces up to which no process is started."""
-AHEAD = 64
-"""Pieces that wait for a process, or for their turn, at a time."""
 STOP_S = 4.0
 """How long processes may take for their last step and checkpoint."""
 
@@ -50,55 +39,6 @@ class ProcessPool(ProcessPoolExecutor):
             stop(multiprocessing.active_children())
 
 
-class Workers:
-    """Processes that share work; as a context manager, it leaves none behind.
-
-    `executor` is where the work is done, such as a cluster; it is not shut down. Without one, a
-    process for each available core is started when there is enough to do.
-    """
-
-    def __init__(self, executor: Executor | None = None):
-        self.given, self.executor = executor, executor
-        self.before = {child.pid for child in multiprocessing.active_children()}
-
-    def map(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Yield what `work` returns for each item, in their order. Few items are done here.
-
-        Raises what `work` raises for the first item that fails, and MemoryError if a process ends.
-        """
-        todo = iter(items)
-        first = list(islice(todo, 0 if self.given else FEW))
-        if not self.given and (len(first) < FEW or n_cores() == 1):
-            yield from map(work, chain(first, todo))
-            return
-        self.executor = self.executor or start(n_cores())
-        waiting: deque[Future[R]] = deque()
-        try:
-            for item in chain(first, todo):
-                with without_main():
-                    waiting.append(self.executor.submit(work, item))
-                if len(waiting) >= AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        except BrokenExecutor as fault:
-            raise MemoryError("a process was ended from outside") from fault
-        finally:
-            for future in waiting if self.given else ():  # __exit__ ends own processes
-                future.cancel()
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if self.executor is None or self.given is not None:
-            return
-        if kind is not None:
-            children = multiprocessing.active_children()
-            stop(child for child in children if child.pid not in self.before)
-        self.executor.shutdown(cancel_futures=True)
-
-
 def stop(processes: Iterable[BaseProcess]) -> None:
     """Ask processes to end, and kill those that have not within STOP_S."""
     asked = [*processes]
@@ -119,25 +59,6 @@ def n_cores() -> int:
         return os.cpu_count() or 1
 
 
-def start(n: int) -> Executor:
-    """Return n processes, which are started when they get work."""
-    return ProcessPoolExecutor(n, multiprocessing.get_context("spawn"), start_worker)
-
-
-@contextmanager
-def without_main() -> Iterator[None]:
-    """Let processes that are started meanwhile not import the program: only what they are to do.
-
-    The program imports torch, which takes seconds and memory.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-
-
 def start_worker() -> None:
     """Set up a process: Ctrl-C is its parent's business, with which it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -149,3 +70,43 @@ def exit_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
+
+
+# -------------------------------------------------------------------- Processes of a library
+
+
+_parent: int | None = None
+"""The process whose forks end with it."""
+
+
+@contextmanager
+def end_with_parent() -> Iterator[None]:
+    """Let the processes that a library forks meanwhile leave signals to this one, and end with it.
+
+    Ctrl-C would otherwise print a traceback of each, and a kill would leave them behind.
+    """
+    global _parent
+    _parent = os.getpid()
+    try:
+        yield
+    finally:
+        _parent = None
+
+
+def set_up_fork() -> None:
+    """Set up a process that has just been forked."""
+    if _parent is not None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Thread(target=exit_without, args=(_parent,), daemon=True).start()
+
+
+def exit_without(parent: int) -> None:
+    """Wait until the parent has ended, in whatever way, then exit."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=set_up_fork)
