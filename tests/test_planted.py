@@ -27,7 +27,7 @@ from seqmodels.evaluation import evaluate, intervals, metrics, student
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
-from tasks.translation import __main__ as translation
+from tasks.made import pairs
 
 
 def test_examples_longer_than_a_pool_are_drawn() -> None:
@@ -166,6 +166,6 @@ def test_words_are_counted_in_bytes() -> None:
 def test_sentences_end_with_eos(has_source_eos: bool) -> None:
     """Keeps out targets that never end, and sources that end where they are not to."""
     words = Words(["a", "b"])
-    (found,) = translation.examples([Pair("a b", "b a", 7)], words, has_source_eos)
+    (found,) = pairs.examples([Pair("a b", "b a", 7)], words, has_source_eos)
     assert found.src == [4, 5, *([EOS] if has_source_eos else [])]
     assert (found.tgt, found.line) == ([5, 4, EOS], 7)

@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from fake_records import fake_tests, several, write
+from fake_records import fake_record, fake_tests, several, write
 
 from seqmodels.report import figures
 
@@ -86,3 +86,14 @@ def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None
         assert "Bahdanau" in words
         styles = {text.get("style", "") for text in root.iter(f"{space}text")}
         assert all("'DejaVu Sans'" in style and "sans-serif" in style for style in styles)
+
+
+def test_figures_of_a_task_whose_records_lack_its_rows_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
+    bare = fake_record("gpt", 1) | {"task": "distance"}
+    drawn = {path.name for path in figures.plot_folder(write(tmp_path, [bare]))}
+    assert "curves.svg" in drawn
+    assert "distance.svg" not in drawn
+    assert "figures of distance, whose records lack 'analyses'" in capsys.readouterr().err

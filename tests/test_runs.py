@@ -27,6 +27,7 @@ from seqmodels.evaluation import intervals, metrics
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
+from tasks import recipes
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -39,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 
 RECIPES = {
     "translation": translation.RECIPES,
-    "grammar": translation.GRAMMAR,
+    "grammar": recipes.GRAMMAR,
     "recall": recall.RECIPES,
     "next_token": next_token.RECIPES,
     "plays": next_token.PLAYS,

@@ -14,6 +14,7 @@ import pytest
 from conftest import Run
 
 from seqmodels import MODELS, build
+from seqmodels.comparison import compare
 from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
@@ -150,8 +151,8 @@ def test_committed_records_are_accepted(
     """Keeps out real text that is prepared in another way than for the committed records."""
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     made: list[Task] = []
-    task = import_module(f"tasks.{module}")
-    monkeypatch.setattr(task, "compare", lambda task, args: made.append(task))
+    task = import_module(f"tasks.{module}.__main__")
+    monkeypatch.setattr(compare, "compare", lambda task, args: made.append(task))
     with pytest.raises(SystemExit):
         task.main(flags.split())
     for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):

@@ -17,6 +17,7 @@ from seqmodels import EOS
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.corpus import SPLITS
 from seqmodels.records import schema
+from tasks import recipes
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -243,7 +244,7 @@ def test_long_targets_have_positions(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "chosen"),
     [
-        ("translation-grammar", translation.GRAMMAR),
+        ("translation-grammar", recipes.GRAMMAR),
         ("translation-bible", translation.BIBLE.recipes),
         ("translation-bible-8m", translation.BIBLE.recipes),
         ("translation-multi30k", translation.MULTI30K.recipes),

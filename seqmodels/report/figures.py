@@ -101,9 +101,16 @@ def task_figures(task: str) -> ModuleType | None:
 
 
 def draw_own(records: Sequence[Record]) -> dict[str, Figure]:
-    """Return the figures of the records' task by the names of their files."""
-    module = task_figures(records[0]["task"])
-    return merge(draw(records) for draw in module.FIGURES) if module else {}
+    """Return the figures of the records' task by the names of their files.
+
+    Records that lack what the task measures, such as those of another clone, are said to lack it.
+    """
+    module = task_figures(task := records[0]["task"])
+    try:
+        return merge(draw(records) for draw in module.FIGURES) if module else {}
+    except KeyError as error:
+        print(f"not drawn: figures of {task}, whose records lack {error}", file=sys.stderr)
+        return {}
 
 
 def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
