@@ -48,9 +48,10 @@ def draw_distance(records: Sequence[Record]) -> Figure:
     texts = "How far back a model reaches", subtitle(records), caption
     figure, bottom, top = layout.canvas(4.4, *texts)
     height = figure.get_figheight()
+    key = [k._replace(label=k.label.replace("\n", " · ")) for k in layout.key_of(records)]
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
-        for k in layout.key_of(records)
+        for k in key
     ]
     figure.legend(handles=handles, ncols=2, loc="upper left", bbox_to_anchor=(0.06 / WIDTH, top),
                   frameon=False, handlelength=3, borderaxespad=0, fontsize=9.5)  # fmt: skip
