@@ -84,7 +84,7 @@ class Checkpoints:
         """Remove all checkpoints but this one and the last before it."""
         for old in self.paths():
             if old not in (path, self.last):
-                files.remove(old)
+                old.unlink(missing_ok=True)
 
     def latest_common(
         self, log: Callable[[str], None], most_bytes: int = MAX_BYTES
@@ -113,7 +113,7 @@ class Checkpoints:
     def remove(self) -> None:
         """Remove all checkpoints: the run is recorded, or starts again."""
         for path in self.paths():
-            files.remove(path)
+            path.unlink(missing_ok=True)
 
 
 def sha256(content: bytes) -> str:

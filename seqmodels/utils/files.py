@@ -12,7 +12,6 @@ import io
 import json
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -81,33 +80,11 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def rename(old: Path, new: Path) -> Path:
-    """Give a file or folder another name in its folder, and flush that to disk.
-
-    Raises WriteError.
-    """
-    try:
-        os.replace(old, new)
-        sync_folder(new.parent)
-    except OSError as error:
-        raise WriteError(f"{new} could not be written: {error.strerror}") from error
-    return new
-
-
-def remove(path: Path) -> None:
-    """Remove a file, or a folder as a whole: half of one is never left under its name."""
-    if not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
-    shutil.rmtree(rename(path, part), ignore_errors=True)
-
-
 def remove_partial(folder: Path) -> None:
-    """Remove partial files and folders left behind by a killed process."""
+    """Remove partial files left behind by a killed process."""
     for part in folder.glob(f".*{PART}"):
         with suppress(OSError):
-            remove(part)
+            part.unlink()
 
 
 @contextmanager
