@@ -113,16 +113,23 @@ def units_of(tree: ast.Module, text: str, own_class: str) -> Iterator[Unit]:
             name, nodes = loose[id(node)]
             yield Unit(name, section, "", tuple(line for n in nodes for line in within(n, lines)))
         elif isinstance(node, ast.FunctionDef):
-            yield Unit(node.name, section, note_of(node), tuple(within(node, lines)))
+            yield Unit(
+                node.name, section, ast.get_docstring(node) or "", tuple(within(node, lines))
+            )
         elif isinstance(node, ast.ClassDef):
             name = "Model" if node.name == own_class else node.name
             methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
             inner = {line.number for m in methods for line in within(m, lines)}
             head = [line for line in within(node, lines) if line.number not in inner]
-            yield Unit(name, section, note_of(node), tuple(head))
+            yield Unit(name, section, ast.get_docstring(node) or "", tuple(head))
             for method in methods:
                 qualified = f"{name}.{method.name}"
-                yield Unit(qualified, section, note_of(method), tuple(within(method, lines)))
+                yield Unit(
+                    qualified,
+                    section,
+                    ast.get_docstring(method) or "",
+                    tuple(within(method, lines)),
+                )
 
 
 def within(node: ast.stmt, lines: dict[int, Line]) -> list[Line]:
@@ -130,11 +137,6 @@ def within(node: ast.stmt, lines: dict[int, Line]) -> list[Line]:
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
     return [lines[i] for i in range(first, (node.end_lineno or 0) + 1) if i in lines]
-
-
-def note_of(node: ast.ClassDef | ast.FunctionDef) -> str:
-    """Return a docstring, as one paragraph or several."""
-    return ast.get_docstring(node) or ""
 
 
 def rulers_of(text: str) -> list[tuple[int, str]]:

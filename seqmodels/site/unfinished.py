@@ -36,9 +36,7 @@ def partial_record(checkpoint: Any) -> Record:
     """Return a partial record for an unfinished run, enough for loss curves."""
     state, tensors = checkpoint.state, checkpoint.tensors
     settings, progress = state["settings"], state["progress"]
-    n_parameters = state.get("n_parameters")  # of a folder
-    if n_parameters is None:
-        n_parameters = sum(t.numel() for key, t in tensors.items() if key.startswith("model/"))
+    n_parameters = sum(t.numel() for key, t in tensors.items() if key.startswith("model/"))
     return {
         "task": "in training",
         "model": settings["model"],
