@@ -20,7 +20,7 @@ def run(
     argv: Sequence[str] | None = None,
 ) -> None:
     """Parse a task's command line and run its comparison."""
-    from seqmodels.comparison.compare import compare
-
     args = flags.parse_task(name, doc, argv)
-    guard(name, lambda: compare(make_task(args), args))
+    from seqmodels.cli.compare import compare_and_report  # imports torch
+
+    guard(name, lambda: compare_and_report(make_task(args), args))

@@ -11,6 +11,7 @@ import torch
 from toy_task import contents, flags, toy
 
 from seqmodels import MODELS
+from seqmodels.cli.compare import compare_and_report
 from seqmodels.comparison import compare, launch, runs
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import intervals
@@ -44,7 +45,7 @@ def test_what_is_recorded_is_not_trained_again(
     """Keeps out hours of training for a figure: a second call only draws."""
     before = named_files(copied)
     monkeypatch.setattr(launch, "run_one", lambda *_: pytest.fail("trained again"))
-    compare.compare(toy(), flags(copied))
+    compare_and_report(toy(), flags(copied))
     assert named_files(copied) == before
     assert (copied / "tables.md").exists()
     assert capsys.readouterr().out.count("recorded in") == len(MODELS)
@@ -142,13 +143,13 @@ def test_a_run_that_diverges_costs_the_others_nothing(
     """Keeps out a comparison that stops at the first model whose rate is too high."""
     run_one = launch.run_one
 
-    def diverge(one: runs.Run) -> dict[str, Any]:
+    def diverge(one: runs.Run, *patience: float) -> dict[str, Any]:
         if one.name == "rnn_encdec":
             raise ValueError("training diverged")
-        return run_one(one)
+        return run_one(one, *patience)
 
     monkeypatch.setattr(launch, "run_one", diverge)
     with pytest.raises(ValueError, match=r"^rnn_encdec, seed 1: training diverged$"):
-        compare.compare(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
+        compare_and_report(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
     assert (tmp_path / "gpt-seed1.json").exists()
     assert "score-length.svg" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from sacrebleu.metrics import TER
 
 import tasks
 from seqmodels.cli import main
-from seqmodels.comparison.compare import compare
+from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records import ledger, schema
@@ -65,7 +65,7 @@ def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     args = flags.parse_task("translation", None, [*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
-    compare(replace(task, tests=[replace(test, primary_metric="ter")]), args)
+    compare_and_report(replace(task, tests=[replace(test, primary_metric="ter")]), args)
     record = schema.load(tmp_path / "lstm_seq2seq-seed1.json")
     lines = (tmp_path / "lstm_seq2seq-seed1.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]

@@ -14,7 +14,7 @@ import pytest
 from conftest import Run
 
 from seqmodels import MODELS, build
-from seqmodels.comparison import compare
+from seqmodels.cli import compare
 from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
@@ -152,7 +152,7 @@ def test_committed_records_are_accepted(
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     made: list[Task] = []
     task = import_module(f"tasks.{module}.__main__")
-    monkeypatch.setattr(compare, "compare", lambda task, args: made.append(task))
+    monkeypatch.setattr(compare, "compare_and_report", lambda task, args: made.append(task))
     with pytest.raises(SystemExit):
         task.main(flags.split())
     for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):

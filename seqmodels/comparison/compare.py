@@ -1,11 +1,10 @@
-"""Run an experiment: train what is missing, evaluate, record, tabulate, plot."""
+"""Run a comparison: train, evaluate and record what is missing."""
 
 from __future__ import annotations
 
 import argparse
 import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -26,7 +25,6 @@ from seqmodels.comparison.runs import (
 )
 from seqmodels.comparison.task import Task
 from seqmodels.records import schema
-from seqmodels.report import figures, reading, summary
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.runtime import fastest_precision
@@ -135,12 +133,22 @@ def with_precision(
     return replace(task, training={**task.training, "precision": precision})
 
 
-def compare(task: Task, args: argparse.Namespace, executor: Executor | None = None) -> None:
-    """Train every (seed, model) without a record; then draw and print all records.
+class FailedRunsError(ValueError):
+    """Some runs of a comparison failed; the others are recorded."""
+
+    def __init__(self, out: Path, failed: Sequence[str]):
+        super().__init__("; ".join(failed))
+        self.out = out
+
+
+def compare(task: Task, args: argparse.Namespace, executor: Executor | None = None) -> Path | None:
+    """Train every arm and seed without a record; return the folder, or None for a dry run.
 
     A run that was stopped resumes from its latest checkpoint. Runs are carried out by the executor
     if there is one, by what --launcher names, or on this machine. An executor's processes must see
     the folder under the same path.
+
+    Raises ValueError if the folder does not fit; FailedRunsError after all runs, if some failed.
     """
     if args.tensorboard:
         check_installed()
@@ -149,7 +157,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
         show_forecast(out, device, task, args)
-        return
+        return None
     ensure_out_folder(out)
     try:
         with locked(out), launchers.launched(args) as launcher:
@@ -161,6 +169,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
         raise
+    return out
 
 
 @contextmanager
@@ -194,14 +203,8 @@ def compare_in(
     world().from_first(lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh))
     todo = [run for run in runs if is_missing(run, recorded)]
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
-    if world().is_first and any(run.path.exists() for run in runs):
-        drawn = figures.plot_folder(out, own=task.figures)
-        print(f"\n{summary.summary(reading.load_records(out))}")
-        print(f"\nRecords, hypotheses, weights and figures are in {out}:")
-        names = ", ".join(sorted(file.name for file in drawn))
-        print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
     if failed:
-        raise ValueError("; ".join(failed))
+        raise FailedRunsError(out, failed)
 
 
 def plan(

@@ -1,0 +1,37 @@
+"""What a task's command does: compare, then draw all records and print the table."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+
+from seqmodels.comparison.compare import FailedRunsError, compare
+from seqmodels.comparison.task import Task
+from seqmodels.report import figures, reading, summary
+from seqmodels.utils.world import world
+
+
+def compare_and_report(task: Task, args: argparse.Namespace) -> None:
+    """Train every arm and seed without a record; then draw and print all records of the folder.
+
+    Raises ValueError if a run failed, after the others are drawn.
+    """
+    try:
+        out = compare(task, args)
+    except FailedRunsError as failed:
+        report(failed.out, task)
+        raise
+    if out:
+        report(out, task)
+
+
+def report(out: Path, task: Task) -> None:
+    """Draw and print a folder's records, in the first of several processes."""
+    if not world().is_first or not any(out.glob("*-seed*.json")):
+        return
+    drawn = figures.plot_folder(out, own=task.figures)
+    print(f"\n{summary.summary(reading.load_records(out))}")
+    print(f"\nRecords, hypotheses, weights and figures are in {out}:")
+    names = ", ".join(sorted(file.name for file in drawn))
+    print(textwrap.fill(names, summary.WIDTH, initial_indent="  ", subsequent_indent="  "))
