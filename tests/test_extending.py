@@ -82,7 +82,7 @@ def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert cell in tables
     assert f"TER: `{record['signatures']['ter']}`" in tables
     figure = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
-    assert "TER against source length" in figure
+    assert "TER by source length" in figure
     assert "lower is better" in figure
     printed = capsys.readouterr().out
     assert f"lstm_seq2seq, seed 1: TER {found['value']:.2f}," in printed

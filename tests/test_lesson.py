@@ -244,7 +244,7 @@ def test_contents_are_what_the_figures_show(site_folder: Path) -> None:
     links = dict(re.findall(r'<li><a href="#([^"]+)">([^<]+)</a> \(<code>', shown))
     titles = dict(re.findall(r'<figure id="([^"]+)".*?<title[^>]*>([^<]+)</title>', shown, re.S))
     assert links == titles
-    assert links["bottleneck"].startswith("One vector carries ")
+    assert links["bottleneck"].startswith("Bits carried ")
 
 
 @each_following
