@@ -17,9 +17,9 @@ from torch.testing import assert_close
 from seqmodels import MODELS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.interface import Batch
-from seqmodels.utils.watch import source_embeddings
 from tasks.distance import __main__ as task_file
 from tasks.distance import measure as distance
+from tasks.distance.measure import source_embeddings
 
 UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
 

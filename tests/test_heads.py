@@ -17,9 +17,9 @@ from seqmodels import SequenceModel
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import EOS
-from seqmodels.utils.watch import silenced
 from tasks.heads import __main__ as task_file
 from tasks.heads import measure
+from tasks.heads.measure import silenced
 
 WITH_HEADS = ["transformer", "gpt", "linear_attention"]
 EXAMPLES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -56,45 +56,3 @@ def weights_of(
     found = weights_by_call(model, attentions, src, src_mask, tgt_in)
     layers = [torch.cat(alphas, -2)[..., -tgt_in.shape[1] :, : src.shape[1]] for alphas in found]
     return torch.stack([layer if layer.dim() == 4 else layer.unsqueeze(1) for layer in layers], 1)
-
-
-@contextmanager
-def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[None]:
-    """Let these heads give zero inside the context, as if their columns of W_o were zero.
-
-    A head is the module that merges it, called with (B, N, H × K), and its number from 0.
-    """
-    with ExitStack() as hooks:
-        for W_o, head in heads:
-
-            def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
-                kept = torch.arange(n_heads, device=args[0].device) != head
-                return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
-
-            hooks.enter_context(W_o.register_forward_pre_hook(silence))
-        yield
-
-
-def source_embeddings(
-    model: nn.Module,
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    tgt_in: Int[Tensor, "B T"],
-) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N E"]]:
-    """Return the logits of one forward pass and the embeddings that begin with the source's.
-
-    They are in the graph of the logits: gradients reach them. GPT's go on with the target's.
-    """
-    found: list[Tensor] = []
-
-    def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
-        if args[0].dim() == 2 and torch.equal(args[0][:, : src.shape[1]], src):
-            found.append(out)
-
-    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    with ExitStack() as hooks:
-        for table in tables:
-            hooks.enter_context(table.register_forward_hook(watch))
-        logits = model(src, src_mask, tgt_in)
-    (embedded,) = found
-    return logits, embedded

@@ -7,17 +7,17 @@ source and target are one text, in which target token t comes t places after the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models.ops.kv_cache import KVCache
-from seqmodels.utils.watch import source_embeddings
 
 Rows = list[dict[str, float | str]]
 QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}
@@ -131,3 +131,28 @@ def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Exam
         {"back": S - j, "accuracy": found[j].item(), "control": control[j].item()}
         for j in reversed(range(S))
     ]
+
+
+def source_embeddings(
+    model: nn.Module,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    tgt_in: Int[Tensor, "B T"],
+) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B N E"]]:
+    """Return the logits of one forward pass and the embeddings that begin with the source's.
+
+    They are in the graph of the logits: gradients reach them. GPT's go on with the target's.
+    """
+    found: list[Tensor] = []
+
+    def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
+        if args[0].dim() == 2 and torch.equal(args[0][:, : src.shape[1]], src):
+            found.append(out)
+
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    with ExitStack() as hooks:
+        for table in tables:
+            hooks.enter_context(table.register_forward_hook(watch))
+        logits = model(src, src_mask, tgt_in)
+    (embedded,) = found
+    return logits, embedded

@@ -6,7 +6,8 @@ A model without heads has no rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.alignments import RATES, Link, Links, counts
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, teacher_forced
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.utils.watch import silenced, weights_by_call
+from seqmodels.utils.watch import weights_by_call
 
 Rows = list[dict[str, float | str]]
 OFFSETS = {"previous": -1, "own": 0, "next": 1}
@@ -242,3 +243,20 @@ def count_parameters(model: SequenceModel, _: SequenceModel) -> Rows:
             part = kinds.get(type(module), "attention" if id(p) in inside else "feed-forward")
             parts[part] += p.numel()
     return [{"part": part, "n": n} for part, n in parts.items()] if inside else []
+
+
+@contextmanager
+def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[None]:
+    """Let these heads give zero inside the context, as if their columns of W_o were zero.
+
+    A head is the module that merges it, called with (B, N, H × K), and its number from 0.
+    """
+    with ExitStack() as hooks:
+        for W_o, head in heads:
+
+            def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
+                kept = torch.arange(n_heads, device=args[0].device) != head
+                return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
+
+            hooks.enter_context(W_o.register_forward_pre_hook(silence))
+        yield
