@@ -282,14 +282,6 @@ NO_TORCH = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NO_TORCH)
-def test_figures_and_scores_need_no_torch(name: str) -> None:
-    """Keeps out figures, and scores of others' texts, only where models can run."""
-    below = imported_below(f"seqmodels.{name}")
-    assert "torch" not in tops(below)
-    assert not {n for n in below if n.startswith("seqmodels.models.")}
-
-
 @pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=at)
 def test_tasks_do_not_import_each_other(path: Path) -> None:
     """Keeps out a task that changes with another one: what they share is made, or a recipe."""

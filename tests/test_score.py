@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import subprocess
 import sys
 import types
 import urllib.request
@@ -25,6 +26,7 @@ from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
 from seqmodels.report import style
 
+ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Write = Callable[..., Path]
 Score = Callable[..., tuple[int, str, str]]
@@ -300,6 +302,17 @@ def test_nothing_is_written_unless_asked(run: Score, flags: list[object], tmp_pa
     before = set(tmp_path.rglob("*"))
     assert run(*flags)[0] == 0
     assert set(tmp_path.rglob("*")) == before
+
+
+def test_texts_are_scored_without_torch(flags: list[object], tmp_path: Path) -> None:
+    """Keeps out scores, a figure and a page only where models can run."""
+    program = "import sys; sys.modules['torch'] = None; from seqmodels.cli.main import main; main()"
+    argv = [sys.executable, "-c", program, "score", *flags, "--out", tmp_path / "out"]
+    done = subprocess.run(
+        [str(each) for each in argv], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len([*(tmp_path / "out").iterdir()]) == 4
 
 
 def test_figures_show_systems_as_what_they_are(
