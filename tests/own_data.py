@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seqmodels.comparison import compare
+from seqmodels.cli import compare
 from seqmodels.comparison.task import Task
 from tasks.flags import TEXT_FLAGS
 from tasks.next_token import __main__ as next_token
@@ -18,7 +18,7 @@ from tasks.translation import __main__ as translation
 def from_folder(folder: Path, *flags: str) -> Task:
     """Return the task on a folder of parallel text, or on a corpus by name."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "compare", lambda task, args: made.append(task))
+        patch.setattr(compare, "compare_and_report", lambda task, args: made.append(task))
         made: list[Task] = []
         with pytest.raises(SystemExit) as stopped:
             translation.main(["--data", str(folder), "--size", "smoke", "--tokens", "1", *flags])
