@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -100,7 +99,6 @@ def train_merges(lines: Iterable[str], n_pieces: int) -> hf.Tokenizer:
         vocab_size=n_pieces, min_frequency=2, initial_alphabet=alphabet, show_progress=False,
         max_token_length=MAX_PIECE_BYTES,
     )  # fmt: skip
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")  # no warning where processes fork
     trained.train_from_iterator(training_blocks(lines), trainer)
     return trained
 

@@ -71,6 +71,7 @@ class TokenizedPairs(ArrowRows, LazyExamples):
     def __init__(self, folder: Path, split: str):
         super().__init__(folder, split)
         self.starts = np.cumsum([0, *(len(chunk) for chunk in self.chunks)]).tolist()
+        self.lines = cache(lambda i: self.chunks[i].column("line").to_numpy())
         longest = read_json(folder / MADE)["longest"][split]
         self._longest = int(longest["src"]), int(longest["tgt"])
         self.most_words = int(longest["n_words"])
@@ -108,11 +109,12 @@ class TokenizedPairs(ArrowRows, LazyExamples):
     def at(self, i: int) -> Example:
         """Return an example."""
         chunk, row = self.place(i)
-        src, tgt = (
-            values[ends[row] : ends[row + 1]].tolist()
-            for ends, values in (self.lists(chunk, "src"), self.lists(chunk, "tgt"))
+        src, tgt = self.lists(chunk, "src"), self.lists(chunk, "tgt")
+        return Example(
+            src.values[src.ends[row] : src.ends[row + 1]].tolist(),
+            tgt.values[tgt.ends[row] : tgt.ends[row + 1]].tolist(),
+            line=int(self.lines(chunk)[row]),
         )
-        return Example(src, tgt, line=self.chunks[chunk].column("line")[row].as_py())
 
 
 class TokenStream(ArrowRows):
