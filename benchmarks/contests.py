@@ -33,7 +33,7 @@ from seqmodels.search import beam, sample
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.runtime import fastest_precision
-from seqmodels.training.trainer import Trainer, loss_of
+from seqmodels.training.trainer import Trainer
 from tasks.made import grammar, trees
 
 Make = Callable[[], SequenceModel]
@@ -148,7 +148,9 @@ def training_work(
 ) -> Work:
     """Return the work of our training loop."""
     trainer = Trainer(model.train(), TrainConfig(tokens=1, lr=RATE, precision=precision))
-    return training(lambda batch: loop.optimizer_step(trainer, batch, RATE), batches)
+    return training(
+        lambda batch: loop.optimizer_step(trainer, trainer.prepare(batch), RATE), batches
+    )
 
 
 @cache
@@ -197,7 +199,7 @@ def flops(model: SequenceModel, batch: Batch) -> int:
     operations and the optimiser are not counted.
     """
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        loss_of(model.train(), batch).backward()
+        loop.loss_of(model.train(), batch).backward()
     return counter.get_total_flops()
 
 

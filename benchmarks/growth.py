@@ -71,7 +71,8 @@ def trainer_of(model: SequenceModel) -> Trainer:
 def train_point(name: str, n: int, rows: int, width: int, seconds: float) -> Point:
     """Time one training step; measure its peak memory, including weights and optimiser state."""
     base = rebase()
-    trainer, batch = trainer_of(model_of(name, n, width)), random_batch(rows, n)
+    trainer = trainer_of(model_of(name, n, width))
+    batch = trainer.prepare(random_batch(rows, n))
     loop.optimizer_step(trainer, batch, RATE)
     step_s = median_time(lambda: loop.optimizer_step(trainer, batch, RATE), seconds)
     return {"step_s": step_s, "peak_bytes": peak_memory_bytes("cpu") - base}
@@ -100,13 +101,15 @@ def default_point(name: str, vocab_size: int, n_updates: int) -> Point:
     base = rebase()
     trainer = trainer_of(build(name, vocab_size, **fitted))
     for _ in range(n_updates):
-        loop.optimizer_step(trainer, random_batch(500 // 20, 20, vocab_size), RATE)
+        batch = trainer.prepare(random_batch(500 // 20, 20, vocab_size))
+        loop.optimizer_step(trainer, batch, RATE)
     return {"peak_bytes": peak_memory_bytes("cpu") - base}
 
 
 def rebase() -> int:
     """Load everything that training needs, reset the peak, and return the memory held already."""
-    loop.optimizer_step(trainer_of(model_of("rnn_encdec", 8, 8)), random_batch(1, 8), RATE)
+    trainer = trainer_of(model_of("rnn_encdec", 8, 8))
+    loop.optimizer_step(trainer, trainer.prepare(random_batch(1, 8)), RATE)
     reset_peak_memory("cpu")
     return peak_memory_bytes("cpu")
 

@@ -160,7 +160,8 @@ def profiles(size: Size, effort: Effort) -> Row:
     for name in MODELS:
         setting = prose(size) if name == "gpt" else translation(size)
         trained, batch, [(shown, n)] = model(name, setting), setting.batches[0], setting.shown
-        update = partial(loop.optimizer_step, trainer_of(trained), batch, RATE)
+        trainer = trainer_of(trained)
+        update = partial(loop.optimizer_step, trainer, trainer.prepare(batch), RATE)
         rows.append({"model": name, "step": "training", **where_time_goes(update)})
         write = partial(greedy, endless(trained), shown.src, shown.src_mask, n)
         found = where_time_goes(write)

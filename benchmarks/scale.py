@@ -46,7 +46,7 @@ def step_s(name: str) -> float:
     for _ in range(WARM_UP + N_STEPS):
         batch = next(batches)
         since = time.process_time()
-        loop.training_step(trainer, batch, [1])
+        loop.training_step(trainer, trainer.prepare(batch))
         found.append(time.process_time() - since)
     return statistics.median(found[WARM_UP:])
 

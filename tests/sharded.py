@@ -16,13 +16,13 @@ import torch
 from toy_task import flags, toy
 from toy_training import V, draw_examples
 
-from seqmodels import MODELS, build
+from seqmodels import MODELS, Batch, SequenceModel, build
 from seqmodels.comparison import compare
 from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.trainer import Piece, Trainer
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import guard
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
@@ -55,15 +55,15 @@ def trained(shards: int = 4) -> Found:
 
 def short_of_memory(shards: int = 2) -> Found:
     """Return weights and pieces after a step that the last process had no memory for at first."""
-    trainer, original = trainer_of("gpt", shards), Trainer.backward_piece
+    trainer, loss_of = trainer_of("gpt", shards), loop.loss_of
 
-    def backward_piece(self: Trainer, piece: Piece) -> torch.Tensor:
-        if world().rank == world().size - 1 and len(piece.part.src) > 3:
+    def short(model: SequenceModel, piece: Batch, *rest: Any) -> torch.Tensor:
+        if world().rank == world().size - 1 and len(piece.src) > 3:
             raise MemoryError
-        return original(self, piece)
+        return loss_of(model, piece, *rest)
 
-    with mock.patch.object(Trainer, "backward_piece", backward_piece):
-        loop.training_step(trainer, collate(draw_examples(12, 9)), [1])
+    with mock.patch.object(loop, "loss_of", short):
+        loop.training_step(trainer, trainer.prepare(collate(draw_examples(12, 9))))
     return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
 
 

@@ -22,12 +22,12 @@ from seqmodels.training.trainer import Trainer
 
 def lost(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
     """Have the loss be infinite at some steps."""
-    loss_of, step = trainer.loss_of, itertools.count(1)
+    loss_of, step = loop.loss_of, itertools.count(1)
 
     def sometimes(*given: Any) -> torch.Tensor:
         return loss_of(*given) * (math.inf if next(step) in steps else 1.0)
 
-    monkeypatch.setattr(trainer, "loss_of", sometimes)
+    monkeypatch.setattr(loop, "loss_of", sometimes)
 
 
 def test_a_batch_without_a_finite_loss_is_skipped(
@@ -52,7 +52,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
     one = Trainer(fresh("gpt"), CFG)
     before = {k: v.clone() for k, v in one.model.state_dict().items()}
     one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
-    assert math.isnan(loop.optimizer_step(one, collate(examples()[:4]), 1e-2))
+    assert math.isnan(loop.optimizer_step(one, one.prepare(collate(examples()[:4])), 1e-2))
     assert all(torch.equal(before[k], v) for k, v in one.model.state_dict().items())
 
 
@@ -77,7 +77,7 @@ def test_a_spike_is_told(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [rng.gauss(2.0, 0.2) for _ in range(300)]
     for i, loss in enumerate([*usual, 9.0, *usual[:50]]):
         monkeypatch.setattr(loop, "optimizer_step", lambda *_, loss=loss: loss)
-        loop.training_step(one, collate(examples()[:2]), [i, i + 1])
+        loop.training_step(one, one.prepare(collate(examples()[:2]))._replace(lines=[i, i + 1]))
     (line,) = told
     assert line.startswith("step 301: loss 9, usually 2")
     assert "lines 300, 301 of the training data" in line
@@ -99,20 +99,20 @@ def test_memory_that_is_short_halves_the_batch(
     said: str, n_rows_that_fit: int, name: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
-    batch = collate(examples()[:9])
     whole, parted = (Trainer(tiny(name), CFG) for _ in range(2))
+    batch = whole.prepare(collate(examples()[:9]))
     parted.model.load_state_dict(whole.model.state_dict())
     told: list[str] = []
     parted.log = told.append
-    wanted, loss_of = whole.backward(batch), trainer.loss_of
+    wanted, loss_of = loop.backward(whole, batch), loop.loss_of
 
     def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
         if len(part.src) > n_rows_that_fit:
             raise FullError(said)
         return loss_of(model, part, *rest)
 
-    monkeypatch.setattr(trainer, "loss_of", short)
-    assert parted.backward(batch) == pytest.approx(wanted)
+    monkeypatch.setattr(loop, "loss_of", short)
+    assert loop.backward(parted, batch) == pytest.approx(wanted)
     for p, q in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
     n_parts = {9: 1, 4: 4, 1: 16}[n_rows_that_fit]
@@ -127,11 +127,12 @@ def test_a_piece_without_targets_counts_nothing(name: str, tiny: Tiny) -> None:
     whole, halved = (Trainer(tiny(name), CFG) for _ in range(2))
     halved.model.load_state_dict(whole.model.state_dict())
     halved.progress.n_parts = 2
-    assert halved.backward(batch) == pytest.approx(whole.backward(batch))
+    losses = [loop.backward(one, one.prepare(batch)) for one in (halved, whole)]
+    assert losses[0] == pytest.approx(losses[1])
     for p, q in zip(whole.model.parameters(), halved.model.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
     batch.tgt_out[:] = PAD
-    assert math.isnan(loop.optimizer_step(whole, batch, 1e-2))
+    assert math.isnan(loop.optimizer_step(whole, whole.prepare(batch), 1e-2))
 
 
 def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +141,11 @@ def test_no_memory_at_all_is_said(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: Any) -> torch.Tensor:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(trainer, "loss_of", full)
+    monkeypatch.setattr(loop, "loss_of", full)
     one = Trainer(fresh("gpt"), CFG)
     one.log = lambda line: None
     with pytest.raises(ValueError, match="out of memory with one sentence at a time"):
-        loop.optimizer_step(one, collate(examples()[:5]), 1e-2)
+        loop.optimizer_step(one, one.prepare(collate(examples()[:5])), 1e-2)
 
 
 def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +154,7 @@ def test_other_errors_are_no_lack_of_memory(fresh: Tiny, monkeypatch: pytest.Mon
     def wrong(*_: Any) -> torch.Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(trainer, "loss_of", wrong)
+    monkeypatch.setattr(loop, "loss_of", wrong)
+    one = Trainer(fresh("gpt"), CFG)
     with pytest.raises(RuntimeError, match="mat1"):
-        loop.optimizer_step(Trainer(fresh("gpt"), CFG), collate(examples()[:5]), 1e-2)
+        loop.optimizer_step(one, one.prepare(collate(examples()[:5])), 1e-2)

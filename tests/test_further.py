@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import shutil
 import signal
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,11 @@ from seqmodels.comparison import compare, measure
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import batch_indices
 from seqmodels.evaluation import intervals
-from seqmodels.interface import Batch
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.report.format import subtitle
 from seqmodels.training import loop
+from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock
@@ -52,17 +51,17 @@ def test_a_finished_run_is_trained_further(
     batches, began, rates = [], [], []
     learn, update = loop.training_step, loop.optimizer_step
 
-    def watch(self: Trainer, batch: Batch, lines: Sequence[int], *pieces: Any) -> None:
+    def watch(self: Trainer, batch: PreparedBatch) -> None:
         began.append({k: v.clone() for k, v in self.model.state_dict().items()})
         assert began[1:] or not self.optimizer.state
-        batches.append([line - 1 for line in lines])
-        learn(self, batch, lines, *pieces)
+        batches.append([line - 1 for line in batch.lines])
+        learn(self, batch)
 
     monkeypatch.setattr(loop, "training_step", watch)
 
-    def listen(self: Trainer, batch: Batch, rate: float, *pieces: Any) -> float:
+    def listen(self: Trainer, batch: PreparedBatch, rate: float) -> float:
         rates.append(rate)
-        return update(self, batch, rate, *pieces)
+        return update(self, batch, rate)
 
     monkeypatch.setattr(loop, "optimizer_step", listen)
     compare.compare(longer(600), flags(finished, models=["gpt"]))

@@ -12,7 +12,7 @@ import torch
 from conftest import DECODER_ONLY, Tiny, V
 from torch import Tensor
 from toy_task import same
-from toy_training import draw_examples
+from toy_training import Calling, draw_examples
 
 from seqmodels import EOS, SequenceModel
 from seqmodels.data.batches import Example
@@ -137,7 +137,7 @@ def test_subnormals_do_not_slow_training_down(tiny: Tiny) -> None:
     examples = draw_examples(10, 8)
     loop.train(
         Trainer(tiny("rnn_encdec"), CFG), examples[2:], examples[:2],
-        save=lambda: found.append(smallest()),
+        Calling(save=lambda: found.append(smallest())),
     )  # fmt: skip
     assert found == [0.0]
     assert smallest() > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from conftest import Tiny
 from test_windows import write
 from toy_task import scored_rows
 
-from seqmodels import EOS, Batch, search
+from seqmodels import EOS, search
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
@@ -25,6 +24,7 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
 from seqmodels.evaluation import evaluate, intervals, metrics, student
 from seqmodels.training import loop
+from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
 from tasks.made import pairs
@@ -137,8 +137,8 @@ def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.Monkey
     """Keeps out a place among the examples for the line in which a person can find one."""
     trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, lr=0.1))
 
-    def stop(_: Trainer, batch: Batch, lines: list[int], *pieces: Any) -> None:
-        assert sorted(lines) == [2, 70, 80]
+    def stop(_: Trainer, batch: PreparedBatch) -> None:
+        assert sorted(batch.lines) == [2, 70, 80]
         raise InterruptedError
 
     monkeypatch.setattr(loop, "training_step", stop)

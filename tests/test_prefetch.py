@@ -16,10 +16,10 @@ from conftest import Tiny
 from torch.utils._python_dispatch import TorchDispatchMode
 from toy_training import CFG, assert_same, examples, finish
 
-from seqmodels import Batch
+from seqmodels import Batch, SequenceModel
 from seqmodels.data.batches import Example, collate
-from seqmodels.training import loop, runtime
-from seqmodels.training.trainer import Piece, Trainer
+from seqmodels.training import batches, loop, runtime
+from seqmodels.training.trainer import Trainer
 
 
 def threads() -> list[threading.Thread]:
@@ -29,15 +29,8 @@ def threads() -> list[threading.Thread]:
 
 @pytest.fixture
 def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepare and split batches in a thread, as for a GPU."""
+    """Prepare batches in a thread, as for a GPU."""
     monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetched(items))
-    prepared = loop.prepared_batches
-
-    def split_early(trainer: Trainer, given: list[Example]) -> Iterator[loop.PreparedBatch]:
-        for one in prepared(trainer, given):
-            yield one._replace(pieces=trainer.split(one.batch))
-
-    monkeypatch.setattr(loop, "prepared_batches", split_early)
 
 
 @contextmanager
@@ -86,14 +79,14 @@ def test_what_it_raises_is_raised(
     fresh: Tiny, threaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
-    trainer, collate_all, calls = Trainer(fresh("gpt"), CFG), loop.collate, itertools.count(1)
+    trainer, collate_all, calls = Trainer(fresh("gpt"), CFG), batches.collate, itertools.count(1)
 
     def failing(rows: list[Example]) -> Batch:
         if next(calls) == 4:
             raise ValueError("the fourth batch cannot be read")
         return collate_all(rows)
 
-    monkeypatch.setattr(loop, "collate", failing)
+    monkeypatch.setattr(batches, "collate", failing)
     with pytest.raises(ValueError, match="the fourth batch cannot be read"):
         finish(trainer)
     assert trainer.progress.step == 3
@@ -117,17 +110,17 @@ def test_pieces_made_before_memory_ran_out_are_not_used(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out pieces that are as large as those for which there was no memory."""
-    trainer, batch = Trainer(fresh("gpt"), CFG), collate(examples(8))
-    early, sizes, backward_piece = trainer.split(batch), [], Trainer.backward_piece
+    trainer, sizes, loss_of = Trainer(fresh("gpt"), CFG), [], loop.loss_of
+    prepared = trainer.prepare(collate(examples(8)))
 
-    def watch(self: Trainer, piece: Piece) -> torch.Tensor:
-        sizes.append(len(piece.part.src))
-        return backward_piece(self, piece)
+    def watch(model: SequenceModel, piece: Batch, *rest: Any) -> torch.Tensor:
+        sizes.append(len(piece.src))
+        return loss_of(model, piece, *rest)
 
-    monkeypatch.setattr(Trainer, "backward_piece", watch)
-    trainer.backward(batch, early)
+    monkeypatch.setattr(loop, "loss_of", watch)
+    loop.backward(trainer, prepared)
     trainer.progress.n_parts = 4
-    trainer.backward(batch, early)
+    loop.backward(trainer, prepared)
     assert sizes == [8, 2, 2, 2, 2]
 
 
@@ -142,14 +135,13 @@ class Reads(TorchDispatchMode):
         return func(*args, **kwargs or {})
 
 
-def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
     """Keeps out a read of the device for each piece of a batch."""
     found = []
     for n_parts in (1, 4):
-        trainer, batch = Trainer(fresh("transformer"), CFG), collate(examples(8))
+        trainer = Trainer(fresh("transformer"), CFG)
         trainer.progress.n_parts = n_parts
-        pieces = trainer.split(batch)
-        monkeypatch.setattr(trainer, "split", lambda _, pieces=pieces: pieces)  # on the CPU
+        batch = trainer.prepare(collate(examples(8)))
         with Reads() as reads:
             loop.optimizer_step(trainer, batch, 1e-2)
         found.append(reads.n)

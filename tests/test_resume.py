@@ -21,6 +21,7 @@ from seqmodels.comparison import compare
 from seqmodels.evaluation import intervals
 from seqmodels.records import record
 from seqmodels.training import loop
+from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import lock
@@ -116,13 +117,13 @@ def test_a_point_is_not_added_twice(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 def test_a_step_is_taken_whole(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out weights of one step with the count of another: the signal comes in mid-step."""
     one, seen = Trainer(fresh("gpt"), CFG), []
-    backward = Trainer.backward
+    backward = loop.backward
 
-    def signalled(self: Trainer, *batch: Any) -> float:
+    def signalled(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
         signal.raise_signal(signal.SIGINT)
-        return backward(self, *batch)
+        return backward(trainer, batch)
 
-    monkeypatch.setattr(Trainer, "backward", signalled)
+    monkeypatch.setattr(loop, "backward", signalled)
     with pytest.raises(KeyboardInterrupt):
         finish(one, save=lambda: seen.append((one.progress.step, one.progress.batch)))
     assert seen == [(1, 1)]
@@ -141,15 +142,15 @@ def test_a_step_that_fails_is_not_counted(
         return Trainer(model, CFG)
 
     whole, one, steps = finish(begun()), begun(), itertools.count(1)
-    backward = Trainer.backward
+    backward = loop.backward
 
-    def failing(self: Trainer, *batch: Any) -> float:
-        loss = backward(self, *batch)
+    def failing(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
+        loss = backward(trainer, batch)
         if next(steps) == 4:
             raise KeyboardInterrupt
         return loss
 
-    monkeypatch.setattr(Trainer, "backward", failing)
+    monkeypatch.setattr(loop, "backward", failing)
     with pytest.raises(KeyboardInterrupt):
         finish(one)
     monkeypatch.undo()

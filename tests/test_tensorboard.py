@@ -53,8 +53,8 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses, step = [], loop.optimizer_step
     rates = []
 
-    def seen(self: Trainer, batch: Any, lr: float, *pieces: Any) -> float:
-        losses.append(step(self, batch, lr, *pieces))
+    def seen(trainer: Trainer, batch: Any, lr: float) -> float:
+        losses.append(step(trainer, batch, lr))
         rates.append(lr)
         return losses[-1]
 

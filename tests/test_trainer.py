@@ -18,8 +18,9 @@ from seqmodels import Batch
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
+from seqmodels.training.loop import loss_of
 from seqmodels.training.runtime import seed_all
-from seqmodels.training.trainer import Trainer, loss_of, lr_factor
+from seqmodels.training.trainer import Trainer, lr_factor
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 
@@ -32,7 +33,7 @@ def test_bfloat16_is_used(fresh: Tiny, pairs: Pairs) -> None:
     for precision in get_args(Precision):
         torch.manual_seed(1)
         trainer = Trainer(fresh("gpt"), TrainConfig(**vars(CFG) | {"precision": precision}))
-        losses.add(loop.optimizer_step(trainer, batch, 1e-2))
+        losses.add(loop.optimizer_step(trainer, trainer.prepare(batch), 1e-2))
     assert len(losses) == 2
 
 
@@ -55,11 +56,11 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(
     monkeypatch.setattr(loop, "optimizer_step", lambda *_: next(losses))
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
-    batch = collate(draw_examples(3, 4))
+    batch = trainer.prepare(collate(draw_examples(3, 4)))
     scored = {"valid_nats": 1.0, "valid_accuracy": 0.0}
     for n in (2, 1):
         for _ in range(n):
-            loop.training_step(trainer, batch, [1])
+            loop.training_step(trainer, batch)
         trainer.add_point(scored)
     assert [point["train_nats"] for point in trainer.progress.curve] == [3.0, 1.0]
     assert [point["seconds"] for point in trainer.progress.curve] == [2.0, 3.0]

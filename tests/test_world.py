@@ -25,7 +25,9 @@ from toy_training import CFG, draw_examples
 from seqmodels import MODELS, Batch
 from seqmodels.comparison import compare
 from seqmodels.data.batches import collate
-from seqmodels.training.trainer import Trainer, take_rows
+from seqmodels.training import loop
+from seqmodels.training.batches import take_rows
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.world import World
 from tools.survival import results
 
@@ -70,7 +72,7 @@ def started(n: int, out: Path, *names: str) -> Path:
 
 def gradient(trainer: Trainer, batch: Batch) -> torch.Tensor:
     """Return the gradient of the mean loss as one vector."""
-    trainer.backward(batch)
+    loop.backward(trainer, trainer.prepare(batch))
     return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
 
 
@@ -84,9 +86,9 @@ def test_shares_add_up_to_the_batch(
     whole = gradient(trainer, batch)
     object.__setattr__(trainer.cfg, "shards", shards)
     assert (gradient(trainer, batch) - whole).norm() < 1e-6 * whole.norm()
-    split = Trainer.split
+    n_targets, split = trainer.prepare(batch).n_targets, loop.split
     monkeypatch.setattr(
-        Trainer, "split", lambda *given: [p._replace(share=1 / shards) for p in split(*given)]
+        loop, "split", lambda *given: ((piece, n_targets / shards) for piece, _ in split(*given))
     )
     assert (gradient(trainer, batch) - whole).norm() > 1e-4 * whole.norm()
 
@@ -104,15 +106,25 @@ def test_every_row_is_in_one_share() -> None:
                 assert not len(part.src)
 
 
-def test_a_share_has_numbers_of_its_own(fresh: Tiny) -> None:
+def test_a_share_has_numbers_of_its_own(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out one dropout for all shares or steps, and one that depends on what came before."""
     trainer = Trainer(fresh("gpt", dropout=0.5).train(), replace(CFG))
     object.__setattr__(trainer.cfg, "shards", 2)
-    batch, drawn = collate(draw_examples(8, 9)), []
+    batch, drawn, loss_of = (
+        trainer.prepare(collate(draw_examples(8, 9))),
+        list[float](),
+        loop.loss_of,
+    )
+
+    def draw(*given: Any) -> torch.Tensor:
+        drawn.append(float(torch.rand(())))
+        return loss_of(*given)
+
+    monkeypatch.setattr(loop, "loss_of", draw)
     for step in (0, 0, 1):
         torch.manual_seed(len(drawn))
         trainer.progress.step = step
-        drawn += [float(torch.rand(())) for _ in trainer.seeded(trainer.split(batch))]
+        loop.backward(trainer, batch)
     assert drawn[:2] == drawn[2:4]
     assert len(set(drawn)) == 4
 
@@ -125,7 +137,8 @@ def test_alone_nothing_is_asked() -> None:
     one = World()
     assert one.is_first
     assert one.my_shard([1, 2, 3]) == [1, 2, 3]
-    assert one.sums(1, 2.5) == [1, 2.5]
+    assert [one.is_any(is_true) for is_true in (False, True)] == [False, True]
+    assert one.on_rank0(lambda: 3) == one.broadcast_from_rank0(lambda: 3) == 3
     assert one.gather({1: "a"}) == {1: "a"}
     assert [*World(1, 3).my_shard(range(8))] == [1, 4, 7]
 

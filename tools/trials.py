@@ -19,7 +19,7 @@ from typing import Any
 
 from seqmodels.comparison.arm import unchanged
 from seqmodels.comparison.compare import resolve_device, with_precision
-from seqmodels.comparison.runs import Run, train_run, untrained
+from seqmodels.comparison.runs import Run, build_model, train_run
 from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.training.config import TrainConfig
@@ -59,7 +59,7 @@ def try_rates(
         run = Run(unchanged(model), task, cfg, at, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
         found = [one["curve"] for one in known if one["settings"] == settings]
-        curve = found[0] if found else train_run(run, untrained(run))[1].curve
+        curve = found[0] if found else train_run(run, build_model(run)).curve
         if not found:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")

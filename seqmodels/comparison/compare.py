@@ -178,18 +178,17 @@ def locked(out: Path) -> Iterator[None]:
 
     Raises ValueError if another command uses it, or if one of its runs is still being trained.
     """
-    held: list[Lock] = []
-    world().from_first(lambda: held.append(Lock(out)))
+    lock = world().on_rank0(lambda: Lock(out))
     try:
-        if held:
+        if lock:
             for path in out.glob(f".*-seed*{LOCK}"):  # of a command that was killed
                 Lock(out, path.name).release()
             files.remove_partial(out)
         yield
-        if held:
+        if lock:
             files.remove_partial(out)  # of machines that were lost
     finally:
-        for lock in held:
+        if lock:
             lock.release()
 
 
@@ -200,7 +199,9 @@ def compare_in(
     if executor:
         out = out.absolute()
     task, runs, recorded, stopped = plan(out, device, task, args)
-    world().from_first(lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh))
+    world().broadcast_from_rank0(
+        lambda: prepare_folder(out, runs, task, recorded, stopped, args.fresh)
+    )
     todo = [run for run in runs if is_missing(run, recorded)]
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
     if failed:
@@ -219,13 +220,13 @@ def plan(
         arm.register()
     keys = [(arm, seed) for seed in args.seeds for arm in arms]
     paths = [out / f"{arm.name}-seed{seed}.json" for arm, seed in keys]
-    recorded, stopped = world().from_first(
+    recorded, stopped = world().broadcast_from_rank0(
         lambda: (recorded_settings(out), checkpointed_settings([] if args.fresh else paths))
     )
     if args.fresh:
         recorded = {path: was for path, was in recorded.items() if path not in paths}
     earlier = [*recorded.values(), *stopped.values()]
-    training = world().from_first(
+    training = world().broadcast_from_rank0(
         lambda: with_precision(task, args.precision, device, earlier, not args.launcher).training
     )
     shards = {"shards": args.shards} if args.shards > 1 else {}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqmodels.comparison.runs import Run, untrained
+from seqmodels.comparison.runs import Run, build_model
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.records import record, schema
 from seqmodels.training.flops import flops_per_token
@@ -68,7 +68,7 @@ def cost(run: Run, records: Sequence[dict[str, Any]]) -> tuple[float, int]:
         is_same = {"model": r["model"], **r["model_config"]} == sizes
         if is_same and r["data"]["sha256"] == run.task.data["sha256"] and r.get("flops_per_token"):
             return r["flops_per_token"], r["n_parameters"]
-    model = untrained(run)
+    model = build_model(run)
     return flops_per_token(model, run.task.train, run.cfg), count_parameters(model)
 
 

@@ -92,9 +92,9 @@ class Run(NamedTuple):
         """Return its name in messages."""
         return f"{self.name}, seed {self.cfg.seed}"
 
-    def checkpoints(self) -> Checkpoints:
-        """Return its checkpoints, the next of which is due after their interval."""
-        return Checkpoints(self.path, self.checkpoint_every_s)
+    def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
+        """Return its checkpoints, with a timer of their own."""
+        return Checkpoints(self.path, self.checkpoint_every_s, about)
 
     @property
     def status(self) -> StatusFile:
@@ -115,27 +115,23 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
-def train_run(
-    run: Run, model: SequenceModel, status: StatusFile = SILENT
-) -> tuple[SequenceModel, Progress]:
-    """Train a run's model, resuming from its latest checkpoint; return it and its progress.
+def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
+    """Train a run's model, resuming from its latest checkpoint; return the progress.
 
     A run that has a record is trained further, with a new schedule for the remaining tokens.
     """
-    trainer = Trainer(model, run.cfg, status)
-    checkpoints, settings, where = run.checkpoints(), run.settings(), record.provenance(run.device)
-    is_first = world().is_first
-
-    def save() -> None:
-        if is_first:
-            state = {"settings": settings, "provenance": where, **trainer.state()}
-            with defer_signals():
-                checkpoints.save(trainer.tensors(), state)
-
-    begin_or_resume(trainer, run, checkpoints, where)
-    with tensorboard.drawing(run.path if run.tensorboard and is_first else None, trainer) as draw:
-        train(trainer, run.task.train, run.task.valid, save, checkpoints.is_due, draw)
-    return trainer.model, trainer.progress
+    trainer, is_first = Trainer(model, run.cfg, status), world().is_first
+    provenance = record.provenance(run.device, world().size)
+    checkpoints = run.checkpoints({"settings": run.settings(), "provenance": provenance})
+    begin_or_resume(trainer, run, checkpoints, provenance)
+    is_drawn = run.tensorboard and is_first
+    curves = tensorboard.Curves(run.path, trainer.progress.step) if is_drawn else None
+    try:
+        train(trainer, run.task.train, run.task.valid, checkpoints if is_first else None, curves)
+    finally:
+        if curves:
+            curves.close()
+    return trainer.progress
 
 
 def begin_or_resume(
@@ -147,7 +143,7 @@ def begin_or_resume(
     """
     n_bytes = sum(p.nbytes for p in trainer.model.parameters())
     most_bytes = 2**26 + 5 * n_bytes  # larger files cannot be its own
-    saved = checkpoints.latest_common(trainer.log, most_bytes)
+    saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log, most_bytes))
     if saved is None:
         if run.path.exists():
             continue_training(trainer, run)
@@ -198,8 +194,8 @@ def environment_changes(state: Mapping[str, Any], now: Mapping[str, Any]) -> str
     return f"; other {', '.join(differ)} than before: last digits may differ" if differ else ""
 
 
-def untrained(run: Run) -> SequenceModel:
-    """Return a run's model before its first step."""
+def build_model(run: Run) -> SequenceModel:
+    """Build a run's model, as it is before its first step."""
     torch.manual_seed(run.cfg.seed)
     return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
 
@@ -210,11 +206,11 @@ def measure_task(
     """Return what the task measures of a trained model besides its scores; without dropout."""
     if not run.task.measure:
         return {}
-    measured, before = {}, untrained(run)
+    results, untrained_model = {}, build_model(run)
     for i, (name, measure) in enumerate(run.task.measure.items()):
         status.update("analysis", i, len(run.task.measure), name)
-        measured[name] = measure(model.eval(), before.eval())
-    return measured
+        results[name] = measure(model.eval(), untrained_model.eval())
+    return results
 
 
 def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
@@ -224,7 +220,7 @@ def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
     """
     run.arm.register()
     with locked(run, patience_s):
-        if (done := world().from_first(lambda: recorded(run))) is not None:
+        if (done := world().broadcast_from_rank0(lambda: recorded(run))) is not None:
             return done
         status = run.status if world().is_first else SILENT
         with status.running():
@@ -233,14 +229,13 @@ def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
 
 @contextmanager
 def locked(run: Run, patience_s: float) -> Iterator[None]:
-    """Let no other process train a run; of several that train it, the first one holds the lock."""
-    held: list[Lock] = []
+    """Hold the run's lock, in the first process."""
     name = f".{run.path.stem}{LOCK}"
-    world().from_first(lambda: held.append(Lock(run.path.parent, name, patience_s, print_line)))
+    lock = world().on_rank0(lambda: Lock(run.path.parent, name, patience_s, print_line))
     try:
         yield
     finally:
-        for lock in held:
+        if lock:
             lock.release()
 
 
@@ -255,58 +250,47 @@ def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
 
     Where several processes train it, all evaluate their share, and the first one writes.
     """
-    task, path, device = run.task, run.path, run.device
-    provenance = record.provenance(run.device)
-    record.reset_peak_memory(device)
-    model, progress = train_run(run, untrained(run), status)
-    weights, is_further = path.with_suffix(".safetensors"), path.exists()
-    # when trained further, the old record and weights stay until the new ones are complete
-    weights_sha256 = None
-    if world().is_first and not is_further:
-        weights_sha256 = checkpoint.save_weights(weights, model.state_dict())
+    record.reset_peak_memory(run.device)
+    model = build_model(run)
+    progress = train_run(run, model, status)
     since = time.perf_counter()
-    rows, tests = evaluate_all(model, task, device, status)
+    rows, tests = evaluate_all(model, run.task, run.device, status)
     evaluate_s = time.perf_counter() - since
-    result = build_record(run, model, progress, tests, provenance) | {
+    result = build_record(run, model, progress, tests) | {
         "analyses": measure_task(run, model, status),
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,
         },
         "evaluate_s": evaluate_s,
-        "weights_sha256": weights_sha256,
     }
     if world().is_first:
         with defer_signals():
-            if is_further:
-                result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
-            record.save(path, result, rows)
+            weights = run.path.with_suffix(".safetensors")
+            result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+            record.save(run.path, result, rows)
             run.checkpoints().remove()
     return result
 
 
 def build_record(
-    run: Run,
-    model: SequenceModel,
-    progress: Progress,
-    tests: Sequence[Mapping[str, Any]],
-    provenance: Mapping[str, Any],
+    run: Run, model: SequenceModel, progress: Progress, tests: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return a run's record without its speed and weights."""
-    arm, task, cfg, path, device, *_ = run
+    """Return a run's record without its speed, weights and the task's own measurements."""
+    task, device = run.task, run.device
     kept = cache_bytes(model, device)
     return {
         "schema": schema.SCHEMA,
         "task": task.name,
-        "model": arm.name,
-        **({"arm": arm.recorded()} if arm.is_changed else {}),
-        "seed": cfg.seed,
-        "model_config": model_sizes(arm.name, task),
-        "train_config": cfg.settings(),
+        "model": run.name,
+        **({"arm": run.arm.recorded()} if run.arm.is_changed else {}),
+        "seed": run.cfg.seed,
+        "model_config": model_sizes(run.name, task),
+        "train_config": run.cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),
         "data": task.data,
-        "provenance": provenance,
+        "provenance": record.provenance(device, world().size),
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
@@ -314,10 +298,10 @@ def build_record(
         "alignment": example_alignment(model, task, device),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in kept],
         "cache_bytes": kept,
-        "flops_per_token": flops_per_token(model, task.train, cfg),
+        "flops_per_token": flops_per_token(model, task.train, run.cfg),
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
-        "hypotheses": path.with_suffix(".jsonl").name,
+        "hypotheses": run.path.with_suffix(".jsonl").name,
         "intervals": methods(name for test in tests for name in test["overall"]),
         "continued": continued_from(run, progress),
     }

@@ -20,7 +20,6 @@ from seqmodels.records import sums
 from seqmodels.records.schema import Record, check
 from seqmodels.records.schema import load as load
 from seqmodels.utils import files
-from seqmodels.utils.world import world
 
 
 def save(path: Path, record: dict[str, Any], rows: Sequence[dict[str, Any]]) -> None:
@@ -65,7 +64,7 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def provenance(device: str) -> dict[str, Any]:
+def provenance(device: str, n_processes: int = 1) -> dict[str, Any]:
     """Return the date, commit, versions and hardware of a run."""
     packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
     return {
@@ -75,7 +74,7 @@ def provenance(device: str) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
         "threads": torch.get_num_threads(),
-        **({"processes": world().size} if world().size > 1 else {}),
+        **({"processes": n_processes} if n_processes > 1 else {}),
     }
 
 

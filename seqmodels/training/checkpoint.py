@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from seqmodels.utils import files
-from seqmodels.utils.world import world
+from seqmodels.utils.terminal import defer_signals
 
 SCHEMA = "seqmodels.checkpoint/1"
 MAX_BYTES = 16 * 2**30
@@ -39,10 +39,14 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The latest two checkpoints of a run, beside its record, RUN.json."""
+    """The latest two checkpoints of a run, beside its record, RUN.json.
 
-    def __init__(self, record: Path, every_s: float = 30.0):
+    Each one also holds `about`, the run's settings and provenance.
+    """
+
+    def __init__(self, record: Path, every_s: float = 30.0, about: Mapping[str, Any] | None = None):
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
+        self.about = dict(about or {})
         self.pattern = re.compile(
             re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})\.safetensors"
         )
@@ -69,28 +73,21 @@ class Checkpoints:
         Raises WriteError; the previous one is then still there.
         """
         since = time.monotonic()
-        metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **state})}
-        content = safetensors.torch.save(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, metadata
-        )
+        metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **self.about, **state})}
         number = self.number(self.last) + 1 if self.last else 1
-        name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
-        path = files.write(self.folder / name, content)
-        self.remove_others(path)
-        self.last, now = path, time.monotonic()
-        self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
+        with defer_signals():
+            content = safetensors.torch.save(contiguous(tensors), metadata)
+            name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
+            path = files.write(self.folder / name, content)
+            self.remove_others(path)
+            self.last, now = path, time.monotonic()
+            self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
 
     def remove_others(self, path: Path) -> None:
         """Remove all checkpoints but this one and the last before it."""
         for old in self.paths():
             if old not in (path, self.last):
                 old.unlink(missing_ok=True)
-
-    def latest_common(
-        self, log: Callable[[str], None], most_bytes: int = MAX_BYTES
-    ) -> Checkpoint | None:
-        """Return the latest intact checkpoint, the same in all processes, or None."""
-        return world().from_first(lambda: self.latest(log, most_bytes))
 
     def latest(
         self, log: Callable[[str], None] = print, most_bytes: int = MAX_BYTES
@@ -148,7 +145,11 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
 
     Raises WriteError.
     """
-    weights = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
-    content = safetensors.torch.save(weights)
+    content = safetensors.torch.save(contiguous(weights))
     files.write(path, content)
     return sha256(content)
+
+
+def contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors as safetensors writes them."""
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from seqmodels.data.batches import Example, training_batches
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.trainer import loss_of
+from seqmodels.training.loop import loss_of
 
 N_BATCHES, N_ROWS = 4, 4
 """How many batches are counted, and how many rows of each: more give the same within 2 %."""

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from seqmodels.data.batches import BatchIndices, Example, batch_indices, collate
+from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import teacher_forced
-from seqmodels.interface import Batch, SequenceModel
+from seqmodels.interface import PAD, Batch, SequenceModel
+from seqmodels.training.batches import PreparedBatch, prepared_batches, split
+from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.runtime import (
+    is_out_of_memory,
     prefetch,
     rng_restored_on_error,
     seed_all,
+    seed_shard,
     subnormals_flushed,
     trim_heap,
 )
-from seqmodels.training.trainer import Piece, Trainer, count_targets
+from seqmodels.training.tensorboard import Curves
+from seqmodels.training.trainer import Trainer
 from seqmodels.utils.status import SILENT, TRAINING, VALIDATION, StatusFile
 from seqmodels.utils.terminal import defer_signals
-from seqmodels.utils.world import ProcessLostError
+from seqmodels.utils.world import ProcessLostError, world
 
 TRIM_EVERY = 20
 """Steps after which free memory is returned to the system."""
@@ -36,37 +44,44 @@ def train(
     trainer: Trainer,
     examples: Sequence[Example],
     valid: Sequence[Example],
-    save: Callable[[], None] = lambda: None,
-    is_due: Callable[[], bool] = lambda: False,
-    draw: Callable[[], None] = lambda: None,
+    checkpoints: Checkpoints | None = None,
+    curves: Curves | None = None,
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
     A trainer restored from a checkpoint continues as if it had never stopped: the same batches, the
-    same random numbers, the same bits. `save` writes a checkpoint when one `is_due`, when a signal
-    asks to stop, when another process has ended, and at the end. `draw` is called after each
-    step, and `trainer.status` says how far the run is.
+    same random numbers, the same bits. A checkpoint is saved when one is due, when a signal asks to
+    stop, when another process has ended, and at the end.
     """
     cfg, progress = trainer.cfg, trainer.progress
     if not progress.step:
         seed_all(cfg.seed)
     trainer.model.train()
+    batches = prepared_batches(examples, cfg, trainer.device, progress.epoch, progress.batch)
+
+    def save() -> None:
+        if checkpoints:
+            checkpoints.save(trainer.tensors(), trainer.state())
+
     try:
-        with prefetch(prepared_batches(trainer, examples), trainer.device) as batches:
+        with prefetch(batches, trainer.device) as ready:
             while True:
-                validate_if_due(trainer, valid)
-                draw()
+                if is_validation_due(progress, cfg):
+                    scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
+                    with defer_signals():
+                        trainer.add_point(scores)
+                if curves:
+                    curves.draw(trainer)
                 done = min(progress.tokens, cfg.tokens)
                 trainer.status.update(TRAINING, done, cfg.tokens, describe_losses(progress))
                 if progress.tokens >= cfg.tokens:
                     break
-                batch, pieces, lines, place = next(batches)
-                with defer_signals():
-                    training_step(trainer, batch, lines, pieces)
-                    progress.epoch, progress.batch = place.epoch, place.batch + 1
+                batch = next(ready)
+                with defer_signals():  # a step is taken completely or not at all
+                    training_step(trainer, batch)
                 if progress.step % TRIM_EVERY == 0:
                     trim_heap()
-                if is_due():
+                if checkpoints and checkpoints.is_due():
                     save()
     except (KeyboardInterrupt, ProcessLostError):
         save()
@@ -76,31 +91,25 @@ def train(
     return progress.curve
 
 
-def training_step(
-    trainer: Trainer, batch: Batch, lines: Sequence[int], pieces: list[Piece] | None = None
-) -> None:
+def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """Take the next step of the schedule, and count it.
 
-    If the step raises, progress and random generators are as they were before it. `lines` are the
-    examples' in their file, for messages; `pieces` is the batch as `Trainer.split` returns it.
+    If the step raises, progress and random generators are as they were before it.
     """
-    started, lr = time.perf_counter(), trainer.next_lr()
+    started = time.perf_counter()
     with rng_restored_on_error():
-        loss = optimizer_step(trainer, batch, lr, pieces)
-    seconds = time.perf_counter() - started
-    trainer.count_step(count_targets(batch), loss, seconds, lines)
+        loss = optimizer_step(trainer, batch, trainer.next_lr())
+    trainer.count_step(batch, loss, time.perf_counter() - started)
 
 
-def optimizer_step(
-    trainer: Trainer, batch: Batch, lr: float, pieces: list[Piece] | None = None
-) -> float:
+def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr: float) -> float:
     """Take one step of AdamW at this learning rate; return the loss before it.
 
     If the loss or the gradient is not finite, nothing is changed, and NaN is returned.
     """
     for group in trainer.optimizer.param_groups:
         group["lr"] = lr
-    loss_sum = trainer.backward(batch, pieces)
+    loss_sum = backward(trainer, batch)
     norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
     loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
     if not math.isfinite(loss + norm):
@@ -109,33 +118,50 @@ def optimizer_step(
     return loss
 
 
-# ------------------------------------------------------------------------------------- Batches
+def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
+    """Compute the gradient of the mean loss; return the loss, or NaN without targets.
 
-
-class PreparedBatch(NamedTuple):
-    """A batch that is ready to be trained on."""
-
-    batch: Batch
-    pieces: list[Piece] | None
-    """This process's pieces of it; None: to be split when it is trained on."""
-    lines: list[int]
-    place: BatchIndices
-
-
-def prepared_batches(trainer: Trainer, examples: Sequence[Example]) -> Iterator[PreparedBatch]:
-    """Yield batches without end, beginning with the trainer's next one.
-
-    For a GPU, they are also split and moved to it in advance.
+    Each process adds up the gradients of its shards, piece by piece; then all have the sum. If
+    memory runs out in any of them, all halve their pieces: the same gradient, in more parts.
     """
-    cfg, progress = trainer.cfg, trainer.progress
-    for place in batch_indices(
-        examples, cfg.batch_tokens, cfg.seed, progress.epoch, progress.batch
-    ):
-        rows = [examples[i] for i in place.rows]
-        lines = [row.line or i + 1 for row, i in zip(rows, place.rows, strict=True)]
-        batch = collate(rows)
-        pieces = trainer.split(batch) if trainer.device.type == "cuda" else None
-        yield PreparedBatch(batch, pieces, lines, place)
+    cfg, model, device = trainer.cfg, trainer.model, trainer.device
+    is_bfloat16 = cfg.precision == "bfloat16"
+    while True:
+        trainer.optimizer.zero_grad()
+        start, is_full = 0.0 if batch.n_targets else math.nan, False
+        loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
+        try:
+            for shard in batch.shards:
+                if cfg.shards > 1:  # random numbers of its own, whichever process has it
+                    seed_shard(cfg.seed, trainer.progress.step, shard.number)
+                for piece, n_targets in split(shard, trainer.progress.n_parts):
+                    with torch.autocast(device.type, torch.bfloat16, enabled=is_bfloat16):
+                        loss = loss_of(model, piece, cfg.label_smoothing)
+                        loss = loss * (n_targets / batch.n_targets)
+                    loss.backward()
+                    loss_sum += loss.detach()
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            is_full = True
+        if not world().is_any(is_full):
+            world().sum_gradients(model.parameters())
+            world().sum_in_place(loss_sum)
+            return loss_sum
+        trainer.halve_pieces(batch)
+
+
+def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
+    """Return the mean loss in nats per target token."""
+    logits = model(batch.src, batch.src_mask, batch.tgt_in)
+    if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
+        logits = logits.float()
+    return F.cross_entropy(
+        logits.flatten(0, 1),
+        batch.tgt_out.flatten(),
+        ignore_index=PAD,
+        label_smoothing=label_smoothing,
+    )
 
 
 # ---------------------------------------------------------------------------------- Validation
@@ -153,21 +179,14 @@ def validate(
     return {"valid_nats": nats / n, "valid_accuracy": 100 * n_correct / n}
 
 
-def next_validation(progress: Progress, cfg: TrainConfig) -> float:
-    """Return the number of tokens at which the curve's next point is due."""
+def is_validation_due(progress: Progress, cfg: TrainConfig) -> bool:
+    """Return whether the curve's next point is due; a step has one point at most."""
+    if progress.curve and progress.curve[-1]["step"] >= progress.step:
+        return False
     n_points = sum(point["tokens"] > progress.schedule_from for point in progress.curve)
     to_train = cfg.tokens - progress.schedule_from
-    return progress.schedule_from + to_train * (n_points + 1) / cfg.n_validations
-
-
-def validate_if_due(trainer: Trainer, examples: Sequence[Example]) -> None:
-    """Add a point to the curve if the next one is due."""
-    progress = trainer.progress
-    is_new = not progress.curve or progress.curve[-1]["step"] < progress.step
-    if is_new and progress.tokens >= next_validation(progress, trainer.cfg):
-        scores = validate(trainer.model, examples, str(trainer.device), trainer.status)
-        with defer_signals():
-            trainer.add_point(scores)
+    due = progress.schedule_from + to_train * (n_points + 1) / cfg.n_validations
+    return progress.tokens >= due
 
 
 def describe_losses(progress: Progress) -> str:

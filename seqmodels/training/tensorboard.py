@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import defer_signals
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 EVERY = 10
 """Steps between two points of the training loss; each is the mean of this many losses."""
@@ -41,42 +35,30 @@ def check_installed() -> None:
 class Curves:
     """A run's losses, learning rate and speed, by step.
 
-    A run that resumes writes on; TensorBoard drops the steps that are taken again.
+    A run that resumes at `first_step` writes on; TensorBoard drops the steps that are taken again.
     """
 
-    def __init__(self, writer: SummaryWriter, trainer: Trainer):
-        self.writer, self.trainer = writer, trainer
+    def __init__(self, record: Path, first_step: int):
+        from torch.utils.tensorboard import SummaryWriter
 
-    def draw(self) -> None:
+        self.writer = SummaryWriter(
+            str(folder_of(record)), purge_step=first_step, flush_secs=FLUSH_S
+        )
+
+    def draw(self, trainer: Trainer) -> None:
         """Draw what the latest step has added."""
-        at = self.trainer.progress
-        found: dict[str, float] = {}
-        if at.losses and at.step % EVERY == 0:
-            found = {
-                "loss/train (nats per token)": fmean(at.losses[-EVERY:]),
-                "training/learning rate": self.trainer.next_lr(),
-                "training/tokens per second": at.tokens / at.seconds,
-            }
-        if at.curve and at.curve[-1]["step"] == at.step:
-            found["loss/valid (nats per token)"] = at.curve[-1]["valid_nats"]
-            found["accuracy/valid (%)"] = at.curve[-1]["valid_accuracy"]
+        progress, points = trainer.progress, dict[str, float]()
+        if progress.losses and progress.step % EVERY == 0:
+            points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
+            points["training/learning rate"] = trainer.next_lr()
+            points["training/tokens per second"] = progress.tokens / progress.seconds
+        if progress.curve and progress.curve[-1]["step"] == progress.step:
+            points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]
+            points["accuracy/valid (%)"] = progress.curve[-1]["valid_accuracy"]
         with defer_signals():
-            for name, value in found.items():
-                self.writer.add_scalar(name, value, at.step)
+            for name, value in points.items():
+                self.writer.add_scalar(name, value, progress.step)
 
-
-@contextmanager
-def drawing(record: Path | None, trainer: Trainer) -> Iterator[Callable[[], None]]:
-    """Yield what draws a run's curves after each step; without a record, it draws nothing."""
-    if record is None:
-        yield lambda: None
-        return
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(
-        str(folder_of(record)), purge_step=trainer.progress.step, flush_secs=FLUSH_S
-    )
-    try:
-        yield Curves(writer, trainer).draw
-    finally:
-        writer.close()
+    def close(self) -> None:
+        """Write what is left."""
+        self.writer.close()

@@ -1,23 +1,21 @@
-"""A model in training: its gradient, its optimiser, its progress, and all that resumes it."""
+"""A model in training: its optimiser, its progress, and all that resumes it."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from seqmodels.interface import PAD, Batch, SequenceModel
+from seqmodels.interface import Batch, SequenceModel
+from seqmodels.training.batches import PreparedBatch, prepare
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.runtime import is_out_of_memory, rng_states, seed_shard, set_rng_states
+from seqmodels.training.runtime import rng_states, set_rng_states
 from seqmodels.utils.status import SILENT, StatusFile
-from seqmodels.utils.world import world
 
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""
@@ -29,15 +27,6 @@ MAX_SKIPPED = 10
 """Batches without a finite loss that a run skips before it stops."""
 MAX_EVENTS = 1_000
 """Events in a record, at most."""
-
-
-class Piece(NamedTuple):
-    """Rows of a batch that go through the model together, on its device."""
-
-    shard: int
-    part: Batch
-    share: float
-    """Fraction of the batch's target tokens in this piece."""
 
 
 class Trainer:
@@ -57,108 +46,39 @@ class Trainer:
             fused=True,
         )
 
-    # ------------------------------------------------------------------------- Gradient
-
-    def backward(self, batch: Batch, pieces: list[Piece] | None = None) -> Float[Tensor, ""]:
-        """Compute the gradient of the mean loss; return the loss, or NaN without targets.
-
-        Each process adds the gradients of its pieces of the batch; then all have the sum. Pieces
-        that were split in advance are used unless memory has run out before. If it runs out in any
-        of the processes, all halve their pieces: the same gradient, in more parts. Raises
-        ValueError if a single row is too much.
-        """
-        while True:
-            self.optimizer.zero_grad()
-            start = 0.0 if count_targets(batch) else math.nan
-            loss, is_full = torch.tensor(start, dtype=torch.float64, device=self.device), False
-            try:
-                if pieces is None or self.progress.n_parts > 1:
-                    pieces = self.split(batch)
-                for piece in self.seeded(pieces):
-                    loss += self.backward_piece(piece)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                is_full = True
-            if not any(world().sums(is_full)):
-                world().sum_gradients(self.model.parameters())
-                world().add_up(loss)
-                return loss
-            n_parts = 2 * self.progress.n_parts
-            if n_parts >= 2 * -(-len(batch.src) // self.cfg.shards):
-                raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
-            self.progress.n_parts = n_parts
-            self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
-
-    def backward_piece(self, piece: Piece) -> Float[Tensor, ""]:
-        """Add the gradient of one piece's share of the loss; return that share."""
-        is_bfloat16 = self.cfg.precision == "bfloat16"
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_bfloat16):
-            loss = loss_of(self.model, piece.part, self.cfg.label_smoothing) * piece.share
-        loss.backward()
-        return loss.detach()
-
-    def split(self, batch: Batch) -> list[Piece]:
-        """Return this process's pieces of a batch that have targets, on the model's device."""
-        n_all, shards, pieces = count_targets(batch), self.cfg.shards, []
-        for i in world().my_shard(range(shards)):
-            shard = take_rows(batch, i, shards) if shards > 1 else batch
-            columns = (tensor.chunk(self.progress.n_parts) for tensor in shard)
-            for part in map(Batch._make, zip(*columns, strict=True)):
-                if n := count_targets(part):
-                    pieces.append(Piece(i, self.to_device(part), n / n_all))
-        return pieces
-
-    def seeded(self, pieces: Sequence[Piece]) -> Iterator[Piece]:
-        """Yield pieces, each shard's with random numbers of its own if there are several shards.
-
-        They depend on seed, step and shard, and not on the process.
-        """
-        previous = None
-        for piece in pieces:
-            if self.cfg.shards > 1 and piece.shard != previous:
-                seed_shard(self.cfg.seed, self.progress.step, piece.shard)
-            previous = piece.shard
-            yield piece
-
-    def to_device(self, part: Batch) -> Batch:
-        """Return a piece on the model's device; a GPU copies it when it comes to it."""
-        if self.device.type == "cuda":
-            part = Batch(*(tensor.contiguous().pin_memory() for tensor in part))
-        return Batch(*(tensor.to(self.device, non_blocking=True) for tensor in part))
+    def prepare(self, batch: Batch) -> PreparedBatch:
+        """Return a batch on the CPU as `loop.training_step` takes it."""
+        return prepare(batch, self.cfg.shards, self.device)
 
     # ------------------------------------------------------------------------- Progress
 
     def next_lr(self) -> float:
         """Return the learning rate of the next step."""
-        progress, cfg = self.progress, self.cfg
-        done = (progress.tokens + 1 - progress.schedule_from) / (
-            cfg.tokens - progress.schedule_from
-        )
-        return cfg.lr * lr_factor(done, cfg.warmup)
+        since = self.progress.schedule_from
+        done = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
+        return self.cfg.lr * lr_factor(done, self.cfg.warmup)
 
-    def count_step(self, n_tokens: int, loss: float, seconds: float, lines: Sequence[int]) -> None:
+    def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
         """Add one step to the progress; note a spike, or a batch without a finite loss.
 
         Raises ValueError if too many batches had no finite loss or gradient.
         """
         progress = self.progress
-        progress.step, progress.tokens, progress.seconds = (
-            progress.step + 1,
-            progress.tokens + n_tokens,
-            progress.seconds + seconds,
-        )
+        progress.epoch, progress.batch = batch.next_place
+        progress.step += 1
+        progress.tokens += batch.n_targets
+        progress.seconds += seconds
         if math.isfinite(loss):
-            progress.nats_sum, progress.n_losses = progress.nats_sum + loss, progress.n_losses + 1
+            progress.nats_sum += loss
+            progress.n_losses += 1
             if is_spike(loss, progress.losses):
                 usual = statistics.fmean(progress.losses)
-                self.log_event(
-                    "spike", f"loss {loss:.3g}, usually {usual:.3g}; {describe_lines(lines)}"
-                )
+                lines = describe_lines(batch.lines)
+                self.log_event("spike", f"loss {loss:.3g}, usually {usual:.3g}; {lines}")
             progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
             return
         progress.n_skipped += 1
-        where = f"no finite loss or gradient; {describe_lines(lines)}"
+        where = f"no finite loss or gradient; {describe_lines(batch.lines)}"
         if progress.n_skipped > MAX_SKIPPED:
             raise ValueError(
                 f"training diverged at step {progress.step:,}: {where}, after {MAX_SKIPPED} "
@@ -166,6 +86,17 @@ class Trainer:
                 f"{self.cfg.lr}"
             )
         self.log_event("skipped", f"batch skipped: {where}")
+
+    def halve_pieces(self, batch: PreparedBatch) -> None:
+        """Split batches into twice as many pieces from here on.
+
+        Raises ValueError if a piece is a single row already.
+        """
+        n_parts = 2 * self.progress.n_parts
+        if n_parts >= 2 * -(-batch.n_rows // self.cfg.shards):
+            raise ValueError("out of memory with one sentence at a time; choose smaller sizes")
+        self.progress.n_parts = n_parts
+        self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
 
     def log_event(self, kind: str, what: str) -> None:
         """Log an event, and keep it for the record."""
@@ -178,14 +109,12 @@ class Trainer:
 
         Raises ValueError if the validation loss is not finite.
         """
-        progress = self.progress
+        progress, n = self.progress, self.progress.n_losses
         point = {
             "step": progress.step,
             "tokens": progress.tokens,
             "seconds": round(progress.seconds, 3),
-        }
-        point |= {
-            "train_nats": progress.nats_sum / progress.n_losses if progress.n_losses else math.nan,
+            "train_nats": progress.nats_sum / n if n else math.nan,
             **scores,
         }
         if not math.isfinite(point["valid_nats"]):
@@ -237,31 +166,6 @@ class Trainer:
             }
         self.progress = progress
         set_rng_states(state.get("generators"))
-
-
-def loss_of(model: SequenceModel, batch: Batch, label_smoothing: float = 0.0) -> Float[Tensor, ""]:
-    """Return the mean loss in nats per target token."""
-    logits = model(batch.src, batch.src_mask, batch.tgt_in)
-    if logits.dtype == torch.bfloat16:  # too coarse to sum over a vocabulary
-        logits = logits.float()
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        batch.tgt_out.flatten(),
-        ignore_index=PAD,
-        label_smoothing=label_smoothing,
-    )
-
-
-def count_targets(batch: Batch) -> int:
-    """Return the number of target tokens that are scored."""
-    return int((batch.tgt_out != PAD).sum())
-
-
-def take_rows(batch: Batch, first: int, step: int) -> Batch:
-    """Return every step-th row, without the columns that only other rows need."""
-    src, src_mask, tgt_in, tgt_out = (tensor[first::step] for tensor in batch)
-    n_src, n_tgt = (int(real.any(0).sum()) for real in (src_mask, tgt_in != PAD))
-    return Batch(src[:, :n_src], src_mask[:, :n_src], tgt_in[:, :n_tgt], tgt_out[:, :n_tgt])
 
 
 def lr_factor(done: float, warmup: float) -> float:

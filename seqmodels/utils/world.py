@@ -72,42 +72,50 @@ class World:
         n = -len(items) % self.size
         return self.my_shard([*items, *(items[i % len(items)] for i in range(n))])
 
-    def from_first(self, find: Callable[[], T]) -> T:
-        """Return what the first process finds.
+    def broadcast_from_rank0(self, compute: Callable[[], T]) -> T:
+        """Compute a value in the first process; return it in all.
 
-        If it fails there, the first process alone says why, and the others exit with 2.
+        If that raises, the first process alone says why, and the others exit with 2.
         """
         if self.size == 1:
-            return find()
-        found: list[Any] = [None, None]
+            return compute()
+        message: list[Any] = [False, None]
         try:
             if self.is_first:
-                found = [True, find()]
+                message = [True, compute()]
         finally:
             with loss_reported():
-                dist.broadcast_object_list(found, 0)
-        if not found[0]:
+                dist.broadcast_object_list(message, 0)
+        is_computed, value = message
+        if not is_computed:
             sys.exit(2)
-        return found[1]
+        return value
 
-    def gather(self, found: dict[int, T]) -> dict[int, T]:
-        """Return what all processes have found together."""
+    def on_rank0(self, compute: Callable[[], T]) -> T | None:
+        """Compute a value that stays in the first process, such as a lock; the others get None.
+
+        They wait for it, and exit with 2 if it raises.
+        """
+        values: list[T] = []
+        self.broadcast_from_rank0(lambda: values.append(compute()))
+        return values[0] if values else None
+
+    def gather(self, own: dict[int, T]) -> dict[int, T]:
+        """Return the entries of all processes."""
         if self.size == 1:
-            return found
+            return own
         parts: list[Any] = [None] * self.size
         with loss_reported():
-            dist.all_gather_object(parts, found)
+            dist.all_gather_object(parts, own)
         return {key: value for part in parts for key, value in part.items()}
 
-    def sums(self, *numbers: float) -> list[float]:
-        """Return the sums of numbers over all processes, in float64."""
-        if self.size == 1:
-            return [*numbers]
-        totals = torch.tensor(numbers, dtype=torch.float64)
-        self.add_up(totals)
-        return totals.tolist()
+    def is_any(self, is_true: bool) -> bool:
+        """Return whether something is true in any process."""
+        n_true = torch.tensor(float(is_true))
+        self.sum_in_place(n_true)
+        return bool(n_true)
 
-    def add_up(self, tensor: Tensor) -> None:
+    def sum_in_place(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
         if self.size > 1:
             with loss_reported():
@@ -122,7 +130,7 @@ class World:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
             gradients.append(p.grad)
         flat = parameters_to_vector(gradients)
-        self.add_up(flat)
+        self.sum_in_place(flat)
         vector_to_parameters(flat, gradients)
 
 
