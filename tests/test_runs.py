@@ -143,7 +143,7 @@ def test_a_seed_draws_the_first_weights(tmp_path: Path, monkeypatch: pytest.Monk
     """Keeps out seeds that start from the same weights, and weights that depend on what ran."""
     starts = []
 
-    def stop(run: runs.Run, model: SequenceModel) -> None:
+    def stop(run: runs.Run, model: SequenceModel, *_: Any) -> None:
         starts.append({k: v.clone() for k, v in model.state_dict().items()})
         raise InterruptedError
 
@@ -240,7 +240,7 @@ def evaluated(
     rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in taught]
     beams: list[int] = []
     written = [[4, 5], [6], [5]]
-    monkeypatch.setattr(measure, "teacher_forced", lambda *_: rows)
+    monkeypatch.setattr(measure, "teacher_forced", lambda *_, **_given: rows)
     monkeypatch.setattr(
         measure, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
     )
