@@ -200,10 +200,9 @@ def test_a_chapter_shows_no_trick(path: Path) -> None:
 LISTED = {
     "seqmodels/models/__init__.py": "the list itself",
     "seqmodels/report/style.py": "colours",
-    "seqmodels/site/build.py": "the questions that a pair of chapters answers",
     "tasks/distance/__main__.py": "recipes",
     "tasks/lookup/__main__.py": "recipes",
-    "tasks/recall/__main__.py": "recipes: a model without one gets the defaults",
+    "tasks/recipes.py": "recipes: a model without one gets the defaults",
     "tasks/translation/__main__.py": "recipes",
     "benchmarks/contests.py": "sizes beside which peers are built",
     "tests/test_papers.py": "the order of history, and what each paper hands over",
@@ -329,9 +328,13 @@ def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
     """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`.
 
     One module alone fetches texts that no hub has, from addresses that stand there; another one
-    answers, on this machine.
+    answers, on this machine; a third one only quotes.
     """
-    allowed = {"seqmodels/data/presets.py": {"urllib"}, "seqmodels/site/serve.py": {"http"}}
+    allowed = {
+        "seqmodels/data/presets.py": {"urllib"},
+        "seqmodels/site/serve.py": {"http"},
+        "seqmodels/site/layout.py": {"urllib"},
+    }
     assert tops(imports(path)) & NETWORK == allowed.get(at(path), set())
 
 
@@ -339,7 +342,7 @@ def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
 def test_what_is_imported_is_declared(path: Path) -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = {"export": ("export",), "launchers": ("ray", "slurm")}
+    extras = {"export": ("export",), "graphs": ("export",), "launchers": ("ray", "slurm")}
     known = extras.get(path.parent.name) or extras.get(path.stem, ())
     extra = [line for name in known for line in project["optional-dependencies"][name]]
     names = (re.split(r"[^\w.-]", line)[0] for line in [*project["dependencies"], *extra])
