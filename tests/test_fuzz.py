@@ -124,7 +124,7 @@ def make_run(folder: Path, name: str) -> tuple[Path, Path]:
     made |= {"model": name, "model_config": sizes, "alignment": None, "weights_sha256": None}
     record, weights = folder / f"{name}-seed1.json", folder / f"{name}-seed1.safetensors"
     record.write_text(json.dumps(made))
-    checkpoint.save(weights, build(name, **sizes).state_dict())
+    checkpoint.save_weights(weights, build(name, **sizes).state_dict())
     tokenizer.save(folder / "tokenizer.json")
     return record, weights
 

@@ -29,6 +29,7 @@ from seqmodels.comparison import compare
 from seqmodels.data import presets, tokenizers
 from seqmodels.evaluation import external, intervals, metrics
 from seqmodels.records import record, schema
+from seqmodels.report import systems
 from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
 from tasks import __main__ as tasks_main
@@ -275,7 +276,7 @@ def test_a_figure_is_written_before_the_table_is_printed(
         (tmp_path / name).write_text(f"{name} a\nb c\n")
     given = [f"--src={tmp_path / 'src'}", f"--ref={tmp_path / 'ref'}", str(tmp_path / "hyp")]
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(external, "table", gone)
+    monkeypatch.setattr(systems, "translation_table", gone)
     monkeypatch.setattr(sys, "argv", ["seqmodels", "score", *given, f"--out={tmp_path / 'out'}"])
     with pytest.raises(SystemExit) as stopped:
         main.main()

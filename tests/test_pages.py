@@ -33,7 +33,7 @@ def test_the_commands_that_are_named_exist(page: Path, call: Call) -> None:
     for task, rest in re.findall(r"python -m tasks\.(\w+)((?: +[^\s`#]+)*)", text):
         program = PROGRAMS.get(task)
         if program is None:  # a maker of data that can be run by itself
-            assert (ROOT / "tasks" / f"{task}.py").exists()
+            assert (ROOT / "tasks" / task / "__main__.py").exists()
             continue
         help_text = call(program, "--help")[1]
         assert {flag for flag in re.findall(r"--[\w-]+", rest) if flag not in help_text} == set()

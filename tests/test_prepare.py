@@ -608,6 +608,6 @@ def test_multi30k() -> None:
     data = prepared(corpus, PrepareConfig(tokenizer="bytes", is_lowercase=True)).data
     n = {k: v for k, v in data.items() if k.startswith("n_") and "tokens" not in k and v}
     assert n == {
-        "n_train": 29_000, "n_valid": 1_014, "n_test": 1_000, "n_duplicate_train": 3,
-        "n_held_out_train": 1,
+        "n_train": 28_982, "n_valid": 1_014, "n_test": 1_000, "n_duplicate_train": 3,
+        "n_held_out_train": 1, "n_too_long_train": 18,  # more than 200 bytes
     }  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 from fake_records import BUCKETS, with_rows
 from toy_task import flags, toy
 
-from seqmodels.comparison import compare
+from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import intervals
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.evaluation.significance import holm
@@ -349,7 +349,7 @@ def test_a_metric_without_sums_is_not_compared(tmp_path: Path) -> None:
 def test_a_comparison_ends_with_its_differences(tmp_path: Path) -> None:
     """Keeps out a comparison whose rows never meet their test."""
     args = flags(tmp_path, models=["rnn_encdec", "gpt"], seeds=[1, 2])
-    compare.compare(toy(), args)
+    compare_and_report(toy(), args)
     found = significance.load(tmp_path / significance.FILE)
     (pair,) = found.comparisons[0].pairs
     assert (pair.row, pair.column, pair.n_seeds) == ("gpt", "rnn_encdec", [2, 2])

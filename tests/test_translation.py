@@ -206,7 +206,8 @@ def test_every_example_has_its_line(folder: Path) -> None:
             few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
             patch.setitem(task.SIZES, "smoke", task.SIZES["smoke"] | few)
             given = {"size": "smoke", "tokens": None, "context": 8, "no_source_eos": False}
-            made = task.builtin_task(argparse.Namespace(**given))
+            make_task = getattr(task, "builtin_task", task.make_task)
+            made = make_task(argparse.Namespace(**given))
         assert [e.line for e in made.train] == list(range(1, 10))
         assert [e.line for e in made.valid] == [1, 2, 3, 4]
 

@@ -91,8 +91,8 @@ def test_figures_tell_variants_apart() -> None:
     ]
     assert list(reading.by_model(records)) == [names[2], names[0], names[1], names[3]]
     key = [look.label for look in layout.key_of(records)]
-    assert key[:2] == ["RNN encoder–decoder (2014) · 1.00 M", "RNN, 2 × width (2014) · 3.00 M"]
-    assert key[2] == "Transformer, rotary positions (2021) · 3.00 M"
+    assert key[:2] == ["RNN encoder–decoder (2014)\n1.00 M", "RNN, 2 × width (2014)\n3.00 M"]
+    assert key[2] == "Transformer, rotary positions (2021)\n3.00 M"
 
 
 def test_variants_run_where_they_are_named(run: Run, tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def check_tokenizer(name: str, flag: str = "--bleu-tokenize") -> None:
     try:
         BLEU(tokenize=name)
     except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
-        why = str(error).strip().splitlines()[0]
+        why = " ".join(str(error).split())
         raise ValueError(f"{flag} {name} does not work here: {why}") from error
 
 

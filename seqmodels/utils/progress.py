@@ -89,8 +89,9 @@ class ProgressBoard:
 
     def read_all(self) -> None:
         """Read the status of all runs that have not ended."""
-        for title in self.records.keys() - self.ended:
-            self.read(title)
+        for title in self.records:
+            if title not in self.ended:
+                self.read(title)
 
     def read(self, title: str) -> None:
         """Read the status of a run, and print its new lines."""
