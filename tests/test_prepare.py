@@ -210,16 +210,13 @@ def test_the_longest_pair_is_chosen() -> None:
 
 
 def write(folder: Path, made: list[Example], n_rows: int = 2) -> TokenizedPairs:
-    """Write examples as two files, in record batches of a few rows."""
+    """Write examples in record batches of a few rows."""
     folder.mkdir(exist_ok=True)
     ids = pa.list_(pa.uint32())
     schema = pa.schema({"src": ids, "tgt": ids, "line": pa.int64()})
-    middle = len(made) // 2
-    for i, part in enumerate((made[:middle], made[middle:])):
-        columns = [[e.src for e in part], [e.tgt for e in part], [e.line for e in part]]
-        table = pa.table([*map(pa.array, columns)], schema=schema)
-        with pa.ipc.new_stream(folder / f"x_{i:05}_of_00002.arrow", schema) as writer:
-            writer.write_table(table, n_rows)
+    columns = [[e.src for e in made], [e.tgt for e in made], [e.line for e in made]]
+    with pa.ipc.new_stream(folder / "x.arrow", schema) as writer:
+        writer.write_table(pa.table([*map(pa.array, columns)], schema=schema), n_rows)
     longest = batches.lengths(made).max(0).tolist()
     facts = {"longest": {"x": {"src": longest[0], "tgt": longest[1], "n_words": 0}}}
     files.write(folder / cache.MADE, str(facts).replace("'", '"'))
@@ -404,10 +401,14 @@ def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
 
 
 @pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have two processes, which share work however little there is."""
+def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have two processes, which share work however little there is; return the pools' sizes."""
+    sizes: list[int] = []
+    pool = prepare.ProcessPool
     monkeypatch.setattr(prepare, "MANY_BYTES", 0)
     monkeypatch.setattr(prepare, "n_cores", lambda: 2)
+    monkeypatch.setattr(prepare, "ProcessPool", lambda n: sizes.append(n) or pool(n))
+    return sizes
 
 
 @pytest.mark.parametrize("config", [
@@ -418,15 +419,15 @@ def test_pairs_of_two_processes(
     config: PrepareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request
 ) -> None:
     """Keep out pairs whose order, faults or lines depend on how many processes encode them."""
-    opened, found = read_parallel(write_pairs(tmp_path)), []
+    opened, found, pools = read_parallel(write_pairs(tmp_path)), [], []
     for name in ("one", "two"):
         monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / name))
         ready = prepared(opened, config)
         found.append((ready.data, *(list(getattr(ready, split)) for split in SPLITS)))
         monkeypatch.setattr(prepare, "CHUNK", 64)
-        request.getfixturevalue("many")
+        pools = request.getfixturevalue("many")
     assert found[0] == found[1]
-    assert len([*(tmp_path / "two").glob("*/train_*_of_00002.arrow")]) == 2
+    assert pools == [2] * len(SPLITS)
     assert not [*(tmp_path / "two").glob(f"*/{prepare.RAW}")]
 
 
@@ -471,8 +472,9 @@ def test_pairs_are_what_a_walk_finds(tmp_path: Path) -> None:
     assert ready.train.longest == tuple(ready.train.lengths.max(0))
 
 
-@pytest.mark.usefixtures("many")
-def test_text_of_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_of_two_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: list[int]
+) -> None:
     """Keep out tokens, lines or a checksum that depend on how many processes there are."""
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} said,\nand {i % 7} went.\n\n" for i in range(3_000)))
@@ -480,7 +482,7 @@ def test_text_of_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(prepare, "TEXT_BYTES", 4_000)
     opened = read_text_corpus([path])
     ready = prepare.prepare_text(opened, "bpe", 300, lambda line: None)
-    assert len([*cache.cache_dir().glob("*/train_*_of_00002.arrow")]) == 2
+    assert many == [2] * len(SPLITS)
     assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     whole = "".join(opened.splits["train"]())
     assert ready.tokenizer.decode(ready.train.slice(0, len(ready.train))) == whole
@@ -531,8 +533,6 @@ from pathlib import Path
 from seqmodels.data import prepare, presets
 from seqmodels.utils.terminal import guard
 prepare.n_cores = lambda: 2
-if sys.argv[3:] == ["break"]:
-    prepare.encode_pairs = lambda *_: os._exit(3)
 def run():
     opened = presets.read_parallel([Path(path) for path in sys.argv[1:3]])
     prepare.prepare(opened, prepare.PrepareConfig(tokenizer="bytes"))
@@ -540,11 +540,11 @@ guard("prepare", run)
 """
 
 
-def program(folder: Path, n: int, *more: str) -> list[str]:
+def program(folder: Path, n: int) -> list[str]:
     """Return a command that prepares n pairs with two processes."""
     for name in ("a.de", "a.en"):
         (folder / name).write_text("".join(f"{name} {i} und noch etwas mehr\n" for i in range(n)))
-    return [sys.executable, "-c", PROGRAM, str(folder / "a.de"), str(folder / "a.en"), *more]
+    return [sys.executable, "-c", PROGRAM, str(folder / "a.de"), str(folder / "a.en")]
 
 
 @pytest.mark.slow
@@ -577,12 +577,19 @@ def test_no_process_is_left(number: signal.Signals, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_process_that_ends_is_reported(tmp_path: Path) -> None:
     """Keep out a traceback, or a wait without end, where the system ends a process."""
-    command = program(tmp_path, 400_000, "break")
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert done.stderr.startswith("prepare: ")
-    assert "memory" in done.stderr
-    assert done.stderr.count("\n") == 1
+    command = program(tmp_path, 600_000)
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    own, workers = psutil.Process(process.pid), []
+    while not workers:
+        assert process.poll() is None
+        workers = [one for one in own.children() if "spawn_main" in " ".join(one.cmdline())]
+        time.sleep(0.05)
+    workers[0].kill()
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+    assert stderr.startswith("prepare: ")
+    assert "memory" in stderr
+    assert stderr.count("\n") == 1
 
 
 def test_another_file_is_another_key(tmp_path: Path) -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from tqdm import tqdm
 
 from seqmodels.data import tokenizers
 from seqmodels.data.cache import MADE, cached
@@ -29,12 +30,13 @@ from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.data.tokens import LINE_EVERY, ArrowRows, TokenizedPairs, TokenStream
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
-from seqmodels.utils.workers import end_with_parent, n_cores
+from seqmodels.utils.workers import ProcessPool, n_cores
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-FORMAT = 5
+T = TypeVar("T")
+FORMAT = 6
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, RAW = "tokenizer.json", "raw"
 """File and folder in the folder of a corpus; RAW is removed when everything is encoded."""
@@ -104,28 +106,47 @@ def write_chunk(
 def map_table(
     rows: Dataset, path: Path, encode: Callable[[pa.Table], pa.Table], schema: pa.Schema, size: int
 ) -> None:
-    """Write what `encode` returns for each `size` rows, in several processes if there is much.
+    """Write what `encode` returns for each `size` rows, by several processes if there is much.
 
-    The files are called path.arrow, or path_00000_of_00002.arrow and so on, in the order of the
-    rows. Raises MemoryError if a process is ended from outside.
+    The file is called path.arrow, and has the order of the rows. Raises MemoryError if a process is
+    ended from outside.
     """
-    import datasets
+    n, starts = n_cores() if rows.data.nbytes > MANY_BYTES else 1, range(0, len(rows), size)
+    arrow = rows.with_format("arrow")
+    slices = (arrow[first : first + size] for first in starts)
+    with pa.ipc.new_stream(f"{path}.arrow", schema) as writer, ExitStack() as stack:
+        encoded: Iterator[pa.Table] = map(encode, slices)
+        if n > 1:
+            pool = stack.enter_context(ProcessPool(n))
+            calls = (partial(encode_stream, encode, to_stream(table)) for table in slices)
+            encoded = in_order(pool, calls, 2 * n)
+        try:
+            for table in tqdm(encoded, path.name, len(starts), disable=None, leave=False):
+                writer.write_table(table)
+        except BrokenProcessPool as fault:
+            raise MemoryError("a process was ended from outside") from fault
 
-    n = n_cores() if rows.data.nbytes > MANY_BYTES else 1
-    if not sys.stderr.isatty():
-        datasets.disable_progress_bars()
-    try:
-        with end_with_parent():
-            rows.with_format("arrow").map(
-                encode, batched=True, batch_size=size, writer_batch_size=size,
-                remove_columns=rows.column_names, num_proc=n if n > 1 else None,
-                features=datasets.Features.from_arrow_schema(schema),
-                cache_file_name=f"{path}.arrow", new_fingerprint=path.name, desc=path.name,
-            )  # fmt: skip
-    except RuntimeError as fault:
-        if "abruptly died" not in str(fault):
-            raise
-        raise MemoryError("a process was ended from outside") from fault
+
+def to_stream(table: pa.Table) -> pa.Buffer:
+    """Return a table in Arrow's format; a pickle of a slice would hold the whole."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def encode_stream(encode: Callable[[pa.Table], pa.Table], stream: pa.Buffer) -> pa.Table:
+    """Return an encoded table, in another process."""
+    return encode(pa.ipc.open_stream(stream).read_all())
+
+
+def in_order(pool: ProcessPool, calls: Iterator[Callable[[], T]], n_ahead: int) -> Iterator[T]:
+    """Yield the results of some calls in their order, of which a few are made in advance."""
+    waiting = deque(pool.submit(call) for call in islice(calls, n_ahead))
+    while waiting:
+        result = waiting.popleft().result()
+        waiting.extend(pool.submit(call) for call in islice(calls, 1))
+        yield result
 
 
 @lru_cache(1)

@@ -1,7 +1,7 @@
 """Token ids in Arrow files: memory-mapped, so that a corpus need not fit into memory.
 
-`prepare` writes them with `datasets`. A split is one or several files, SPLIT*.arrow, whose record
-batches are read here without copying: as NumPy arrays that view the file.
+`prepare` writes them. A split is the file SPLIT.arrow, whose record batches are read here without
+copying: as NumPy arrays that view the file.
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ class ArrowRows:
 
     def __init__(self, folder: Path, split: str):
         self.folder, self.split = folder, split
-        self.chunks: list[pa.RecordBatch] = [
-            chunk
-            for path in sorted(folder.glob(f"{split}*.arrow"))
-            for chunk in pa.ipc.open_stream(pa.memory_map(str(path))).read_all().to_batches()
-        ]
+        stream = pa.ipc.open_stream(pa.memory_map(str(folder / f"{split}.arrow")))
+        self.chunks: list[pa.RecordBatch] = stream.read_all().to_batches()
         self.lists = cache(self._view)
 
     def _view(self, i: int, column: str) -> Lists:

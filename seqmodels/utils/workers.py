@@ -7,9 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -70,43 +69,3 @@ def exit_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)
-
-
-# -------------------------------------------------------------------- Processes of a library
-
-
-_parent: int | None = None
-"""The process whose forks end with it."""
-
-
-@contextmanager
-def end_with_parent() -> Iterator[None]:
-    """Let the processes that a library forks meanwhile leave signals to this one, and end with it.
-
-    Ctrl-C would otherwise print a traceback of each, and a kill would leave them behind.
-    """
-    global _parent
-    _parent = os.getpid()
-    try:
-        yield
-    finally:
-        _parent = None
-
-
-def set_up_fork() -> None:
-    """Set up a process that has just been forked."""
-    if _parent is not None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        threading.Thread(target=exit_without, args=(_parent,), daemon=True).start()
-
-
-def exit_without(parent: int) -> None:
-    """Wait until the parent has ended, in whatever way, then exit."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=set_up_fork)
