@@ -47,7 +47,7 @@ import multiprocessing.reduction
 from tqdm import tqdm
 
 sys.modules["fcntl"] = sys.modules["resource"] = None
-absent = {os: ["pread", "pwrite", "killpg", "fork", "O_NOFOLLOW", "O_NONBLOCK", "set_blocking"]}
+absent = {os: ["pread", "pwrite", "killpg", "fork", "O_NOFOLLOW", "set_blocking"]}
 absent |= {signal: ["SIGHUP", "SIGKILL", "SIGPIPE"], multiprocessing.reduction: ["DupFd"]}
 for module, names in absent.items():
     for name in names:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -230,10 +231,12 @@ def kill_a_worker(program: Any, out: Path, rng: random.Random) -> bool:
     while program.poll() is None:
         if {path.name for path in out.glob("*.checkpoint-*")} - before:
             time.sleep(rng.uniform(0, 0.7))
-            workers = [
-                child for child in psutil.Process(program.pid).children()
-                if "tasks.translation" in child.cmdline()
-            ]  # fmt: skip
+            workers = []
+            with suppress(psutil.NoSuchProcess):  # or a zombie, as torchrun starts another
+                workers = [
+                    child for child in psutil.Process(program.pid).children()
+                    if "tasks.translation" in child.cmdline()
+                ]  # fmt: skip
             if len(workers) == 2:
                 workers[rng.randrange(2)].send_signal(signal.SIGKILL)
                 return True
