@@ -28,7 +28,7 @@ jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 from toy_task import flags, toy  # noqa: E402
 from toy_training import V  # noqa: E402
 
-from seqmodels import MODELS, SequenceModel, build  # noqa: E402
+from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.comparison import compare  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
@@ -88,6 +88,15 @@ def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Leave the user's caches as they are."""
     os.environ["SEQMODELS_CACHE"] = str(tmp_path_factory.mktemp("prepared"))
     os.environ["HF_DATASETS_CACHE"] = str(tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(autouse=True)
+def _built_in_variants() -> Iterator[None]:
+    """Forget the arms that a test has registered."""
+    before = dict(models.VARIANTS)
+    yield
+    models.VARIANTS.clear()
+    models.VARIANTS.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,7 @@ VERBATIM: dict[str, Any] = {"keep_default_na": False, "na_filter": False, "skip_
 VERBATIM |= {"lineterminator": "\n"}
 """Have pandas read CSV verbatim: "None" and "NA" are words."""
 
+datasets.disable_progress_bars()
 datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported in one line
 
 
