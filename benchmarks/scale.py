@@ -28,8 +28,7 @@ from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils.terminal import Parser, guard
 from seqmodels.utils.world import world
-from tasks import flags
-from tasks.translation.__main__ import builtin_task
+from tasks.translation.__main__ import PARSER, builtin_task
 
 ROOT = Path(__file__).parents[1]
 BATCH_TOKENS, WARM_UP, N_STEPS = 1_600, 5, 30
@@ -38,7 +37,7 @@ BATCH_TOKENS, WARM_UP, N_STEPS = 1_600, 5, 30
 
 def step_s(name: str) -> float:
     """Return the median CPU time of a step in this process, in seconds, with two shares a batch."""
-    task = builtin_task(flags.parse_task("translation", None, ["--size", "laptop"]))
+    task = builtin_task(PARSER.parse_args(["--size", "laptop"]))
     torch.manual_seed(1)
     cfg = TrainConfig(tokens=10**9, lr=1e-4, batch_tokens=BATCH_TOKENS, shards=2)
     trainer = Trainer(build(name, **model_sizes(name, task)), cfg)

@@ -12,13 +12,13 @@ records stay unless --out names another folder. Flags that all tasks share, such
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from seqmodels.utils.terminal import guard, print_line
-from tasks import flags
+from seqmodels.utils.terminal import Parser, guard, print_line
 
 Comparison = tuple[str, str, str]
 """Its folder, its task, its own flags."""
@@ -73,7 +73,7 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
         for folder, task, own_flags in comparisons
     ]
     for _, task, passed in todo:  # find mistakes before anything is trained
-        flags.parse_task(task, None, passed)
+        import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
     from seqmodels.report.figures import plot_results  # takes a second to import
 
     for n, (folder, task, passed) in enumerate(todo, start=1):
@@ -90,9 +90,24 @@ def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[st
     print_line("\n".join(str(path) for path in plot_results(out)))
 
 
+def parse_flags() -> tuple[argparse.Namespace, list[str]]:
+    """Parse the command line; also return the flags to pass on to tasks."""
+    p = Parser(
+        prog="python -m tasks",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    p.add_argument("--full", action="store_true",
+                   help="also compare with larger budgets and several seeds")  # fmt: skip
+    p.add_argument("--corpora", action="store_true", help="also compare on real text")
+    p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
+                   help="folder for the folders of records (default: results)")  # fmt: skip
+    return p.parse_known_args()
+
+
 def main() -> None:
     """Run all comparisons."""
-    args, forwarded = flags.driver(__doc__)
+    args, forwarded = parse_flags()
     chosen = [*BUILTIN, *(FULL if args.full else []), *(CORPORA if args.corpora else [])]
     guard("tasks", lambda: run_all(args.out, chosen, forwarded))
 

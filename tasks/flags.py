@@ -1,73 +1,98 @@
-"""The flags of the tasks.
+"""The command line of a task: its flags, and what runs it. No torch at import.
 
-This module does not import torch, so that `--help` and typos are answered at once.
+`--help` and typos are thus answered at once.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from seqmodels.data import presets
-from seqmodels.data.presets import TOKENIZERS
 from seqmodels.models import PAPERS, VARIANTS
-from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float
+from seqmodels.utils.terminal import Parser, guard, non_negative, positive, positive_float
 
-PARALLEL_HELP = (
-    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
-    "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
-    ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
-    "the hub"
-)
-TEXT_HELP = (
-    f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
-    ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
-)
-PARALLEL_FLAGS = (
-    "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
-    "parameters", "bleu_tokenize",
-)  # fmt: skip
-"""Flags of translation that require --data."""
-TEXT_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
-"""Flags of next_token that require --data."""
-
+if TYPE_CHECKING:
+    from seqmodels.comparison.task import Task
 
 SIZES = {
     "smoke": "run everything once, in a minute",
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-FULL = ("translation", "positions", "heads", "ladder", "distance", "bottleneck")
-"""Tasks that have all sizes; the others lack `full`."""
-MODELS = {
-    "positions": [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")],
-    "heads": ["transformer"],
-    "bottleneck": [
-        *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)),
-        *(f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)), "bahdanau",
-    ],
-    "ladder": [
-        "lstm_seq2seq_forward", "lstm_seq2seq",
-        *(f"lstm_seq2seq_{kind}{fed}" for kind in ("last", "dot", "general", "additive")
-          for fed in ("", "_fed")),
-    ],
-}  # fmt: skip
-"""Tasks that compare variants."""
+TASKS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/__main__.py"))
 
 
-def parser(name: str, doc: str | None) -> Parser:
-    """Return a parser with the flags that all tasks share."""
-    sizes = [size for size in SIZES if size != "full" or name in FULL]
-    p = Parser(
-        prog=f"python -m tasks.{name}",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    known, names = [*PAPERS, *VARIANTS], MODELS.get(name, list(PAPERS))
-    others = ", ".join(other for other in known if other not in names)
-    p.add_argument("--models", nargs="+", choices=known, default=names, metavar="NAME",
-                   help=f"models to train: {', '.join(names)} (default: these), or any of "
+class TaskParser(Parser):
+    """A parser of the flags that all tasks share, to which a task adds its own.
+
+    `models` are trained by default; `check` raises ValueError if flags contradict each other.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        doc: str | None,
+        models: Sequence[str] = tuple(PAPERS),
+        sizes: Sequence[str] = tuple(SIZES),
+        check: Callable[[argparse.Namespace], None] | None = None,
+    ):
+        super().__init__(
+            prog=f"python -m tasks.{name}",
+            description=doc,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.check = check
+        add_shared_flags(self, list(models), sizes)
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the command line; exit with 2 if flags contradict each other."""
+        parsed = super().parse_args(args, namespace)
+        try:
+            check_shared_flags(parsed)
+            if self.check:
+                self.check(parsed)
+        except ValueError as error:
+            self.error(str(error))
+        return parsed
+
+
+def run(
+    parser: TaskParser,
+    make_task: Callable[[argparse.Namespace], Task],
+    argv: Sequence[str] | None = None,
+) -> None:
+    """Parse a task's command line and run its comparison."""
+    args = parser.parse_args(argv)
+    from seqmodels.cli.compare import compare_and_report  # imports torch
+
+    guard(parser.prog.rpartition(".")[2], lambda: compare_and_report(make_task(args), args))
+
+
+def check_shared_flags(args: argparse.Namespace) -> None:
+    """Raise ValueError if flags that all tasks share contradict each other."""
+    for flag in ("models", "seeds"):
+        given = getattr(args, flag)
+        if twice := [str(value) for value in given if given.count(value) > 1]:
+            raise ValueError(f"--{flag}: {twice[0]} is given twice; give each once")
+    if args.vary:
+        from seqmodels.comparison.arm import check_vary  # imports torch
+
+        try:
+            check_vary(args.models, args.vary)
+        except ValueError as error:
+            raise ValueError(f"--vary: {error}") from None
+    if args.address and args.launcher != "ray":
+        raise ValueError("--address needs --launcher ray")
+
+
+def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None:
+    """Add the flags that all tasks share."""
+    names = [*PAPERS, *VARIANTS]
+    others = ", ".join(name for name in names if name not in models)
+    p.add_argument("--models", nargs="+", choices=names, default=models, metavar="NAME",
+                   help=f"models to train: {', '.join(models)} (default: these), or any of "
                         f"{others}")  # fmt: skip
     p.add_argument("--vary", action="append", type=vary, default=[], metavar="FIELD=A,B,C",
                    help="besides each model, train it with each of these values of a field of its "
@@ -99,7 +124,6 @@ def parser(name: str, doc: str | None) -> Parser:
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip
-    return p
 
 
 def vary(text: str) -> tuple[str, list[str]]:
@@ -126,125 +150,3 @@ def training_flags(p: Parser) -> None:
                    help="with torchrun: shares in which each batch is dealt to the processes, a "
                         "multiple of their number; the result depends on it (default: "
                         "1)")  # fmt: skip
-
-
-def parse(p: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line; refuse models or seeds that are given twice."""
-    args = p.parse_args(argv)
-    for flag in ("models", "seeds"):
-        given = getattr(args, flag)
-        if twice := [str(value) for value in given if given.count(value) > 1]:
-            p.error(f"--{flag}: {twice[0]} is given twice; give each once")
-    if args.vary:
-        from seqmodels.comparison.arm import check_vary  # imports torch
-
-        try:
-            check_vary(args.models, args.vary)
-        except ValueError as error:
-            p.error(f"--vary: {error}")
-    if args.address and args.launcher != "ray":
-        p.error("--address needs --launcher ray")
-    return args
-
-
-def translation(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the translation task."""
-    p = parser("translation", doc)
-    p.add_argument("--no-source-eos", action="store_true",
-                   help="do not end each source with the end-of-sequence token")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=PARALLEL_HELP)
-    own_data = p.add_argument_group("with --data")
-    add = own_data.add_argument
-    add("--source", metavar="LANG",
-        help="language to translate from: the ending of the source file; a label for the first "
-             "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "
-             "number if the table has no header")  # fmt: skip
-    add("--target", metavar="LANG", help="language or column to translate to, given like --source")
-    add("--test", metavar="SET", help="test on one of sacreBLEU's test sets, such as wmt14")
-    add("--limit", type=positive, metavar="N",
-        help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
-    add("--lowercase", action="store_true", help="lower-case both sides")
-    add("--clean", action="store_true",
-        help="leave duplicate pairs, pairs of very unequal length, and sources in valid or test "
-             "out of train")  # fmt: skip
-    add("--max-tokens", type=positive, default=200, metavar="N",
-        help="leave out pairs with more tokens on a side; in test, with more than twice as many "
-             "(default: 200)")  # fmt: skip
-    add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
-    add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
-    add("--bleu-tokenize", metavar="NAME",
-        help="sacreBLEU's tokenizer for BLEU (default: by the target language)")  # fmt: skip
-    args = parse(p, argv)
-    given = [name for name in PARALLEL_FLAGS if getattr(args, name) != p.get_default(name)]
-    if given and not args.data:
-        flag = given[0].replace("_", "-")
-        p.error(f"--{flag} needs --data; the built-in grammar is English to German")
-    if args.data and args.size == "full":
-        p.error("--size full is for the built-in grammar; with --data, give a budget with --tokens")
-    return args
-
-
-def next_token(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the next-token task."""
-    p = parser("next_token", doc)
-    p.add_argument("--context", type=non_negative, metavar="N",
-                   help="longest context in tokens; 0: none (default: 128, or "
-                        "the text's own)")  # fmt: skip
-    p.add_argument("--data", nargs="+", metavar="WHAT", help=TEXT_HELP)
-    own_data = p.add_argument_group("with --data")
-    add = own_data.add_argument
-    add("--column", metavar="NAME",
-        help="column with the texts, by name or number (default: text or sentence)")  # fmt: skip
-    add("--limit", type=positive, metavar="N",
-        help="stream N rows of a table or a hub dataset, instead of reading all")  # fmt: skip
-    add("--block", type=positive, metavar="N",
-        help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
-    add("--stride", type=positive, metavar="S",
-        help="score the last S tokens of each block (default: all)")  # fmt: skip
-    add("--tokenizer", choices=TOKENIZERS, metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own)")  # fmt: skip
-    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
-    add("--parameters", type=positive, metavar="N",
-        help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
-    args = parse(p, argv)
-    given = [f"--{name}" for name in TEXT_FLAGS if getattr(args, name) is not None]
-    if given and not args.data:
-        p.error(f"{given[0]} needs --data; the built-in stories have fixed settings")
-    return args
-
-
-def lookup(doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of the look-up task."""
-    p = parser("lookup", doc)
-    p.set_defaults(models=[*PAPERS, "transformer_rotary"])
-    p.add_argument("--width", type=positive, metavar="D",
-                   help="d_model of all models (default: chosen for equal parameters)")  # fmt: skip
-    return parse(p, argv)
-
-
-WITH_FLAGS = {"translation": translation, "next_token": next_token, "lookup": lookup}
-"""Tasks with flags of their own."""
-
-
-def parse_task(task: str, doc: str | None, argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse the command line of a task."""
-    if own := WITH_FLAGS.get(task):
-        return own(doc, argv)
-    return parse(parser(task, doc), argv)
-
-
-def driver(doc: str | None) -> tuple[argparse.Namespace, list[str]]:
-    """Parse the command line of `python -m tasks`; also return the flags to pass on to tasks."""
-    p = Parser(
-        prog="python -m tasks",
-        description=doc,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    p.add_argument("--full", action="store_true",
-                   help="also compare with larger budgets and several seeds")  # fmt: skip
-    p.add_argument("--corpora", action="store_true", help="also compare on real text")
-    p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
-                   help="folder for the folders of records (default: results)")  # fmt: skip
-    return p.parse_known_args()

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,18 @@ def compared(out: Path, tokens: int, **given: Any) -> None:
     )
 
 
-def on_two_nodes(n_kills: int, task: Callable[[str], None]) -> None:
+def wait_for_checkpoint(out: Path, seconds: float) -> None:
+    """Wait until a run has written a checkpoint from now on, for so long at most."""
+    since, until = time.time(), time.monotonic() + seconds
+    while time.monotonic() < until:
+        for path in out.glob("*.checkpoint-*"):
+            with suppress(FileNotFoundError):  # a newer one has replaced it
+                if path.stat().st_mtime > since:
+                    return
+        time.sleep(0.1)
+
+
+def on_two_nodes(n_kills: int, out: Path, task: Callable[[str], None]) -> None:
     """Carry out a task at the address of a cluster of two nodes, of which some are killed."""
     from ray.cluster_utils import Cluster
 
@@ -47,6 +60,7 @@ def on_two_nodes(n_kills: int, task: Callable[[str], None]) -> None:
     with ThreadPoolExecutor(1) as thread:  # nodes can be added by the main thread alone
         done, n_killed = thread.submit(task, cluster.address), 0
         while n_killed < n_kills and not wait([done], rng.uniform(4.0, 8.0)).done:
+            wait_for_checkpoint(out, 20.0)
             cluster.remove_node(nodes.pop(rng.randrange(2)), allow_graceful=False)
             nodes.append(cluster.add_node(num_cpus=1))
             n_killed += 1
@@ -62,7 +76,11 @@ def main() -> None:
         init = partialmethod(launchers.SlurmLauncher.__init__, cluster="local")
         launchers.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
     if n_kills:
-        on_two_nodes(int(n_kills[0]), lambda at: compared(out, tokens, launcher="ray", address=at))
+
+        def train(address: str) -> None:
+            compared(out, tokens, launcher="ray", address=address)
+
+        on_two_nodes(int(n_kills[0]), out, train)
     else:
         compared(out, tokens, launcher=None if kind == "local" else kind)
 

@@ -14,10 +14,9 @@ from torch.testing import assert_close
 from seqmodels import EOS, build
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.models.bahdanau import Bahdanau
-from tasks import flags
 from tasks.bottleneck import __main__ as bottleneck
 
-NAMES = flags.MODELS["bottleneck"]
+NAMES = bottleneck.MODELS
 
 
 def test_a_vector_is_a_weighted_mean_of_real_annotations(tiny: Tiny, pairs: Pairs) -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from cogapp import Cog
 
 from benchmarks.__main__ import build_parser as benchmarks_parser
 from seqmodels.cli.main import build_parser
-from tasks import flags
 from tools import diffs
 
 ROOT = Path(__file__).parents[1]
@@ -76,11 +76,11 @@ def commands(path: Path) -> Iterator[list[str]]:
 def parse_module(name: str, argv: list[str]) -> None:
     """Give the arguments of `python -m NAME` to its parser; exit where it refuses them."""
     if name.startswith("tasks."):
-        flags.parse_task(name.removeprefix("tasks."), None, argv)
+        import_module(f"{name}.__main__").PARSER.parse_args(argv)
     elif name == "benchmarks":
         benchmarks_parser().parse_args(argv)
     elif name == "tasks":
-        own = {"--corpora", "--out"} | flags_of(ROOT / "tasks" / "flags.py")
+        own = {"--corpora", "--out"} | flags_of(ROOT / "tasks" / "__main__.py")
         assert {word for word in argv if word.startswith("--")} <= own
     else:
         path = ROOT / f"{name.replace('.', '/')}.py"

@@ -19,7 +19,6 @@ from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records import ledger, schema
 from seqmodels.report import figures
 from tasks import __main__ as everything
-from tasks import flags
 from tasks.translation import __main__ as translation
 
 ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
@@ -62,7 +61,7 @@ def ter(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("ter")
 def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a second list of metrics: record, tables, figures and what is printed."""
-    args = flags.parse_task("translation", None, [*ONE, "--out", str(tmp_path)])
+    args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
     compare_and_report(replace(task, tests=[replace(test, primary_metric="ter")]), args)
@@ -151,7 +150,9 @@ from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from tasks.echo.figure import FIGURES
-from tasks.run import run
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser("echo", __doc__)
 
 
 def make_task(args: argparse.Namespace) -> Task:
@@ -174,7 +175,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "echo", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 '''
 FIGURE = """
 from matplotlib.figure import Figure

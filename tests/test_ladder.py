@@ -20,7 +20,6 @@ from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson
 from seqmodels.models import papers
-from tasks import flags
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure, measure
 
@@ -218,7 +217,7 @@ def test_rungs_alone_differ(size: str) -> None:
     assert len({str(own) for own in sizes.values()}) == 1
     assert [task.recipe(name) for name in NAMES] == [ladder.RECIPES[name] for name in NAMES]
     assert len({task.recipe(name).lr for name in NAMES}) == 1
-    assert set(flags.parse_task("ladder", None, ["--size", size]).models) == {*NAMES}
+    assert set(ladder.PARSER.parse_args(["--size", size]).models) == {*NAMES}
 
 
 @pytest.mark.parametrize("size", ["laptop", "full"])

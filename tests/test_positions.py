@@ -12,7 +12,6 @@ from conftest import Run
 from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.models import build
-from tasks import flags
 from tasks.positions import __main__ as positions
 
 KINDS = ["sinusoids", "learned", "rotary", "none"]
@@ -50,7 +49,7 @@ def test_positions_alone_differ(size: str) -> None:
     assert len({own.pop("d_model") for own in sizes.values()}) <= 2  # a table of positions is small
     assert len({str(own) for own in sizes.values()}) == 1
     assert len({task.recipe(name).lr for name in NAMES}) == 1
-    assert flags.parse_task("positions", None, ["--size", size]).models == NAMES
+    assert positions.PARSER.parse_args(["--size", size]).models == NAMES
 
 
 @pytest.mark.parametrize("size", ["laptop", "full"])

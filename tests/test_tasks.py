@@ -25,7 +25,6 @@ from seqmodels.records import record
 from seqmodels.report import figures, reading
 from seqmodels.utils import files
 from tasks import __main__ as everything
-from tasks import flags as task_flags
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -175,6 +174,6 @@ def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
     for name, task, own_flags in by_width:
         found = (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json")
         trained = {path.name.split("-seed")[0] for path in found}
-        args = task_flags.parse_task(task, None, own_flags.split())
+        args = import_module(f"tasks.{task}.__main__").PARSER.parse_args(own_flags.split())
         assert {*args.models} == trained
         assert name == f"lookup-width-{args.width}"

@@ -20,7 +20,6 @@ from seqmodels.records import record
 from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import Parser
-from tasks import flags
 from tasks.translation import __main__ as translation
 
 KEPT = 5
@@ -74,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     p.add_argument("runs", type=Path, help="folder of runs")
     p.add_argument("out", type=Path, help="folder for the rounded ones")
     args = p.parse_args(argv)
-    given = flags.parse_task("translation", None, ["--size", "full"])
+    given = translation.PARSER.parse_args(["--size", "full"])
     task = translation.builtin_task(given)
     args.out.mkdir(parents=True, exist_ok=True)
     task.tokenizer.save(args.out / "tokenizer.json")

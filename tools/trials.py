@@ -24,7 +24,7 @@ from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.training.config import TrainConfig
 from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
-from tasks import flags
+from tasks.flags import TASKS
 
 FILE = "trials.jsonl"
 
@@ -40,7 +40,7 @@ def rates(text: str) -> tuple[str, list[float]]:
 def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
     """Return what a task would compare with these flags."""
     module: Any = import_module(f"tasks.{name}.__main__")
-    args = flags.parse_task(name, module.__doc__, argv)
+    args = module.PARSER.parse_args(argv)
     return module.make_task(args), args
 
 
@@ -76,7 +76,7 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--out", type=Path, required=True, metavar="DIR")
-    p.add_argument("task", choices=sorted({"translation", "next_token", "lookup", *flags.FULL}))
+    p.add_argument("task", choices=TASKS)
     p.add_argument("rates", nargs="+", type=rates, metavar="MODEL=RATE,RATE")
     own, others = p.parse_known_args()
     for flag in ("--lr", "--models", "--fresh"):

@@ -17,10 +17,17 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+MODELS = [
+    *(f"rnn_encdec_{d}" for d in (32, 64, 128, 256, 512)),
+    *(f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)),
+    "bahdanau",
+]
+PARSER = TaskParser("bottleneck", __doc__, models=MODELS)
 
 if __name__ == "__main__":
-    flags.parse_task("bottleneck", __doc__)  # answer --help and mistakes before the slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -35,7 +42,6 @@ from seqmodels.interface import EOS
 from tasks.bottleneck.figure import FIGURES
 from tasks.made.symbols import SYMBOLS, draw_symbols
 from tasks.recipes import COPYING
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -127,7 +133,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-main = partial(run, "bottleneck", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

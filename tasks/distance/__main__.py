@@ -20,10 +20,12 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser("distance", __doc__)
 
 if __name__ == "__main__":
-    flags.parse_task("distance", __doc__)  # answer --help and mistakes before the slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -37,7 +39,6 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from tasks.distance.figure import FIGURES
 from tasks.distance.measure import measure_gradients, probe_states
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -147,7 +148,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "distance", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

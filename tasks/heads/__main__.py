@@ -20,10 +20,12 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser("heads", __doc__, models=["transformer"])
 
 if __name__ == "__main__":
-    flags.parse_task("heads", __doc__)  # answer --help and mistakes before the slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 from collections.abc import Sequence
@@ -36,7 +38,6 @@ from tasks.heads import measure
 from tasks.heads.figure import FIGURES
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task, n_crossings
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -111,7 +112,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "heads", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

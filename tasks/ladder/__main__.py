@@ -21,10 +21,18 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+SCORES = ("last", "dot", "general", "additive")
+MODELS = [
+    "lstm_seq2seq_forward",
+    "lstm_seq2seq",
+    *(f"lstm_seq2seq_{score}{feeding}" for score in SCORES for feeding in ("", "_fed")),
+]
+PARSER = TaskParser("ladder", __doc__, models=MODELS)
 
 if __name__ == "__main__":
-    flags.parse_task("ladder", __doc__)  # answer --help and mistakes before the slow imports below
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 from dataclasses import replace
@@ -35,7 +43,6 @@ from tasks.ladder.figure import FIGURES
 from tasks.ladder.measure import accuracy_by_place
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -67,7 +74,7 @@ BUCKETS = [(low, low + 4) for low in range(1, 60, 5)]
 #           …_additive_fed      3.160   2.260    .732   1.855
 
 SHARED = {"d_embed": 96, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "dropout": 0.0}
-RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in flags.MODELS["ladder"]}
+RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -91,7 +98,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "ladder", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

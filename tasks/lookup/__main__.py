@@ -17,10 +17,20 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from seqmodels.models import PAPERS
+from seqmodels.utils.terminal import positive
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser(
+    "lookup", __doc__, models=[*PAPERS, "transformer_rotary"], sizes=["smoke", "laptop"]
+)
+PARSER.add_argument(
+    "--width", type=positive, metavar="D",
+    help="d_model of all models (default: chosen for equal parameters)",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    flags.parse_task("lookup", __doc__)  # answer --help and mistakes before the slow imports below
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -34,7 +44,6 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from tasks.lookup.figure import FIGURES
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -215,7 +224,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )  # fmt: skip
 
 
-main = partial(run, "lookup", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

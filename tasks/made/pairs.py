@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from seqmodels.comparison.task import AlignmentExample, Task, TestSet
 from seqmodels.data.batches import Example
@@ -10,8 +11,10 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.made import grammar
 from tasks.recipes import GRAMMAR, with_dropout, with_positions
+
+if TYPE_CHECKING:
+    from tasks.made import grammar
 
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 

@@ -26,19 +26,63 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+import argparse
+
+from seqmodels.data import presets
+from seqmodels.data.presets import TOKENIZERS
+from seqmodels.utils.terminal import non_negative, positive
+from tasks.flags import TaskParser, run
+
+DATA_HELP = (
+    f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
+    ".jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
+)
+OWN_DATA_FLAGS = ("column", "limit", "block", "stride", "tokenizer", "vocab", "parameters")
+"""Flags that require --data."""
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raise ValueError if flags of one's own data are given without it."""
+    given = [f"--{name}" for name in OWN_DATA_FLAGS if getattr(args, name) is not None]
+    if given and not args.data:
+        raise ValueError(f"{given[0]} needs --data; the built-in stories have fixed settings")
+
+
+def make_parser() -> TaskParser:
+    """Return the parser of the command line."""
+    p = TaskParser("next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
+    p.add_argument("--context", type=non_negative, metavar="N",
+                   help="longest context in tokens; 0: none (default: 128, or "
+                        "the text's own)")  # fmt: skip
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
+    add = p.add_argument_group("with --data").add_argument
+    add("--column", metavar="NAME",
+        help="column with the texts, by name or number (default: text or sentence)")  # fmt: skip
+    add("--limit", type=positive, metavar="N",
+        help="stream N rows of a table or a hub dataset, instead of reading all")  # fmt: skip
+    add("--block", type=positive, metavar="N",
+        help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
+    add("--stride", type=positive, metavar="S",
+        help="score the last S tokens of each block (default: all)")  # fmt: skip
+    add("--tokenizer", choices=TOKENIZERS, metavar="KIND",
+        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own)")  # fmt: skip
+    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
+    add("--parameters", type=positive, metavar="N",
+        help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip
+    return p
+
+
+PARSER = make_parser()
 
 if __name__ == "__main__":
-    flags.parse_task("next_token", __doc__)  # answer --help and mistakes before slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-import argparse
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.task import Recipe, Task, TestSet
-from seqmodels.data import presets
 from seqmodels.data.batches import Example
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import SPLITS
@@ -49,7 +93,6 @@ from seqmodels.data.windows import ContextWindows, SlidingWindow, contexts
 from seqmodels.interface import BOS
 from tasks.made import stories
 from tasks.recipes import POSITIONED, PROSE, RECIPES
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -397,7 +440,7 @@ def make_task(args: argparse.Namespace) -> Task:
     return corpus_task(args) if args.data else builtin_task(args)
 
 
-main = partial(run, "next_token", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

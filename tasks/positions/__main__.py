@@ -19,10 +19,13 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+MODELS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
+PARSER = TaskParser("positions", __doc__, models=MODELS)
 
 if __name__ == "__main__":
-    flags.parse_task("positions", __doc__)  # answer --help and mistakes before the slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 from dataclasses import replace
@@ -31,7 +34,6 @@ from functools import partial
 from seqmodels.comparison.task import Recipe, Task
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -66,7 +68,7 @@ SHARED = {
     "d_ff": 512, "n_heads": 4, "n_layers": 2, "dropout": 0.0, "is_prenorm": True,
     "n_positions": 160,
 }  # fmt: skip
-RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in flags.MODELS["positions"]}
+RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in MODELS}
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -84,7 +86,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "positions", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

@@ -12,10 +12,12 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser("recall", __doc__, sizes=["smoke", "laptop"])
 
 if __name__ == "__main__":
-    flags.parse_task("recall", __doc__)  # answer --help and mistakes before the slow imports below
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
 import random
@@ -30,7 +32,6 @@ from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from tasks.made.symbols import SYMBOLS, draw_symbols
 from tasks.recipes import COPYING
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -141,7 +142,7 @@ def make_task(args: argparse.Namespace) -> Task:
     )
 
 
-main = partial(run, "recall", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()

@@ -16,25 +16,85 @@ Question
 
 from __future__ import annotations
 
-from tasks import flags
+import argparse
+
+from seqmodels.data import presets
+from seqmodels.data.presets import TOKENIZERS
+from seqmodels.utils.terminal import positive
+from tasks.flags import TaskParser, run
+
+DATA_HELP = (
+    f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
+    "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
+    ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
+    "the hub"
+)
+OWN_DATA_FLAGS = (
+    "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
+    "parameters", "bleu_tokenize",
+)  # fmt: skip
+"""Flags that require --data."""
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    """Raise ValueError if flags of one's own data are given without it."""
+    given = [name for name in OWN_DATA_FLAGS if getattr(args, name) != PARSER.get_default(name)]
+    if given and not args.data:
+        flag = given[0].replace("_", "-")
+        raise ValueError(f"--{flag} needs --data; the built-in grammar is English to German")
+    if args.data and args.size == "full":
+        raise ValueError(
+            "--size full is for the built-in grammar; with --data, give a budget with --tokens"
+        )
+
+
+def make_parser() -> TaskParser:
+    """Return the parser of the command line."""
+    p = TaskParser("translation", __doc__, check=check_flags)
+    p.add_argument("--no-source-eos", action="store_true",
+                   help="do not end each source with the end-of-sequence token")  # fmt: skip
+    p.add_argument("--data", nargs="+", metavar="WHAT", help=DATA_HELP)
+    add = p.add_argument_group("with --data").add_argument
+    add("--source", metavar="LANG",
+        help="language to translate from: the ending of the source file; a label for the first "
+             "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "
+             "number if the table has no header")  # fmt: skip
+    add("--target", metavar="LANG", help="language or column to translate to, given like --source")
+    add("--test", metavar="SET", help="test on one of sacreBLEU's test sets, such as wmt14")
+    add("--limit", type=positive, metavar="N",
+        help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
+    add("--lowercase", action="store_true", help="lower-case both sides")
+    add("--clean", action="store_true",
+        help="leave duplicate pairs, pairs of very unequal length, and sources in valid or test "
+             "out of train")  # fmt: skip
+    add("--max-tokens", type=positive, default=200, metavar="N",
+        help="leave out pairs with more tokens on a side; in test, with more than twice as many "
+             "(default: 200)")  # fmt: skip
+    add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
+        help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
+    add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
+    add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
+    add("--bleu-tokenize", metavar="NAME",
+        help="sacreBLEU's tokenizer for BLEU (default: by the target language)")  # fmt: skip
+    return p
+
+
+PARSER = make_parser()
 
 if __name__ == "__main__":
-    flags.parse_task("translation", __doc__)  # answer --help and mistakes before slow imports
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task
-from seqmodels.data import presets
 from seqmodels.data.batches import lengths
 from seqmodels.data.corpus import ParallelCorpus, sacrebleu_testset
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
-from tasks.made import grammar
 from tasks.made.pairs import grammar_task, length_test, n_words
 from tasks.recipes import (
     PROSE,
@@ -42,7 +102,6 @@ from tasks.recipes import (
     with_dropout,
     with_positions,
 )
-from tasks.run import run
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -130,6 +189,8 @@ CORPUS_RECIPES = {
 
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
+    from tasks.made import grammar
+
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
     return grammar_task(corpus, args.tokens or TOKENS[args.size], not args.no_source_eos)
 
@@ -207,7 +268,7 @@ def make_task(args: argparse.Namespace) -> Task:
     return corpus_task(args) if args.data else builtin_task(args)
 
 
-main = partial(run, "translation", __doc__, make_task)
+main = partial(run, PARSER, make_task)
 
 if __name__ == "__main__":
     main()
