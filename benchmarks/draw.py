@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from benchmarks.measure import ratio, spread
 from seqmodels.models import PAPERS
 from seqmodels.report import style
-from seqmodels.report.format import short
+from seqmodels.report.reading import short
 from seqmodels.report.style import GREY, WIDTH, save
 from seqmodels.report.tables import markdown
 from seqmodels.utils.files import write

@@ -12,7 +12,7 @@ import numpy as np
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
 from seqmodels.records import schema, sums
-from seqmodels.report import scores
+from seqmodels.report import drawing
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
 """The models of the five papers."""
@@ -233,4 +233,4 @@ def scored(
 
 def drawn_scores(records: list[dict[str, Any]], index: int = 0) -> Any:
     """Draw a test set."""
-    return scores.draw_scores(records, records[0]["tests"][index])
+    return drawing.draw_scores(records, records[0]["tests"][index])

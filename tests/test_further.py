@@ -20,7 +20,7 @@ from seqmodels.data.batches import batch_indices
 from seqmodels.evaluation import intervals
 from seqmodels.records import record
 from seqmodels.report import figures
-from seqmodels.report.format import subtitle
+from seqmodels.report.reading import subtitle
 from seqmodels.training import loop
 from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from fake_records import LENGTHS, MODELS, several, write
 
-from seqmodels.report import curves, reading, style
+from seqmodels.report import drawing, reading, style
 
 
 def test_curves_are_the_validation_losses(tmp_path: Path) -> None:
     """Keeps out the training loss under the name of validation, and exchanged axes."""
     records = reading.load_records(write(tmp_path, several(1)))
-    axes = curves.draw_curves(records).axes
+    axes = drawing.draw_curves(records).axes
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
@@ -35,7 +35,7 @@ def test_both_sizes_are_drawn(panel: int, key: str, title: str, tmp_path: Path) 
     """Keeps out what is kept drawn as what the paper hands over, or one size twice."""
     made = several(1)
     records = reading.load_records(write(tmp_path, made))
-    figure = curves.draw_state(records)
+    figure = drawing.draw_state(records)
     axes = [ax for ax in figure.axes if ax.lines]
     assert axes[0].get_ylim() == axes[1].get_ylim()
     assert axes[panel].get_title("left") == title

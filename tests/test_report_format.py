@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from fake_records import several, write
 
-from seqmodels.report import reading, scores, tables
+from seqmodels.report import drawing, reading, tables
 
 
 @pytest.mark.parametrize(("n_seeds", "words"), [(1, "one seed"), (3, "3 seeds")])
 def test_the_number_of_seeds_is_said(n_seeds: int, words: str, tmp_path: Path) -> None:
     """One lucky seed that reads like a result of many."""
     records = reading.load_records(write(tmp_path, several(n_seeds)))
-    figure = scores.draw_scores(records, records[0]["tests"][0])
+    figure = drawing.draw_scores(records, records[0]["tests"][0])
     head, caption = figure.texts[1].get_text(), figure.get_label()
     assert head.endswith(words)
     assert ("whisker" in caption) == (n_seeds > 1)
@@ -29,7 +29,7 @@ def test_a_score_says_how_targets_were_searched_for(beam: int, words: str, tmp_p
     folder = write(tmp_path, made)
     records = reading.load_records(folder)
     titles = [
-        ax.get_title("left") for ax in scores.draw_scores(records, records[0]["tests"][0]).axes
+        ax.get_title("left") for ax in drawing.draw_scores(records, records[0]["tests"][0]).axes
     ]
     assert f"BLEU, free-running, {words}" in titles
     assert f"### length: by source length (words), {words}\n" in tables.table(records)

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 
 from seqmodels.evaluation.significance import Difference, Pair
 from seqmodels.records.significance import SCHEMA, Comparison, Significance
-from seqmodels.report import matrix, reading, style, tables
+from seqmodels.report import drawing, reading, style, tables
 
 MODELS = ("rnn_encdec", "bahdanau", "gpt")
 
@@ -53,7 +53,7 @@ def drawn(metric: str = "bleu", n_seeds: int = 3) -> Figure:
     """Draw them."""
     records, comparison = compared(metric, n_seeds)
     with style.context():
-        return matrix.draw(records, records[0]["tests"][0], comparison)
+        return drawing.draw_differences(records, records[0]["tests"][0], comparison)
 
 
 def cells(figure: Figure) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
@@ -151,6 +151,6 @@ def test_few_examples_have_no_interval(tmp_path: Path) -> None:
     none = Difference(value=-0.01, low=None, high=None, p=None, p_holm=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
     with style.context():
-        figure = matrix.draw(records, records[0]["tests"][0], comparison)
+        figure = drawing.draw_differences(records, records[0]["tests"][0], comparison)
     assert cells(figure)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
     assert len(reading.by_model(records)) == 3

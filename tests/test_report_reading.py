@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_records import MODELS, fake_record, row, several, write
 
-from seqmodels.report import figures, reading, scores, style, tables
+from seqmodels.report import drawing, figures, reading, style, tables
 
 
 def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path) -> None:
@@ -21,7 +21,7 @@ def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path)
     looks = style.looks([r["model"] for r in records])
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
-    figure = scores.draw_scores(records, records[0]["tests"][0])
+    figure = drawing.draw_scores(records, records[0]["tests"][0])
     assert "a_sixth\n1.03 M" in [t.get_text() for t in figure.legends[0].get_texts()]
     figures.plot_folder(folder)
 

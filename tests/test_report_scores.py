@@ -11,7 +11,7 @@ from fake_records import MODELS, drawn_scores, row, scored, several, write
 from matplotlib.colors import to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
-from seqmodels.report import figures, reading, scores, style, tables
+from seqmodels.report import drawing, figures, reading, style, tables
 
 
 def test_a_metric_that_the_table_lacks_is_called_by_its_key() -> None:
@@ -33,14 +33,14 @@ def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
     figures.plot_folder(folder)
     records = reading.load_records(folder)
     assert row(tables.by_length_table(records), "GPT ")[1] == "–"
-    figure = scores.draw_scores(records, records[0]["tests"][0])
+    figure = drawing.draw_scores(records, records[0]["tests"][0])
     assert "not recorded" in [t.get_text() for t in figure.axes[1].texts]
 
 
 def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
     """Seventeen sentences that look as sure as a thousand."""
     records = reading.load_records(write(tmp_path, several(1)))
-    axes = scores.draw_scores(records, records[0]["tests"][0]).axes
+    axes = drawing.draw_scores(records, records[0]["tests"][0]).axes
     hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
     assert [list(np.round(line.get_xdata())) for line in hollow] == [[7]] * 5
     fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].containers[0]]
@@ -51,7 +51,7 @@ def test_areas_lie_over_their_buckets(tmp_path: Path) -> None:
     """Keeps out a page that leads from one bucket to the sentences of another."""
     records = reading.load_records(write(tmp_path, several(1)))
     test = records[0]["tests"][0]
-    axes, seen = scores.draw_scores(records, test).axes, set()
+    axes, seen = drawing.draw_scores(records, test).axes, set()
     for ax in axes:
         for area in (patch for patch in ax.patches if patch.get_gid()):
             number = int(area.get_gid().removeprefix("bucket-").rstrip("bcd"))
@@ -71,7 +71,7 @@ def test_areas_lie_over_their_buckets(tmp_path: Path) -> None:
 def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
     """Keeps out an exact score, taken with the true words before it, sold as free search."""
     records = reading.load_records(write(tmp_path, several(1, task)))
-    axes = scores.draw_scores(records, records[0]["tests"][-1]).axes
+    axes = drawing.draw_scores(records, records[0]["tests"][-1]).axes
     assert words in [ax.get_title("left") for ax in axes]
 
 
@@ -82,7 +82,7 @@ def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Pat
     for part in (part for r in made for test in r["tests"] for part in test["buckets"]):
         part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
     records = reading.load_records(write(tmp_path, made))
-    bleu = scores.draw_scores(records, records[0]["tests"][0]).axes[0]
+    bleu = drawing.draw_scores(records, records[0]["tests"][0]).axes[0]
     assert bleu.get_ylim() == (0, 100) if top == 100 else bleu.get_ylim()[1] < top
 
 
@@ -216,7 +216,7 @@ def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
     test = records[0]["tests"][0]
     expected = [50.5 - i for i in range(len(test["buckets"]))]
     assert row(tables.by_length_table(records), "(knows")[1:] == [f"{x:.1f}" for x in expected]
-    figure = scores.draw_scores(records, test)
+    figure = drawing.draw_scores(records, test)
     left, right, *_ = figure.axes
     drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
     assert drawn == [expected]

@@ -11,7 +11,7 @@ import pytest
 from fake_records import drawn_scores, row, several, write
 
 from seqmodels.report import reading, tables
-from seqmodels.report.format import short, subtitle
+from seqmodels.report.reading import short, subtitle
 
 
 def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from fake_records import fake_record, write
 
 from seqmodels.report import figures, style
-from seqmodels.report.format import subtitle
+from seqmodels.report.reading import subtitle
 from tasks.lookup import figure as lookup
 
 

@@ -11,8 +11,8 @@ from fake_records import MODELS, several, write
 
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
-from seqmodels.report import reading, summary
-from seqmodels.report.format import bucket_name
+from seqmodels.report import reading, tables
+from seqmodels.report.reading import bucket_name
 
 LABELS = [PAPERS[model].label for model in MODELS]
 Records = list[dict[str, Any]]
@@ -41,7 +41,7 @@ def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Pa
         for test in r["tests"]:
             test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
     records = records_of(tmp_path, made)
-    lines = summary.summary(records).splitlines()
+    lines = tables.summary(records).splitlines()
     assert max(map(len, lines)) <= 100
     for test in reading.tests(records).values():
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
@@ -76,7 +76,7 @@ def test_many_bins_go_on_below(tmp_path: Path) -> None:
             {**test["buckets"][0], "low": low, "high": low + 9} for low in range(1, 200, 10)
         ]
         r["model"] = {"rnn_encdec": "x" * 60}.get(r["model"], r["model"])
-    text = summary.summary(records_of(tmp_path, made))
+    text = tables.summary(records_of(tmp_path, made))
     assert max(map(len, text.splitlines())) <= 100
     assert all(f"{low}–{low + 9}" in text for low in range(1, 200, 10))
     assert text.count("\nn  ") == 3
@@ -90,7 +90,7 @@ def test_a_bin_that_was_trained_in_part_is_not_marked_as_longer(
     made = several(1)
     for r in made:
         r["tests"][0]["max_train_length"] = trained
-    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    lines = tables.summary(records_of(tmp_path, made)).splitlines()
     heads = next(line for line in lines if line.split()[:1] == ["all"]).split()[1:9]
     assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
 
@@ -106,7 +106,7 @@ def test_the_costs_are_the_means_of_the_seeds(tmp_path: Path) -> None:
         ]
         r["speed"]["train_tokens_per_s"] = 1_000.0 * r["seed"]
         r["train_s"], r["evaluate_s"] = 100.0 * r["seed"], 10.0 * r["seed"]
-    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    lines = tables.summary(records_of(tmp_path, made)).splitlines()
     (row,) = [line for line in lines if re.match(r"GPT .*  1 2  ", line)]
     assert row.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
 
@@ -126,7 +126,7 @@ def test_the_share_kept_is_that_of_the_longest_trained_bin(tmp_path: Path) -> No
     values = {"rnn_encdec": [0, 80, 40], "bahdanau": [0, 100, 98], "lstm_seq2seq": [0, 90, 54]}
     values |= {"transformer": [0, 0.5, 0.5], "gpt": [0, 50, 46]}
     set_score(made, "bleu", values, last=3)
-    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    lines = tables.summary(records_of(tmp_path, made)).splitlines()
     (at,) = [i for i, line in enumerate(lines) if line.startswith("BLEU at 31–40 words")]
     shares = re.findall(r"[,:] ([^:,]+?) (\d+)\s%", " ".join(lines[at : at + 3]))
     assert shares == [
@@ -134,7 +134,7 @@ def test_the_share_kept_is_that_of_the_longest_trained_bin(tmp_path: Path) -> No
     ]  # fmt: skip
     for part in (part for r in made for part in r["tests"][0]["buckets"]):
         part["n"] = 5
-    assert "as a share" not in summary.summary(records_of(tmp_path, made))
+    assert "as a share" not in tables.summary(records_of(tmp_path, made))
 
 
 def test_what_learned_nothing_is_marked(tmp_path: Path) -> None:
@@ -144,6 +144,6 @@ def test_what_learned_nothing_is_marked(tmp_path: Path) -> None:
     for r in made:
         chance = 0.1 if r["model"] == "bahdanau" else 0.5
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
-    lines = summary.summary(records_of(tmp_path, made)).splitlines()
+    lines = tables.summary(records_of(tmp_path, made)).splitlines()
     marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
     assert marked == ["RNN encoder–decoder", "LSTM seq2seq", "Transformer", "GPT"]

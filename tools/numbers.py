@@ -16,8 +16,7 @@ from typing import Any
 
 from seqmodels.evaluation.significance import Difference
 from seqmodels.records import ledger, schema, significance
-from seqmodels.report.format import bucket_name, label_of
-from seqmodels.report.matrix import negated
+from seqmodels.report.reading import bucket_name, label_of, negated
 from seqmodels.report.tables import markdown
 
 RESULTS = Path(__file__).parents[1] / "results"

@@ -24,7 +24,7 @@ def score(args: argparse.Namespace) -> None:
 def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object]:
     """Return the tables and the paths of what is written: scores, a figure and a page."""
     from seqmodels.evaluation import external
-    from seqmodels.report import scores, style, systems
+    from seqmodels.report import drawing, style, systems
 
     tokenize = "13a" if args.tokenize is None else args.tokenize
     texts = external.read(args.src, args.ref, args.hyps)
@@ -36,7 +36,7 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
 
     paths = [write_json(result, out / "score.json")]
     with style.context():
-        figure = scores.draw_systems(result["systems"], systems.subtitle(result))
+        figure = drawing.draw_systems(result["systems"], systems.subtitle(result))
         paths += [style.save(figure, out / f"score-length.{ending}") for ending in ("svg", "png")]
     paths.append(write_systems(result, texts, tokenize, args.lowercase, out))
     return [systems.translation_table(result), "", *paths]

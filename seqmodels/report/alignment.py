@@ -16,8 +16,8 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.report import layout, style
-from seqmodels.report.format import label_of
+from seqmodels.report import style
+from seqmodels.report.reading import label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH
 
 
@@ -55,7 +55,7 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
     looks = style.looks(alignments)
     names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
     above_maps = 0.3 + 0.17 * max(name.count("\n") for name in names)
-    figure, _, top = layout.canvas(above_maps + above + 0.1 + cell * n_tgt, *texts, width)
+    figure, _, top = style.canvas(above_maps + above + 0.1 + cell * n_tgt, *texts, width)
     height = figure.get_figheight()
     y, x = top * height - above_maps, 0.0
     for i, (model, look) in enumerate(looks.items()):

@@ -18,9 +18,8 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from seqmodels.records import ledger, significance
-from seqmodels.report import alignment, curves, matrix, reading, scores, style, summary, tables
-from seqmodels.report.format import subtitle
-from seqmodels.report.reading import Folder, Record
+from seqmodels.report import alignment, drawing, reading, style, tables
+from seqmodels.report.reading import Folder, Record, subtitle
 from seqmodels.utils import files
 
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
@@ -70,12 +69,14 @@ def draw_all(
     own: Sequence[Draw] | None = None,
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
-    figures = {"curves": curves.draw_curves(records), "state": curves.draw_state(records)}
+    figures = {"curves": drawing.draw_curves(records), "state": drawing.draw_state(records)}
     figures |= draw_own(records) if own is None else merge(draw(records) for draw in own)
     for name, test in reading.tests(records).items():
-        figures[f"score-{file_name(name)}"] = scores.draw_scores(records, test)
+        figures[f"score-{file_name(name)}"] = drawing.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):
-            figures[f"significance-{file_name(name)}"] = matrix.draw(records, test, comparison)
+            figures[f"significance-{file_name(name)}"] = drawing.draw_differences(
+                records, test, comparison
+            )
     attending = reading.by_model(r for r in records if r["alignment"])
     first = [group[0] for group in attending.values()]
     if first:
@@ -188,7 +189,7 @@ def _index_entry(name: str, records: Sequence[Record], drawn: Sequence[Path]) ->
     links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)
     return [
         f"## {name}",
-        *(text for text in (f"{subtitle(records)}.", summary.kept(records, first)) if text),
+        *(text for text in (f"{subtitle(records)}.", tables.kept(records, first)) if text),
         f"[Tables and captions]({name}/tables.md) · [records]({name}) · figures: {links}",
         f"![{main}]({name}/{main}.svg)",
     ]

@@ -10,8 +10,7 @@ import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import tables
-from seqmodels.report.format import bucket_name
-from seqmodels.report.reading import MIN_EXAMPLES
+from seqmodels.report.reading import MIN_EXAMPLES, bucket_name
 
 MANY_TOKENIZED = 100
 """Lines ending in " ." from which a text is suspected to be tokenized (sacreBLEU's threshold)."""

@@ -20,15 +20,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS
-from seqmodels.report import (
-    alignment,
-    figures,
-    reading,
-    scores,
-    style,
-)
-from seqmodels.report.format import subtitle
-from seqmodels.report.reading import Record
+from seqmodels.report import alignment, drawing, figures, reading, style
+from seqmodels.report.reading import Record, subtitle
 from seqmodels.site import figure, layout, lesson, report, source
 from seqmodels.utils import files
 
@@ -142,7 +135,7 @@ def score_chart(records: Sequence[Record], folder: str, *place: Any) -> Chart:
     """Draw the scores of the test set that counts."""
     test = main_test(records)
     return chart(
-        scores.draw_scores(records, test), report.score_table(records, test), folder, *place
+        drawing.draw_scores(records, test), report.score_table(records, test), folder, *place
     )
 
 

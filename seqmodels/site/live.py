@@ -14,8 +14,7 @@ import numpy as np
 
 from seqmodels.data import tokenizers
 from seqmodels.report import reading, style
-from seqmodels.report.format import bucket_name, subtitle
-from seqmodels.report.reading import Record
+from seqmodels.report.reading import Record, bucket_name, subtitle
 from seqmodels.site import export, layout, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line

@@ -17,9 +17,8 @@ import numpy as np
 
 from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import curves, figures, reading, scores, style, systems
-from seqmodels.report.format import bucket_name, subtitle
-from seqmodels.report.reading import Record
+from seqmodels.report import drawing, figures, reading, style, systems
+from seqmodels.report.reading import Record, bucket_name, subtitle
 from seqmodels.site import figure, layout, rows
 from seqmodels.utils import files
 
@@ -74,7 +73,7 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
     with style.context():
         drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
         if running:
-            drawn["curves"] = curves.draw_curves(everything)
+            drawn["curves"] = drawing.draw_curves(everything)
         svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
     shown = []
     for name, test in tests.items():
@@ -258,7 +257,7 @@ def write_systems(
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
     with style.context():
-        drawn = figure.inline(scores.draw_systems(scored, title), "f0-score")
+        drawn = figure.inline(drawing.draw_systems(scored, title), "f0-score")
     shown = {"name": "length", "figure": drawn, "table": system_table(scored)}
     runs = [{"model": label, "label": label, "seed": 1} for label in labels]
     part = {

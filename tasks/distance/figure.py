@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels.report import layout, reading, style
-from seqmodels.report.format import subtitle
-from seqmodels.report.reading import Record
+from seqmodels.report import reading, style
+from seqmodels.report.reading import Record, subtitle
 from seqmodels.report.style import GREY, WIDTH
 
 Row = Mapping[str, Any]
@@ -46,9 +45,9 @@ def draw_distance(records: Sequence[Record]) -> Figure:
         "to the labels of other texts."
     )
     texts = "How far back a model reaches", subtitle(records), caption
-    figure, bottom, top = layout.canvas(4.4, *texts)
+    figure, bottom, top = style.canvas(4.4, *texts)
     height = figure.get_figheight()
-    key = [k._replace(label=k.label.replace("\n", " · ")) for k in layout.key_of(records)]
+    key = [k._replace(label=k.label.replace("\n", " · ")) for k in style.key_of(records)]
     handles = [
         Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
         for k in key

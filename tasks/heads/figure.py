@@ -12,9 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
-from seqmodels.report import layout, reading
-from seqmodels.report.format import label_of, subtitle
-from seqmodels.report.reading import Record
+from seqmodels.report import reading, style
+from seqmodels.report.reading import Record, label_of, subtitle
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Look
 
 KINDS = {
@@ -59,7 +58,7 @@ def draw_heads(group: Sequence[Record]) -> Figure:
     )
     title = f"Heads of the {label_of(group[0]['model'])}: what they do, and the loss without them"
     texts = title, f"{subtitle(group)}{_parts(group)}", caption
-    figure, bottom, top = layout.canvas(6.6, *texts)
+    figure, bottom, top = style.canvas(6.6, *texts)
     height = figure.get_figheight()
     kinds = [k for k in KINDS if any(row["attention"] == k for row in rows_of(group[0], "heads"))]
     handles = [_marker(KINDS[kind], label=KINDS[kind].label) for kind in kinds]
@@ -229,7 +228,7 @@ def draw_maps(r: Record) -> Figure:
     cell = min(0.16, max(0.1, ((WIDTH - 2 * margin) / n - gap) / n_keys))
     width = max(WIDTH, 2 * margin + n * (cell * n_keys + gap))
     body = 0.3 + sum(above + cell * len(e.read) + 0.2 for e in edges)
-    figure, _, top = layout.canvas(body, *_texts(r), width)
+    figure, _, top = style.canvas(body, *_texts(r), width)
     height = figure.get_figheight()
     y = top * height - 0.2
     for (kind, own), e in zip(shown, edges, strict=True):

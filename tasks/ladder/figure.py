@@ -15,9 +15,15 @@ from matplotlib.figure import Figure
 from seqmodels.evaluation import student
 from seqmodels.evaluation.intervals import wilson
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import layout, reading, style
-from seqmodels.report.format import bucket_name, interval_methods, subtitle
-from seqmodels.report.reading import MIN_EXAMPLES, Record, longest_trained_bucket
+from seqmodels.report import reading, style
+from seqmodels.report.reading import (
+    MIN_EXAMPLES,
+    Record,
+    bucket_name,
+    interval_methods,
+    longest_trained_bucket,
+    subtitle,
+)
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
 MANY = 1e4
@@ -69,7 +75,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     )
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, subtitle(records), caption
-    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.55)
+    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.55)
     for ax, place in zip(axes[0], shown(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
@@ -153,7 +159,7 @@ def draw_places(records: Sequence[Record]) -> Figure:
         over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
         caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", subtitle(records), caption
-    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.5)
+    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.5)
     _draw_lines(axes[0, 0], groups)
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:

@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.report import layout, reading, style
-from seqmodels.report.format import bucket_name, short, subtitle
-from seqmodels.report.reading import Record, longest_trained_bucket
+from seqmodels.report import reading, style
+from seqmodels.report.reading import Record, bucket_name, longest_trained_bucket, short, subtitle
 from seqmodels.report.style import Look
 
 LEARNED = 95.0
@@ -67,7 +66,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     title = f"Score at {at} {test['axis']}, by memory and by width"
     looks = style.looks(reading.by_model(records))
     texts = title, subtitle(records), caption
-    figure, axes = layout.panels(texts, list(looks.values()), (6.5,), 0.5)
+    figure, axes = style.panels(texts, list(looks.values()), (6.5,), 0.5)
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": passed, "width (d_model)": width,
     }  # fmt: skip
@@ -128,7 +127,7 @@ def draw_transition(records: Sequence[Record]) -> Figure:
         f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
     )
     texts = f"Steps until {LEARNED:g} % are right", subtitle(records), caption
-    figure, axes = layout.panels(texts, layout.key_of(records), (6,), 0.45)
+    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.45)
     _draw_curves(axes[0, 0], groups)
     _draw_steps(axes[0, 1], groups)
     for ax in axes[0]:

@@ -1,29 +1,40 @@
-"""Draw scores against the buckets of a test set, for models or for external systems."""
+"""Draw what every comparison has: scores and their differences, learning curves, sizes."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.evaluation.significance import Difference
 from seqmodels.models import papers
-from seqmodels.report import layout, reading, style
-from seqmodels.report.format import (
+from seqmodels.records.significance import Comparison
+from seqmodels.report import reading, style
+from seqmodels.report.reading import (
+    MIN_EXAMPLES,
+    Record,
     bucket_name,
+    format_interval,
+    format_significance,
     interval_methods,
+    label_of,
+    negated,
     noun,
     search_method,
     short,
+    signed,
     subtitle,
     topic,
 )
-from seqmodels.report.reading import MIN_EXAMPLES, Record
-from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, Look
+from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, MARKERS, WIDTH, Look
 
 Line = tuple[Look, Sequence[Record]]
 """The look of one model or system, and its records."""
@@ -44,7 +55,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
     metric = metric_of(primary)
     second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
-    key = layout.key_of(records)
+    key = style.key_of(records)
     is_gain = _is_gain(test)
     units = test.get("grouped_by") or noun(records)
     how = f"({interval_methods(records, (primary, second))}) over {units}"
@@ -96,7 +107,7 @@ def _draw_buckets(
     metrics: Mapping[str, str],
 ) -> Figure:
     """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
-    figure, axes = layout.panels(texts, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
+    figure, axes = style.panels(texts, key, (5.6, 0.9), 0.8 if _is_crowded(test) else 0.45)
     for column, (metric, note) in enumerate(metrics.items()):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], lines, test, metric)
@@ -233,3 +244,174 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     strip.set_xticks(range(len(names)), names, **turn)
     strip.tick_params(axis="x", length=0)
     strip.set_xlabel(test["axis"])
+
+
+# Differences
+
+BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
+"""Fills of cells and squares where the row is significantly better or worse than the column."""
+LEFT, WIDE, TALL, SQUARE = 1.55, (1.12, 1.56), 0.74, 0.1
+"""In inches: names of the rows, least and largest width of a cell, its height, and a square."""
+
+ROW = 16
+"""Characters in a line of a model's name."""
+
+
+def draw_differences(
+    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
+) -> Figure:
+    """Draw a matrix: row minus column over all examples, and a square for each bucket."""
+    records = [record for record in records if record["model"] in models_of(comparison)]
+    models = [*reading.by_model(records)]
+    n = len(models)
+    wide = min(max((WIDTH - LEFT - 0.15) / n, WIDE[0]), WIDE[1])
+    width = max(WIDTH, LEFT + n * wide + 0.15)
+    names = [textwrap.fill(label_of(model), ROW) for model in models]
+    above = 0.2 + 0.16 * max(name.count("\n") + 1 for name in names)
+    about = _difference_texts(records, test, comparison)
+    figure, bottom, _ = style.canvas(above + TALL * n, *about, width)
+    height = figure.get_figheight()
+    place = LEFT / width, bottom + 0.05 / height, n * wide / width, TALL * n / height
+    ax = figure.add_axes(place)
+    ax.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=[])
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    looks = style.looks(models)
+    for i, (model, name) in enumerate(zip(models, names, strict=True)):
+        font: dict[str, Any] = {"color": looks[model].colour, "weight": "bold", "size": 9}
+        font["linespacing"] = 1.05
+        ax.text(-0.08 / wide, i + 0.5, name, ha="right", va="center", **font)
+        ax.text(i + 0.5, -0.06, name, ha="center", va="bottom", **font)
+    for pair in comparison.pairs:
+        row, column = models.index(pair.row), models.index(pair.column)
+        parts = [pair.overall, *pair.buckets]
+        _draw_cell(ax, (row, column), parts, comparison.metric, SQUARE / wide)
+        _draw_cell(ax, (column, row), [*map(negated, parts)], comparison.metric, SQUARE / wide)
+    return figure
+
+
+def models_of(comparison: Comparison) -> set[str]:
+    """Return the models that are compared."""
+    return {model for pair in comparison.pairs for model in (pair.row, pair.column)}
+
+
+def _draw_cell(
+    ax: Axes, place: tuple[int, int], parts: Sequence[Difference], metric: str, wide: float
+) -> None:
+    """Write a difference over all examples, above a square for each bucket, at (row, column)."""
+    (y, x), (overall, *buckets) = place, parts
+    colour = fill(overall, metric)
+    ax.add_patch(Rectangle((x + 0.02, y + 0.03), 0.96, 0.94, fc=colour, ec="#CFCFCF"))
+    centred: dict[str, Any] = {"ha": "center", "va": "center"}
+    strong: dict[str, Any] = {"color": GREY}
+    if overall.is_significant:
+        strong = {"color": INK, "weight": "bold"}
+    ax.text(x + 0.5, y + 0.27, signed(overall.value, metric), size=11, **strong, **centred)
+    ax.text(x + 0.5, y + 0.55, format_interval(overall, metric), color=GREY, size=8, **centred)
+    step = min(1.2 * wide, 0.9 / len(buckets))
+    for i, bucket in enumerate(buckets):
+        left = x + 0.5 + step * (i - len(buckets) / 2 + 0.08)
+        colour = fill(bucket, metric, is_small=True)
+        square = Rectangle((left, y + 0.75), 0.84 * step, SQUARE / TALL, fc=colour, ec="#8A8A8A")
+        square.set_linewidth(0.6)
+        ax.add_patch(square)
+
+
+def fill(found: Difference, metric: str, is_small: bool = False) -> str:
+    """Return the colour of a difference; small areas get stronger ones."""
+    if not found.is_significant:
+        return "white"
+    is_better = (found.value < 0) == metric_of(metric).is_loss
+    return (BETTER if is_better else WORSE)[is_small]
+
+
+def _difference_texts(
+    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
+) -> tuple[str, str, str]:
+    """Return title, subtitle and caption."""
+    metric, units = metric_of(comparison.metric), test.get("grouped_by") or noun(records)
+    title = f"Differences in {metric.name}: the model of the row minus that of the column"
+    names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
+    caption = (
+        f"Over all {noun(records)} of the test set {test['name']}. Brackets: 95 % interval, not "
+        "corrected. Blue: the row is significantly better; orange: worse; white: not significant "
+        f"at 5 %. Squares: the same by {test['axis']}, {names[0]} to {names[-1]}. "
+    )
+    return title, subtitle(records), caption + format_significance(comparison, units)
+
+
+# Curves and sizes
+
+FIELDS = {"tokens": "target tokens", "seconds": "seconds of training"}
+SIZES = {
+    "source_bytes": "Passed to the decoder in the paper",
+    "cache_bytes": "Kept by this implementation",
+}
+"""Fields of a record with sizes in bytes, and the titles of their panels."""
+Sizes = Mapping[str, np.ndarray]
+"""Model -> (2, lengths): source lengths in tokens, and bytes."""
+
+
+def draw_curves(records: Sequence[Record]) -> Figure:
+    """Draw validation loss against target tokens and against time, one line per seed."""
+    title = "Learning curves: validation loss by target tokens and by time"
+    caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
+    texts = title, subtitle(records), caption
+    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.45)
+    looks = style.looks(reading.by_model(records))
+    for ax, (field, label) in zip(axes[0], FIELDS.items(), strict=True):
+        ax.set_yscale("log")
+        for r in (r for r in records if r["curve"]):
+            look = looks[r["model"]]
+            x, y = ([p[k] for p in r["curve"]] for k in (field, "valid_nats"))
+            ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4)
+            ax.plot(x[-1:], y[-1:], look.marker, color=look.colour, ms=4.5, clip_on=False, zorder=4)
+        ax.set_title("nats per token, teacher-forced", loc="left", size=10.5)
+        ax.set_xlim(0)
+        ax.set_xlabel(label)
+        ax.xaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.minorticks_off()
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(FuncFormatter(short))
+    return figure
+
+
+def draw_state(records: Sequence[Record]) -> Figure:
+    """Draw bytes against source length; coincident lines alternate their dashes."""
+    caption = (
+        "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
+        "all tensors that encode returns, such as the keys and values of every layer. Lines that "
+        "coincide alternate in colour."
+    )
+    texts = "Bytes for the decoder by source length", subtitle(records), caption
+    groups = reading.by_model(records)
+    figure, axes = style.panels(texts, style.key_of(records), (6.5,), 0.5)
+    for ax, (key, name) in zip(axes[0], SIZES.items(), strict=True):
+        _draw_sizes(ax, {m: np.array(g[0][key], float).T for m, g in groups.items() if g[0][key]})
+        ax.set_title(name, loc="left", size=10.5)
+    low, high = (pick(ax.get_ylim()[i] for ax in axes[0]) for i, pick in enumerate((min, max)))
+    for ax in axes[0]:
+        ax.set_ylim(low, high)
+    return figure
+
+
+def _draw_sizes(ax: Axes, sizes: Sizes) -> None:
+    """Draw one line per model."""
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    for model, look in style.looks(sizes).items():
+        S, size = sizes[model]
+        same = [m for m, other in sizes.items()
+                if other.shape == sizes[model].shape
+                and np.allclose(other, sizes[model], rtol=0.06)]  # fmt: skip
+        k, n = same.index(model), len(same)
+        dashes = (5 * k, (5, 5 * (n - 1))) if n > 1 else look.dashes
+        ax.plot(S, size, color=look.colour, ls=dashes, lw=2.2, dash_capstyle="butt")
+        ax.plot(S, size, look.marker, color=look.colour, ms=5.5, markevery=(k, n), zorder=4)
+    ax.set_xlabel("source length S (tokens)")
+    ax.grid(True, axis="both")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v, unit="B")))
+    ax.minorticks_off()
+    ax.tick_params(axis="y", pad=1)
