@@ -11,7 +11,7 @@ import numpy as np
 
 from seqmodels.evaluation import metrics
 from seqmodels.models import PAPERS
-from seqmodels.records import schema, sums
+from seqmodels.records.record import SCHEMA, save_sums, sums_path
 from seqmodels.report import drawing
 
 MODELS = tuple(name for name, paper in PAPERS.items() if paper.group == "five")
@@ -115,7 +115,7 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     )
     fixed = model in ("rnn_encdec", "lstm_seq2seq", "linear_attention")
     return {
-        "schema": schema.SCHEMA, "task": task, "model": model, "seed": seed,
+        "schema": SCHEMA, "task": task, "model": model, "seed": seed,
         "model_config": {}, "train_config": {"tokens": 2000000, "lr": 0.002}, "beam": 1,
         "n_parameters": 985_000 + 9_000 * k,
         "data": {"name": names.get(task, "TinyStories"), "sha256": "00", "n_train": 118000},
@@ -194,7 +194,7 @@ def with_rows(
             record["tests"] = [{**about, **test}]
             lines = [json.dumps(row) + "\n" for row in rows]
             (folder / record["hypotheses"]).write_text("".join(lines), encoding="utf-8")
-            sums.save(sums.path_of(folder, record), record, rows)
+            save_sums(sums_path(folder, record), record, rows)
             write(folder, [record])
     return folder
 

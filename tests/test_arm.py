@@ -17,7 +17,7 @@ import seqmodels
 from seqmodels import models
 from seqmodels.comparison import arm
 from seqmodels.comparison.sizes import count_parameters, model_sizes
-from seqmodels.records import schema
+from seqmodels.records import record
 from seqmodels.report import reading, style
 from seqmodels.training.config import TrainConfig
 from tasks.positions import __main__ as positions
@@ -143,5 +143,5 @@ def test_a_record_cannot_rename_a_model(tmp_path: Path) -> None:
     made["arm"] = {"varies": "transformer", "label": "Mine", "sizes": {}, "width": 1}
     made["arm"]["training"] = {}
     (tmp_path / "gpt-seed1.json").write_text(json.dumps(made), encoding="utf-8")
-    schema.load(tmp_path / "gpt-seed1.json")
+    record.load(tmp_path / "gpt-seed1.json")
     assert style.looks(["gpt"])["gpt"].label == "GPT"

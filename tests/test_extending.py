@@ -16,7 +16,8 @@ from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
-from seqmodels.records import ledger, schema
+from seqmodels.records import ledger
+from seqmodels.records.record import load as load_record
 from seqmodels.report import figures
 from tasks import __main__ as everything
 from tasks.translation import __main__ as translation
@@ -65,7 +66,7 @@ def test_a_metric_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     task = translation.builtin_task(args)
     (test,) = task.tests
     compare_and_report(replace(task, tests=[replace(test, primary_metric="ter")]), args)
-    record = schema.load(tmp_path / "lstm_seq2seq-seed1.json")
+    record = load_record(tmp_path / "lstm_seq2seq-seed1.json")
     lines = (tmp_path / "lstm_seq2seq-seed1.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     theirs = TER(case_sensitive=True).corpus_score(
@@ -203,7 +204,7 @@ def test_a_task_is_one_folder(
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)  # in this process, which knows the task
     todo = [("echo", "echo", "--models transformer bahdanau")]
     everything.run_all(tmp_path / "out", todo, [])
-    record = schema.load(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
+    record = load_record(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
     assert (record["task"], record["tests"][0]["noun"]) == ("echo", "numbers")
     assert "recipe" in {event["kind"] for event in record["events"]}
     assert (tmp_path / "out" / "echo" / "score-digits.svg").exists()

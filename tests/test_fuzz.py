@@ -19,13 +19,14 @@ from seqmodels.data import tokenizers
 from seqmodels.evaluation import alignments, external
 from seqmodels.evaluation.external import Text
 from seqmodels.models import build
-from seqmodels.records import ledger, schema, significance
+from seqmodels.records import ledger, significance
+from seqmodels.records.record import load as load_record
 from seqmodels.training import checkpoint
 from tools.sizes import sizes_of
 
 RESULTS = Path(__file__).parents[1] / "results"
 FILES = {
-    "recall/gpt-seed1.json": schema.load,
+    "recall/gpt-seed1.json": load_record,
     "recall/significance.json": significance.load,
     "ledger.json": lambda path: ledger.load(path.parent),
 }
@@ -120,7 +121,7 @@ def make_run(folder: Path, name: str) -> tuple[Path, Path]:
     small = {"d_model": 8, "d_embed": 6, "d_maxout": 4, "d_align": 4, "d_ff": 8, "n_heads": 2}
     small |= {"n_layers": 2, "n_positions": 40}
     sizes = {"vocab_size": tokenizer.vocab_size, **sizes_of(name, **small)}
-    made = schema.load(RESULTS / "recall" / "gpt-seed1.json")
+    made = load_record(RESULTS / "recall" / "gpt-seed1.json")
     made |= {"model": name, "model_config": sizes, "alignment": None, "weights_sha256": None}
     record, weights = folder / f"{name}-seed1.json", folder / f"{name}-seed1.safetensors"
     record.write_text(json.dumps(made))

@@ -28,7 +28,7 @@ from seqmodels.cli import main
 from seqmodels.comparison import compare
 from seqmodels.data import presets, tokenizers
 from seqmodels.evaluation import external, intervals, metrics
-from seqmodels.records import record, schema
+from seqmodels.records import record
 from seqmodels.report import systems
 from seqmodels.training import checkpoint
 from seqmodels.utils import files, terminal
@@ -176,8 +176,8 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     made["data"]["name"] = made["tests"][0]["axis"] = made["signatures"]["bleu"] = "a\x1b[2Jb"
     path = tmp_path / "gpt-seed1.json"
     path.write_text(json.dumps(made))
-    assert "\x1b" not in str(schema.load(path)) + json.dumps(schema.load(path))
-    assert schema.load(path)["data"]["name"] == "a\\x1b[2Jb"
+    assert "\x1b" not in str(record.load(path)) + json.dumps(record.load(path))
+    assert record.load(path)["data"]["name"] == "a\\x1b[2Jb"
 
 
 # --------------------------------------------------------------------------------------- signals

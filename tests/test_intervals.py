@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
-from seqmodels.evaluation.intervals import Interval, Row
+from seqmodels.evaluation.intervals import Interval, Row, student_p_value, student_quantile
 from seqmodels.evaluation.metrics import METRICS
 from tasks.next_token import __main__ as next_token
 
@@ -260,3 +260,30 @@ def test_a_text_is_one_group_of_a_test_set() -> None:
     whole = next_token.full_text_test("whole", examples * 72, "nats")
     assert list(whole.groups or ()) == [i // 12 for i in range(144)]
     assert whole.grouped_by == "runs of 12 neighbouring blocks"
+
+
+# ------------------------------------------------------------------------------------ Student's t
+
+
+@pytest.mark.parametrize(
+    ("df", "quantile"),
+    [(1, 12.70620), (2, 4.30265), (4, 2.77645), (9, 2.26216), (20, 2.08596), (1e7, 1.95996)],
+)
+def test_quantiles_are_those_of_the_printed_tables(df: float, quantile: float) -> None:
+    """Keeps out a normal's quantile for few degrees of freedom."""
+    assert student_quantile(df) == pytest.approx(quantile, abs=1e-5)
+    assert student_p_value(quantile, df) == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.5, 2.0, 12.0, 60.0, -60.0])
+def test_p_values_are_those_of_the_closed_forms(t: float) -> None:
+    """Keeps out a p-value of 0 where seeds are few, and one of a single tail."""
+    sine = abs(t) / math.sqrt(4 + t * t)
+    expected = {
+        1: 2 / math.pi * (math.pi / 2 - math.atan(abs(t))),
+        2: 2 / (2 + t * t) / (1 + abs(t) / math.sqrt(2 + t * t)),
+        4: (1 - sine) ** 2 * (2 + sine) / 2,
+        1e9: math.erfc(abs(t) / math.sqrt(2)),
+    }
+    for df, p in expected.items():
+        assert student_p_value(t, df) == pytest.approx(p, rel=1e-6, abs=1e-30)

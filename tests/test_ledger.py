@@ -233,8 +233,8 @@ def damaged(valid: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
-        ("why", None, "lacks the field entries[1].why"),
-        ("beam", 5, "unknown field entries[1].beam"),
+        ("why", None, "entries[1].why: Field required"),
+        ("beam", 5, "entries[1].beam: Extra inputs"),
         ("url", "http://example.org", "entries[1].url: "),
         ("why", "two | cells", "entries[1].why: "),
         ("comparable", "yes", "entries[1].comparable: "),
@@ -243,7 +243,7 @@ def damaged(valid: dict[str, Any], place: str, value: Any) -> dict[str, Any]:
         ("figures.0.value", "28,30", "entries[1].figures[0].value: "),
         ("figures.0.model", "mamba", "entries[1].figures[0].model: "),
         ("figures.0.ours.folder", "../up", "entries[1].figures[0].ours.folder: "),
-        ("figures.0.ours.test", None, "lacks the field entries[1].figures[0].ours.test"),
+        ("figures.0.ours.test", None, "entries[1].figures[0].ours.test: Field required"),
     ],
 )
 def test_a_damaged_ledger_is_told_in_one_line(

@@ -14,7 +14,7 @@ from seqmodels import MODELS, build, models
 from seqmodels.data import tokenizers
 from seqmodels.interface import BOS, EOS, PAD, UNK
 from seqmodels.models import PAPERS, papers
-from seqmodels.records import schema
+from seqmodels.records.record import load as load_record
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -78,7 +78,7 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
     """Keeps out a formula that no longer gives the bytes of the records."""
     n_compared = 0
     for path in sorted(RESULTS.glob("*/*-seed*.json")):
-        record = schema.load(path)
+        record = load_record(path)
         config = MODELS[record["model"]].config_type(**record["model_config"])
         assert record["source_bytes"] == [
             [n, 4 * config.source_floats(n)] for n, _ in record["cache_bytes"]

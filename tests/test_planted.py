@@ -22,7 +22,7 @@ from seqmodels.data.prepare import prepare_text
 from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
 from seqmodels.data.windows import ContextWindows
-from seqmodels.evaluation import evaluate, intervals, metrics, student
+from seqmodels.evaluation import evaluate, intervals, metrics
 from seqmodels.training import loop
 from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
@@ -92,7 +92,7 @@ def test_an_interval_is_bca_by_the_book() -> None:
     without = (x.sum() - x) / 39
     off = without.mean() - without
     pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
-    wide = student.quantile(39) * math.sqrt(40 / 39)
+    wide = intervals.student_quantile(39) * math.sqrt(40 / 39)
     for side, end in ((-1, "low"), (1, "high")):
         z = bias + side * wide
         level = normal.cdf(bias + z / (1 - pull * z))

@@ -41,7 +41,7 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("{}".encode("utf-16"), "is not JSON: "),
         (b"[1]", "is not a record"),
         (b'{"schema": "seqmodels.record/3"}', "'seqmodels.record/3'; this version reads seqm"),
-        (b'{"schema": "seqmodels.record/4"}', "is not a record: it lacks the field task"),
+        (b'{"schema": "seqmodels.record/4"}', "is not a record: task: Field required"),
         (b'{"kind": "bytes"}', "is not a record"),
     ],
 )

@@ -11,8 +11,7 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from seqmodels.evaluation.significance import Difference, Pair
-from seqmodels.records.significance import SCHEMA, Comparison, Significance
+from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import drawing, reading, style, tables
 
 MODELS = ("rnn_encdec", "bahdanau", "gpt")

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.evaluation import metrics, significance, student
-from seqmodels.evaluation.significance import Difference, differences, holm
+from seqmodels.evaluation import metrics
+from seqmodels.evaluation.intervals import student_p_value, student_quantile
+from seqmodels.records import significance
+from seqmodels.records.significance import Difference, differences, holm
 
 Models = dict[str, list[np.ndarray]]
 
@@ -58,10 +60,10 @@ def test_a_case_by_hand() -> None:
     (found,) = differences(models, ratio).values()
     t, df = 10 / math.sqrt(5 / 3), 50 / 17
     assert found.value == pytest.approx(10)
-    assert found.p == pytest.approx(student.p_value(t, df), rel=1e-4)
+    assert found.p == pytest.approx(student_p_value(t, df), rel=1e-4)
     assert found.p == pytest.approx(0.0048, abs=1e-4)
-    assert found.high == pytest.approx(10 + student.quantile(df) * math.sqrt(5 / 3), rel=1e-4)
-    assert found.low == pytest.approx(10 - student.quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+    assert found.high == pytest.approx(10 + student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+    assert found.low == pytest.approx(10 - student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
 
 
 def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
@@ -93,7 +95,7 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     assert 0.2 < rows / seeds < 5
     spread = [np.var([run[:, 0].mean() for run in runs], ddof=1) / 3 for runs in models.values()]
     df = (seeds + rows) ** 2 / (sum(v**2 / 2 for v in spread) + rows**2 / 39)
-    half = student.quantile(df) * math.sqrt(seeds + rows)
+    half = student_quantile(df) * math.sqrt(seeds + rows)
     assert width(found) / 2 == pytest.approx(half, rel=0.03)
 
 
@@ -168,12 +170,12 @@ def test_all_and_nothing_are_not_certain() -> None:
     models = {"wrong": [columns(np.zeros(20))] * 3, "right": [columns(np.ones(20))] * 3}
     found = differences(models, percent, is_percent=True)["right", "wrong"]
     assert found.value == 100
-    assert found.p == pytest.approx(student.p_value(21, 19))
-    assert found.low == pytest.approx(100 - student.quantile(19) * 100 / 21)
+    assert found.p == pytest.approx(student_p_value(21, 19))
+    assert found.low == pytest.approx(100 - student_quantile(19) * 100 / 21)
     same = {"one": models["right"], "other": models["right"]}
     found = differences(same, percent, is_percent=True)["other", "one"]
     assert (found.value, found.p) == pytest.approx((0, 1))
-    assert width(found) == pytest.approx(2 * student.quantile(19) * 100 / 21)
+    assert width(found) == pytest.approx(2 * student_quantile(19) * 100 / 21)
     assert differences(same, percent)["other", "one"] == Difference(
         value=0.0, low=0.0, high=0.0, p=1.0
     )

@@ -16,7 +16,7 @@ from own_data import from_folder, from_text
 from seqmodels import EOS
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.corpus import SPLITS
-from seqmodels.records import schema
+from seqmodels.records import record
 from tasks import recipes
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
@@ -257,6 +257,6 @@ def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any])
     paths = sorted((Path(__file__).parents[1] / "results" / folder).glob("*-seed*.json"))
     assert paths
     for path in paths:
-        kept = schema.load(path)
+        kept = record.load(path)
         assert kept["train_config"]["lr"] == chosen[kept["model"]].lr, path.name
         assert chosen[kept["model"]].sizes.items() <= kept["model_config"].items(), path.name

@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from seqmodels.evaluation.significance import Difference
-from seqmodels.records import ledger, schema, significance
+from seqmodels.records import ledger, significance
+from seqmodels.records.record import load as load_record
+from seqmodels.records.significance import Difference
 from seqmodels.report.reading import bucket_name, label_of, negated
 from seqmodels.report.tables import markdown
 
@@ -30,7 +31,7 @@ def records(folder: str, model: str) -> list[dict[str, Any]]:
     paths = sorted((RESULTS / folder).glob(f"{model}-seed*.json"))
     if not paths:
         raise ValueError(f"results/{folder} has no record of {model}")
-    return [schema.load(path) for path in paths]
+    return [load_record(path) for path in paths]
 
 
 def seeds(folder: str, model: str, bucket: str, metric: str, test: str = "length") -> list[float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.records import schema
+from seqmodels.records.record import load as load_record
 from seqmodels.utils import status
 from seqmodels.utils.lock import LOCK, is_held
 from seqmodels.utils.progress import format_duration
@@ -72,7 +72,7 @@ def row_of(record: Path) -> Row:
 
 def recorded(title: str, path: Path) -> Row:
     """Return the tokens and the score of a recorded run."""
-    record = schema.load(path)
+    record = load_record(path)
     test = record["tests"][0]
     metric = metric_of(key := test["primary_metric"])
     value = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()

@@ -24,7 +24,7 @@ from seqmodels.comparison.runs import (
     shared_settings,
 )
 from seqmodels.comparison.task import Task
-from seqmodels.records import schema
+from seqmodels.records import record
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.runtime import fastest_precision
@@ -51,7 +51,7 @@ Settings = dict[Path, dict[str, Any]]
 
 def recorded_settings(out: Path) -> Settings:
     """Return the settings of a folder's records."""
-    return {path: settings_of(schema.load(path)) for path in sorted(out.glob("*-seed*.json"))}
+    return {path: settings_of(record.load(path)) for path in sorted(out.glob("*-seed*.json"))}
 
 
 def checkpointed_settings(wanted: Sequence[Path]) -> Settings:

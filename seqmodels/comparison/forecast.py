@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from seqmodels.comparison.runs import Run, build_model
 from seqmodels.comparison.sizes import count_parameters, model_sizes
-from seqmodels.records import record, schema
+from seqmodels.records import record
 from seqmodels.training.flops import flops_per_token
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table
@@ -46,7 +46,7 @@ def records_at_hand(out: Path) -> list[dict[str, Any]]:
     for folder in {path.resolve() for path in folders}:
         for path in sorted(folder.glob("*-seed*.json")):
             with suppress(ValueError, OSError):
-                found.append(schema.load(path))
+                found.append(record.load(path))
     return found
 
 

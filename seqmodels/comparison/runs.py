@@ -20,7 +20,7 @@ from seqmodels.evaluation.evaluate import cache_bytes
 from seqmodels.evaluation.metrics import methods, signatures
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build, lineage
-from seqmodels.records import record, schema, sums
+from seqmodels.records import record
 from seqmodels.training import checkpoint, tensorboard
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -105,7 +105,7 @@ class Run(NamedTuple):
         """Delete all its files."""
         self.checkpoints().remove()
         self.status.delete()
-        for suffix in (".json", ".jsonl", sums.SUFFIX, ".safetensors"):
+        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         tensorboard.remove(self.path)
 
@@ -280,7 +280,7 @@ def build_record(
     task, device = run.task, run.device
     kept = cache_bytes(model, device)
     return {
-        "schema": schema.SCHEMA,
+        "schema": record.SCHEMA,
         "task": task.name,
         "model": run.name,
         **({"arm": run.arm.recorded()} if run.arm.is_changed else {}),

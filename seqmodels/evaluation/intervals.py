@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-
-from seqmodels.evaluation import student
 
 N_BOOTSTRAP = 1000
 MIN_ROWS = 10
@@ -53,11 +52,16 @@ def by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarr
     """Return the sums of each group's rows; without groups, each row is its own group."""
     if groups is None:
         return columns
-    places: dict[Hashable, int] = {}
-    place = [places.setdefault(group, len(places)) for group in groups]
-    sums = np.zeros((len(places), columns.shape[1]))
-    np.add.at(sums, place, columns)
+    numbers = number_groups(groups)
+    sums = np.zeros((max(numbers) + 1, columns.shape[1]))
+    np.add.at(sums, numbers, columns)
     return sums
+
+
+def number_groups(groups: Sequence[Hashable]) -> list[int]:
+    """Return the number of each row's group, in the order in which the groups first occur."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(group, len(numbers)) for group in groups]
 
 
 def interval(
@@ -90,7 +94,7 @@ def interval(
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
     influence = without.mean() - without
     skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
-    wide = student.quantile(n - 1) * math.sqrt(n / (n - 1))
+    wide = student_quantile(n - 1) * math.sqrt(n / (n - 1))
     shifted = [bias + side * wide for side in (-1, 1)]
     levels = [NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted]
     low, high = np.quantile(drawn, levels)
@@ -105,3 +109,39 @@ def quotient(sums: np.ndarray) -> np.ndarray:
 def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
     """Return the group of each row; None if the rows have no groups."""
     return [row["group"] for row in rows] if "group" in rows[0] else None
+
+
+# ---------------------------------------------------------------------------- Student's t
+
+# The probability of a value beyond ±t is the incomplete beta function of (df/2, 1/2) at
+# x = 1 / (1 + t²/df). Substituting exp(−s²) = (v/x)^(df/2) for its variable v leaves an integrand
+# that is smooth for all df, and for all t but the smallest:
+#
+#     x^(df/2) ∫ 2 s exp(−s²) / √(1 − x exp(−2 s²/df)) ds · 2 / (df B(df/2, 1/2))
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(80)
+S, DS = 3.25 * (NODES + 1), 3.25 * WEIGHTS
+"""Nodes and weights from 0 to 6.5; beyond, exp(−s²) is below 1e-18."""
+
+
+def student_beta(df: float) -> float:
+    """Return the beta function of (df/2, 1/2)."""
+    return math.exp(math.lgamma(df / 2) + math.lgamma(0.5) - math.lgamma(df / 2 + 0.5))
+
+
+def student_p_value(t: float, df: float) -> float:
+    """Return the probability of a value beyond ±t."""
+    log_x = -math.log1p(t * t / df)
+    smooth = 2 * S * np.exp(-(S**2)) / np.sqrt(-np.expm1(log_x - 2 * S**2 / df))
+    return min(1.0, math.exp(df / 2 * log_x) * float(DS @ smooth) * 2 / (df * student_beta(df)))
+
+
+@cache
+def student_quantile(df: float) -> float:
+    """Return the 97.5 % quantile, by Newton's method from below."""
+    t, step = 1.9, 1.0
+    while step > 1e-9:
+        density = (1 + t * t / df) ** (-(df + 1) / 2) / (math.sqrt(df) * student_beta(df))
+        step = (student_p_value(t, df) - 0.05) / (2 * density)
+        t += step
+    return t

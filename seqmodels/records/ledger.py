@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import paper_of
-from seqmodels.records.schema import Count, Name, Strict, check
+from seqmodels.records.record import Count, Name, Strict, check
 from seqmodels.utils.files import read_json
 
 FILE = "ledger.json"

@@ -1,32 +1,96 @@
-"""The file significance.json: differences between the models of a folder. No torch.
+"""Significance of differences between the models of a folder: its file significance.json. No torch.
 
-They are computed from the sums of the runs (see sums.py), which older folders lack. The file holds
-a checksum of each record that it was made from.
+Another seed would give another score, and so would other test examples. The Multi-Bootstrap
+(Sellam et al. 2021, arXiv:2106.16163) therefore draws both with replacement: seeds within each
+model, and the same examples for all models. Its percentiles do not suit three seeds: they ignore
+that three values hardly show their spread, and no p-value is below one over the number of draws,
+where Holm's correction needs 0.0005. So the draws give the variance of a difference between two
+means over seeds, and Student's t the rest:
+
+    V = Var(mean of the row's seeds − mean of the column's)  over draws of the examples
+      + s²_row / n_row + s²_column / n_column                over draws of the seeds
+
+The second line needs no draws; s² has n − 1 in its denominator. The degrees of freedom are Welch's
+and Satterthwaite's. What the examples add to a single seed is in both lines, so that the test is
+conservative where seeds hardly differ; without this, far too many tests of a family were passed by
+pairs whose seeds agreed by chance. For a model with one seed only the first line is known, which
+says nothing about its architecture.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations, compress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
-from seqmodels.evaluation import significance
-from seqmodels.evaluation.significance import Pair
-from seqmodels.records import sums
-from seqmodels.records.schema import Checksum, Count, Name, Strict, TwoNumbers, check
-from seqmodels.records.sums import Rows
+from seqmodels.evaluation.intervals import (
+    MIN_ROWS,
+    Score,
+    by_group,
+    resample,
+    student_p_value,
+    student_quantile,
+)
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.records.record import (
+    Checksum,
+    Count,
+    Name,
+    Strict,
+    Sums,
+    TwoNumbers,
+    check,
+    load_sums,
+    sums_path,
+)
 from seqmodels.utils import files
 
 SCHEMA: Final = "seqmodels.significance/1"
 FILE = "significance.json"
 """Name of the file in a folder of records."""
+ALPHA = 0.05
+"""Largest p-value, after Holm's correction, of a significant difference."""
 
 Records = Mapping[str, dict[str, Any]]
 """Records by the names of their files, in the order of the models."""
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+# ------------------------------------------------------------------------------------- The file
+
+
+class Difference(Strict):
+    """A difference with its 95 % interval and its p-value; None below MIN_ROWS groups."""
+
+    value: Number
+    low: Number | None = None
+    high: Number | None = None
+    p: Probability | None = None
+    p_holm: Probability | None = None
+    """Corrected for all differences of the test set; None: one seed, or too few rows."""
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether the models differ."""
+        return self.p_holm is not None and self.p_holm <= ALPHA
+
+
+class Pair(Strict):
+    """The score of one model, the row, minus that of another, the column."""
+
+    row: str
+    column: str
+    n_seeds: list[int]
+    """Seeds of (row, column). With one seed, only test examples are resampled."""
+    overall: Difference
+    buckets: list[Difference]
 
 
 class Comparison(Strict):
@@ -41,7 +105,7 @@ class Comparison(Strict):
 
 
 class Significance(Strict):
-    """All comparisons of a folder."""
+    """All comparisons of a folder, and a checksum of each record that they were made from."""
 
     version: Annotated[Literal["seqmodels.significance/1"], Field(alias="schema")]
     records: dict[Name, Checksum]
@@ -70,63 +134,154 @@ def load(path: Path) -> Significance:
 def find(folder: Path, records: Records) -> Significance | None:
     """Return what the folder holds, made anew from the sums if it is missing or out of date.
 
-    If runs in the file have lost their sums, models added later are left out. None if there is
+    Where sums are missing, models added after the file was made are left out. None if there is
     nothing to compare, or neither a file nor all the sums. Raises ValueError for an invalid file,
     one that cannot be made anew, and sums that are not those of their records.
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None
     checksums = {name: hashlib.sha256(files.read(folder / name)).hexdigest() for name in records}
-    missing = [p.name for r in records.values() if not (p := sums.path_of(folder, r)).exists()]
-    if stored and (
-        stored.records == checksums or (missing and lacks_models(stored, checksums, records))
-    ):
+    if stored and stored.records == checksums:
         return stored
-    if missing and stored:
-        raise ValueError(
-            f"{path} was made from other records; it cannot be made anew without {missing[0]}, "
-            "so restore the records, or delete it"
-        )
-    if missing or not (comparisons := compare(folder, records)):
+    missing = [p.name for r in records.values() if not (p := sums_path(folder, r)).exists()]
+    if not missing:
+        comparisons = compare_folder(folder, records)
+        made = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
+        return Significance.model_validate(made) if comparisons else None
+    if stored is None:
         return None
-    made = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
-    return Significance.model_validate(made)
-
-
-def lacks_models(stored: Significance, checksums: Mapping[str, str], records: Records) -> bool:
-    """Return whether a file has all records of these models but those of models added later."""
-    if not stored.records.items() <= checksums.items():
-        return False
-    compared = {records[name]["model"] for name in stored.records}
-    return compared.isdisjoint(
-        r["model"] for name, r in records.items() if name not in stored.records
+    models = {name: record["model"] for name, record in records.items()}
+    later = {model for name, model in models.items() if name not in stored.records}
+    is_whole = stored.records.items() <= checksums.items()
+    if is_whole and later.isdisjoint(models[name] for name in stored.records):
+        return stored
+    raise ValueError(
+        f"{path} was made from other records; it cannot be made anew without {missing[0]}, "
+        "so restore the records, or delete it"
     )
 
 
-def compare(folder: Path, records: Records) -> list[Comparison]:
+# --------------------------------------------------------------------------------- The comparison
+
+
+def compare_folder(folder: Path, records: Records) -> list[Comparison]:
     """Compare all pairs of models on each test set whose primary metric is one of sums."""
-    tests: dict[str, dict[str, list[Rows]]] = {}
+    tests: dict[str, Mapping[str, Any]] = {}
+    runs: dict[str, dict[str, list[Sums]]] = {}
     for record in records.values():
-        path = sums.path_of(folder, record)
-        for test, rows in sums.load(path, record).items():
-            models = tests.setdefault(test, {})
-            models.setdefault(record["model"], []).append(rows)
-            if rows.examples != next(iter(models.values()))[0].examples:
+        path = sums_path(folder, record)
+        sums = load_sums(path, record)
+        for test in record["tests"]:
+            if (run := sums.get(test["name"])) is None:
+                continue
+            tests.setdefault(test["name"], test)
+            models = runs.setdefault(test["name"], {})
+            models.setdefault(record["model"], []).append(run)
+            if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
-    return [compare_on(test, models) for test, models in tests.items() if len(models) > 1]
+    return [compare(tests[name], models) for name, models in runs.items() if len(models) > 1]
 
 
-def compare_on(name: str, models: Mapping[str, list[Rows]]) -> Comparison:
-    """Compare all pairs of models on one test set, overall and by bucket."""
-    first = next(iter(models.values()))[0]
-    buckets = [(b["low"], b["high"]) for b in first.test["buckets"]]
-    pairs = significance.compare(
-        {model: [run.terms for run in runs] for model, runs in models.items()},
-        first.metric.of_sums, first.x, buckets, first.groups, first.metric.is_percent,
-    )  # fmt: skip
-    parts = [part for pair in pairs for part in (pair.overall, *pair.buckets)]
+def compare(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Comparison:
+    """Compare all pairs of models on one test set, overall and by bucket, corrected together.
+
+    Models with one seed are left out of the correction (see holm).
+    """
+    metric, first = metric_of(test["primary_metric"]), next(iter(models.values()))[0]
+    buckets = [[b["low"], b["high"]] for b in test["buckets"]]
+    terms = {model: [run.terms for run in runs] for model, runs in models.items()}
+    x, parts = np.array(first.x), []
+    for low, high in [(-np.inf, np.inf), *buckets]:
+        inside = (low <= x) & (x <= high)
+        columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
+        groups = first.groups and list(compress(first.groups, inside))
+        parts.append(differences(columns, metric.of_sums, groups, metric.is_percent))
+    pairs, tested = [], []
+    for row, column in parts[0]:
+        found = [part[row, column] for part in parts]
+        n_seeds = [len(models[row]), len(models[column])]
+        pairs.append(
+            Pair(row=row, column=column, n_seeds=n_seeds, overall=found[0], buckets=found[1:])
+        )
+        if min(n_seeds) > 1:
+            tested += [part for part in found if part.p is not None]
+    for part, p_holm in zip(tested, holm([part.p or 0.0 for part in tested]), strict=True):
+        part.p_holm = p_holm
     return Comparison(
-        test=name, metric=first.test["primary_metric"], pairs=pairs,
-        n_corrected=sum(part.p_holm is not None for part in parts),
-        buckets=[[low, high] for low, high in buckets],
-    )  # fmt: skip
+        test=test["name"],
+        metric=test["primary_metric"],
+        n_corrected=len(tested),
+        buckets=buckets,
+        pairs=pairs,
+    )
+
+
+class Mean(NamedTuple):
+    """The mean score of a model's seeds."""
+
+    value: float
+    drawn: np.ndarray
+    """The mean in each draw of the examples."""
+    variance: float
+    """Its variance over draws of the seeds; nan for one seed."""
+    n_seeds: int
+
+
+def differences(
+    models: Mapping[str, Sequence[np.ndarray]],
+    score: Score,
+    groups: Sequence[Hashable] | None = None,
+    is_percent: bool = False,
+) -> dict[tuple[str, str], Difference]:
+    """Return (row, column) -> score of row minus score of column, for each pair of models.
+
+    `models` has the columns of each seed, (rows, columns), for the same test examples in the same
+    order. The later model of a pair is its row. `groups` and `is_percent`: see intervals.interval.
+    """
+    seeds = [by_group(columns, groups) for runs in models.values() for columns in runs]
+    n_groups, width = seeds[0].shape
+    values = score(np.stack([sums.sum(axis=0) for sums in seeds]))
+    drawn = score(resample(np.concatenate(seeds, axis=1)).reshape(-1, len(seeds), width))
+    means, start = {}, 0
+    for model, runs in models.items():
+        own = slice(start, start := start + len(runs))
+        n = len(runs)
+        variance = float(values[own].var(ddof=1)) / n if n > 1 else math.nan
+        means[model] = Mean(float(values[own].mean()), drawn[:, own].mean(axis=1), variance, n)
+    return {
+        (row, column): difference(means[row], means[column], n_groups, is_percent)
+        for column, row in combinations(models, 2)
+    }
+
+
+def difference(row: Mean, column: Mean, n_groups: int, is_percent: bool = False) -> Difference:
+    """Return the difference of two means over the same draws of n_groups groups of examples."""
+    value = row.value - column.value
+    if n_groups < MIN_ROWS:
+        return Difference(value=value)
+    drawn = row.drawn - column.drawn
+    by_examples = float(drawn.var()) * n_groups / (n_groups - 1)
+    if np.ptp(drawn) == 0:  # all right against all wrong: as if one more group contradicted it
+        by_examples = ((100 if is_percent else value) / (n_groups + 1)) ** 2
+    parts = [(by_examples, n_groups - 1)]
+    if min(row.n_seeds, column.n_seeds) > 1:
+        parts += [(mean.variance, mean.n_seeds - 1) for mean in (row, column)]
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return Difference(value=0.0, low=0.0, high=0.0, p=1.0)
+    df = variance**2 / sum(part**2 / n for part, n in parts)
+    half = student_quantile(df) * math.sqrt(variance)
+    p = student_p_value(value / math.sqrt(variance), df)
+    return Difference(value=value, low=value - half, high=value + half, p=p)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm 1979), in the same order.
+
+    The chance that any difference that does not exist is called significant is then at most ALPHA.
+    """
+    corrected, least = [1.0] * len(p), 0.0
+    for n_before, i in enumerate(np.argsort(p, kind="stable")):
+        least = max(least, min(1.0, (len(p) - n_before) * p[i]))
+        corrected[i] = least
+    return corrected

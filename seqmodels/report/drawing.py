@@ -14,9 +14,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.evaluation.significance import Difference
 from seqmodels.models import papers
-from seqmodels.records.significance import Comparison
+from seqmodels.records.significance import Comparison, Difference
 from seqmodels.report import reading, style
 from seqmodels.report.reading import (
     MIN_EXAMPLES,

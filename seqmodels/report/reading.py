@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
-from seqmodels.evaluation.significance import Difference
 from seqmodels.models import papers
-from seqmodels.records import schema
-from seqmodels.records.significance import Comparison
+from seqmodels.records.record import SCHEMA, is_record, parse, unknown_version
+from seqmodels.records.significance import Comparison, Difference
 from seqmodels.utils import files
 
 Record = dict[str, Any]
@@ -37,19 +36,19 @@ class Folder(NamedTuple):
 def read_folder(path: Path) -> Folder:
     """Read each JSON file of a folder once; those that are not records are ignored.
 
-    Raises ValueError for a file that is not JSON, a record that `schema.parse` rejects, two records
+    Raises ValueError for a file that is not JSON, a record that `record.parse` rejects, two records
     of the same (model, seed), and more than one task.
     """
     by_run: dict[tuple[str, int], tuple[str, Record]] = {}
     unknown = []
     for file in sorted(Path(path).glob("*.json")):
         value = files.read_json(file)
-        if not schema.is_record(value):
+        if not is_record(value):
             continue
-        if why := schema.unknown_version(file, value):
+        if why := unknown_version(file, value):
             unknown.append(why)
             continue
-        record = schema.parse(file, value)
+        record = parse(file, value)
         if (run := (record["model"], record["seed"])) in by_run:
             raise ValueError(f"{file}: a second record of {run[0]}, seed {run[1]}; keep one")
         by_run[run] = file.name, record
@@ -64,7 +63,7 @@ def load_folder(path: Path) -> Folder:
     """Read the records of a folder like `read_folder`; raise ValueError if there is none."""
     folder = read_folder(path)
     if not folder.records:
-        why = "; ".join(folder.unknown) or f"*.json with schema {schema.SCHEMA!r}"
+        why = "; ".join(folder.unknown) or f"*.json with schema {SCHEMA!r}"
         raise ValueError(f"{path} holds no record that can be drawn ({why})")
     return folder
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
-from seqmodels.evaluation.significance import Difference
 from seqmodels.models import paper_of
 from seqmodels.records import ledger
-from seqmodels.records.significance import Significance
+from seqmodels.records.significance import Difference, Significance
 from seqmodels.report import reading
 from seqmodels.report.reading import (
     MIN_EXAMPLES,

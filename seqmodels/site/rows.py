@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.data import readers
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
-from seqmodels.records.schema import Count, Name, check, cleaned
+from seqmodels.records.record import Count, Name, check, cleaned
 
 MAX_EXAMPLES_PER_BUCKET = 500
 """Most examples of a bucket that a page holds."""

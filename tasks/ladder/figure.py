@@ -12,8 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation import student
-from seqmodels.evaluation.intervals import wilson
+from seqmodels.evaluation.intervals import student_quantile, wilson
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import reading, style
 from seqmodels.report.reading import (
@@ -132,9 +131,9 @@ def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     if min(map(len, sides)) > 1:
         by_seeds = np.array([side[..., 0].var(0, ddof=1) / len(side) for side in sides])
         freedom = np.array([len(side) - 1 for side in sides])
-        variance = (half / student.quantile(MANY)) ** 2 + by_seeds.sum(0)
+        variance = (half / student_quantile(MANY)) ** 2 + by_seeds.sum(0)
         df = variance**2 / (by_seeds**2 / freedom[:, None]).sum(0).clip(variance**2 / MANY)
-        half = np.sqrt(variance) * [student.quantile(one) for one in df]
+        half = np.sqrt(variance) * [student_quantile(one) for one in df]
     return np.stack([after - before, after - before - half, after - before + half])
 
 
