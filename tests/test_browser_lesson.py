@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from test_browser_report import Tab
+from test_lesson import tagged
 
 from seqmodels.site import source
 
@@ -85,7 +86,7 @@ def test_equations_stand_at_their_lines(open_tab: Any, name: str) -> None:
         return [(box.top + box.bottom) / 2, (line.top + line.bottom) / 2, line.height];
     })""")
     chapter = source.read(name)
-    assert len(places) == len(chapter.tagged)
+    assert len(places) == len(tagged(chapter))
     for equation, line, height in places:
         assert abs(equation - line) <= height
 
@@ -97,7 +98,7 @@ def test_equations_have_a_size(open_tab: Any) -> None:
         equation.querySelector('svg').getBoundingClientRect().height,
         equation.scrollWidth - equation.clientWidth,
         getComputedStyle(equation.querySelector('math')).width])""")
-    assert len(sizes) >= len(source.read("transformer").tagged)
+    assert len(sizes) >= len(tagged(source.read("transformer")))
     for height, cut, spoken in sizes:
         assert 14 <= height <= 60
         assert cut <= 0

@@ -36,6 +36,11 @@ each_pair = pytest.mark.parametrize("names", [*combinations(CHAPTERS, 2)], ids="
 each_following = pytest.mark.parametrize("names", FOLLOWING, ids="-".join)
 
 
+def tagged(chapter: Chapter) -> list[tuple[source.Unit, source.Line]]:
+    """Return the lines that compute an equation, with their units."""
+    return [(unit, line) for unit in chapter.units for line in unit.lines if line.tag]
+
+
 def page(folder: Path, name: str) -> str:
     """Return the text of a page."""
     return (folder / f"{name}.html").read_text(encoding="utf-8")
@@ -65,10 +70,10 @@ def lines(cells: list[str]) -> list[tuple[int, str]]:
 def is_whole(chapter: Chapter, found: list[tuple[int, str]]) -> None:
     """Assert that these are all lines of code of a chapter, in their order and as they are."""
     assert [number for number, _ in found] == sorted({number for number, _ in found})
-    file = chapter.text.splitlines()
+    file = chapter.path.read_text().splitlines()
     for number, text in found:
         assert file[number - 1].startswith(text.partition("  # ")[0])
-    assert bare("\n".join(text for _, text in found)) == bare(chapter.text)
+    assert bare("\n".join(text for _, text in found)) == bare(chapter.path.read_text())
 
 
 # ------------------------------------------------------------------------------------ chapters
@@ -113,12 +118,12 @@ def test_every_change_has_its_reason(site_folder: Path, names: tuple[str, str]) 
     """Keeps out a unit that changed without a sentence why, and a sentence about none."""
     blocks = pair.blocks(*(CHAPTERS[name] for name in names))
     changed = {block.name: block.why for block in blocks if block.kind != "same"}
-    assert changed == pair.reasons_by_pair()["-".join(names)]
+    assert changed == pair.WHYS["-".join(names)]
     text = page(site_folder, "-".join(names))
     for block in blocks:
         (section,) = re.findall(rf'id="{re.escape(block.name)}".*?</section>', text, re.S)
         assert (str(layout.prose(block.why)) in section) == (block.kind != "same") or not block.why
-    assert {*pair.reasons_by_pair()} == {"-".join(both) for both in FOLLOWING}
+    assert {*pair.WHYS} == {"-".join(both) for both in FOLLOWING}
 
 
 # ----------------------------------------------------------------------------------- equations
@@ -126,10 +131,10 @@ def test_every_change_has_its_reason(site_folder: Path, names: tuple[str, str]) 
 
 def test_tags_and_equations() -> None:
     """Keeps out a tag without its equation, an equation without a tag, and a chapter without."""
-    table = equations.table()
+    table = equations.EQUATIONS
     assert {*table} == {*CHAPTERS}
     for name, chapter in CHAPTERS.items():
-        tags = [(unit.name, line.tag) for unit, line in chapter.tagged]
+        tags = [(unit.name, line.tag) for unit, line in tagged(chapter)]
         listed = [(unit, e["tag"]) for unit, its in table[name].items() for e in its]
         assert sorted(tags) == sorted(listed)
         assert tags
@@ -140,8 +145,8 @@ def test_equations_stand_on_their_page(site_folder: Path, chapter: Chapter) -> N
     """Keeps out an equation that is drawn beside another line, twice, or not at all."""
     text = page(site_folder, chapter.name)
     found = re.findall(r'<div class="equations" id="eq-(\d+)">(.*?)<span class="tag">', text, re.S)
-    assert [int(number) for number, _ in found] == [line.number for _, line in chapter.tagged]
-    for (unit, line), (_, drawn) in zip(chapter.tagged, found, strict=True):
+    assert [int(number) for number, _ in found] == [line.number for _, line in tagged(chapter)]
+    for (unit, line), (_, drawn) in zip(tagged(chapter), found, strict=True):
         tex = equations.equations_of(chapter, unit)[line.number]
         assert drawn.count("<math") == drawn.count("<svg") == len(tex)
 
@@ -149,7 +154,7 @@ def test_equations_stand_on_their_page(site_folder: Path, chapter: Chapter) -> N
 def test_every_glyph_is_drawn() -> None:
     """Keeps out a sign that the font does not have, and the glyph of another one."""
     sheet = equations.GlyphSheet()
-    for its in equations.table().values():
+    for its in equations.EQUATIONS.values():
         for tex in (tex for unit in its.values() for e in unit for tex in e["tex"]):
             shown = str(sheet.typeset(tex))
             drawn = len(re.findall("<use ", shown))
@@ -256,10 +261,10 @@ def test_the_figure_of_a_pair(site_folder: Path, names: tuple[str, str]) -> None
 
 def test_folders_with_models(site_folder: Path) -> None:
     """Keeps out a comparison in which one of two models was not trained."""
-    runs = build.Folders(site_folder.parent / "runs")
-    assert runs.with_models("rnn_encdec", "bahdanau") == "translation-grammar-laptop"
-    assert runs.with_models("rnn_encdec_64", "bahdanau") == "bottleneck"
-    assert runs.with_models("rnn_encdec_64", "gpt") is None
+    folders = build.read_folders(site_folder.parent / "runs")
+    assert build.folder_with(folders, "rnn_encdec", "bahdanau") == "translation-grammar-laptop"
+    assert build.folder_with(folders, "rnn_encdec_64", "bahdanau") == "bottleneck"
+    assert build.folder_with(folders, "rnn_encdec_64", "gpt") is None
 
 
 def test_drawn_numbers_are_those_of_the_records(site_folder: Path) -> None:
@@ -309,7 +314,7 @@ def test_why_translation_failed(site_folder: Path) -> None:
     (section,) = re.findall(r'id="Model.encode".*?</section>', text, re.S)
     assert CHAPTERS["bahdanau"].name in target
     assert section.count("<math") == 3
-    assert pair.reasons_by_pair()[target]["Model.encode"].partition(",")[0] in section
+    assert pair.WHYS[target]["Model.encode"].partition(",")[0] in section
 
 
 # ------------------------------------------------------------------------------------- mistakes

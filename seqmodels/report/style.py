@@ -128,11 +128,6 @@ def _variant_look(look: Look, n: int) -> Look:
     return look._replace(colour=to_hex(shade).upper(), marker=markers[n % len(markers)])
 
 
-def line_colours() -> set[str]:
-    """Return the colours of all models and variants, in lower case."""
-    return {colour.lower() for colour in (*(k.colour for k in looks(papers()).values()), *FURTHER)}
-
-
 def save(figure: Figure, path: Path) -> Path:
     """Write .svg or .png, with the same bytes every time."""
     if path.suffix.lower() not in STAMPS:

@@ -6,8 +6,8 @@ what the chapters' attention does between its projections.
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -16,10 +16,18 @@ from torch import Tensor, nn
 
 from seqmodels.models import MODELS
 from seqmodels.models.transformer import Config, MultiHeadAttention
+from seqmodels.site.source import lines_of
 
 WORDS = torch.tensor([[1.0, 0, 2, 0], [0, 1, 0, 1], [1, 1, 0, 2], [0, 2, 1, 1]])
 """Four words, which are their own queries, keys and values."""
 N_HEADS = 2
+PARTS = {
+    "attention": "attention",
+    ".ff.": "feed-forward",
+    "embedding": "embeddings",
+    "positions": "embeddings",
+}
+"""The part of a model that a parameter belongs to, by a word in its name; the rest are norms."""
 
 
 def one_head(
@@ -75,7 +83,8 @@ class Rung(NamedTuple):
     """A step, and what it computes from WORDS."""
 
     title: str
-    function: Callable[..., Tensor]
+    note: str
+    code: list[str]
     rows: list[list[float]]
     is_same: list[bool]
     """Which rows the step before it computes as well."""
@@ -83,20 +92,21 @@ class Rung(NamedTuple):
 
 def rungs() -> list[Rung]:
     """Return the steps in their order."""
-    steps = {
+    functions = {
         "One head, by hand": one_head,
         "Causal": causal_head,
         "Heads in a loop": looped_heads,
         "Heads as a dimension": reshaped_heads,
         "In the chapter": in_chapter,
     }
-    results = [function(WORDS, WORDS, WORDS) for function in steps.values()]
-    before = [torch.full_like(WORDS, torch.nan), *results]
-    is_same = [(a - b).abs().amax(1) < 1e-6 for a, b in zip(results, before, strict=False)]
-    return [
-        Rung(title, function, rows.tolist(), same.tolist())
-        for (title, function), rows, same in zip(steps.items(), results, is_same, strict=True)
-    ]
+    steps, before = [], torch.full_like(WORDS, torch.nan)
+    for title, function in functions.items():
+        after = function(WORDS, WORDS, WORDS)
+        is_same = ((after - before).abs().amax(1) < 1e-6).tolist()
+        code = [line.text for line in lines_of(inspect.getsource(function))]
+        steps.append(Rung(title, inspect.getdoc(function) or "", code, after.tolist(), is_same))
+        before = after
+    return steps
 
 
 def count_by_part() -> list[dict[str, Any]]:
@@ -107,7 +117,9 @@ def count_by_part() -> list[dict[str, Any]]:
             model = MODELS[name](paper_sizes(name))
         parts = dict.fromkeys(("embeddings", "attention", "feed-forward", "norms"), 0)
         for path, p in model.named_parameters():
-            parts[part_of(path)] += p.numel()
+            parts[next((part for word, part in PARTS.items() if word in path), "norms")] += (
+                p.numel()
+            )
         inner = parts["attention"] + parts["feed-forward"]
         shares = {part: parts[part] / inner for part in ("attention", "feed-forward")}
         counts.append({"name": name, "parts": parts, "shares": shares})
@@ -118,12 +130,3 @@ def paper_sizes(name: str) -> Any:
     """Return the first Config that a model's file lists, that of its paper."""
     listed = vars(sys.modules[MODELS[name].__module__]).values()
     return next(sizes for sizes in listed if isinstance(sizes, MODELS[name].config_type))
-
-
-def part_of(path: str) -> str:
-    """Return the part that a parameter belongs to."""
-    if "attention" in path:
-        return "attention"
-    if ".ff." in path:
-        return "feed-forward"
-    return "embeddings" if path.startswith(("embedding", "positions")) else "norms"

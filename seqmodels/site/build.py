@@ -7,22 +7,23 @@ and, but for the live page, without JavaScript.
 from __future__ import annotations
 
 import hashlib
+import re
+import textwrap
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from importlib.resources import files as resources
-from itertools import combinations, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
-from seqmodels.report.reading import Record, subtitle
-from seqmodels.site import figure, layout, lesson, report, source
+from seqmodels.report.reading import Folder, Record, subtitle
+from seqmodels.site import figure, layout, pair, report, source
+from seqmodels.site.equations import GlyphSheet, equations_of
+from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit
 from seqmodels.utils import files
 
 QUESTIONS = {
@@ -34,7 +35,7 @@ QUESTIONS = {
 }
 """What a reader may come with, and the page that answers it."""
 FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
-    (resources("seqmodels.site") / "text" / "figures.toml").read_text(encoding="utf-8")
+    (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
 """The folder of records and the figure that show a chapter's idea."""
 
@@ -45,74 +46,129 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     With `live`, a folder of runs, its models run in a further page, which takes a program from npm.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
-    folders, chapters = Folders(runs), source.chapters()
-    order = [chapter.name for chapter in chapters]
-    makers: dict[str, Callable[[], tuple[str, dict[str, Any]]]] = {}
-    makers["index"] = lambda: ("home.html", {"chart": folders.main_chart(order)})
-    for c in chapters:
-        makers[c.name] = partial(chapter_page, c, chapters, folders)
-    for old, new in combinations(chapters, 2):
-        makers[f"{old.name}-{new.name}"] = partial(pair_page, old, new, order, folders)
-    makers["attention"] = lambda: ("attention.html", lesson.attention_steps())
-    makers["results"] = lambda: ("results.html", {"charts": folders.comparisons()})
-    makers["sources"] = lambda: ("sources.html", {"groups": checksums(chapters, folders)})
-    if live:
-        from seqmodels.site.live import describe  # imports torch and onnx
-
-        makers["live"] = lambda: ("live.html", describe(live))
+    folders, chapters = read_folders(runs), source.chapters()
     shared = {"chapters": chapters, "questions": QUESTIONS, "has_live": live is not None}
-    pages = []
-    for name, make in makers.items():
-        with style.context():
-            template, context = make()
-        text = layout.render(template, here=name, **shared, **context)
+    pages: list[Path] = []
+
+    def write(name: str, template: str = "", **content: Any) -> None:
+        text = layout.render(f"{template or name}.html", here=name, **shared, **content)
         pages.append(files.write(out / f"{name}.html", text))
+
+    with style.context():
+        five = [name for name, paper in PAPERS.items() if paper.group == "five"]
+        main, models = (
+            folder_with(folders, *five) or next(iter(folders)),
+            [c.name for c in chapters],
+        )
+        write("index", chart=chart(main, of(folders, main, models) or of(folders, main)))
+        for before, c, after in zip(
+            [None, *chapters], chapters, [*chapters[1:], None], strict=False
+        ):
+            write(
+                c.name,
+                "chapter",
+                chapter=c,
+                symbols=symbols(c.parts["Symbols"]),
+                differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
+                sections=[
+                    (section, [segments(c, unit) for unit in units])
+                    for section, units in groupby(c.units, key=lambda unit: unit.section)
+                ],
+                sheet=GlyphSheet(),
+                chart=chapter_chart(folders, c.name),
+                before=before,
+                after=after,
+            )
+        for i, j in combinations(range(len(chapters)), 2):
+            old, new = chapters[i], chapters[j]
+            folder = folder_with(folders, old.name, new.name) if j == i + 1 else None
+            write(
+                f"{old.name}-{new.name}",
+                "pair",
+                old=old,
+                new=new,
+                is_next=j == i + 1,
+                blocks=pair.blocks(old, new),
+                equations={
+                    (c.name, u.name): equations_of(c, u) for c in (old, new) for u in c.units
+                },
+                sheet=GlyphSheet(),
+                chart=chart(folder, of(folders, folder, [old.name, new.name])) if folder else None,
+            )
+        from seqmodels.site import attention  # imports torch
+
+        write(
+            "attention",
+            steps=attention.rungs(),
+            words=attention.WORDS.tolist(),
+            parameters=attention.count_by_part(),
+        )
+        write("results", charts=comparisons(folders))
+        write("sources", groups=checksums(chapters, folders))
+        if live:
+            from seqmodels.site.live import describe  # imports torch and onnx
+
+            write("live", **describe(live))
     return pages
 
 
-def chapter_page(
-    chapter: source.Chapter, chapters: Sequence[source.Chapter], folders: Folders
-) -> tuple[str, dict[str, Any]]:
-    """Return the template and the content of the page of a chapter."""
-    at = chapters.index(chapter)
-    return "chapter.html", {
-        **lesson.chapter(chapter),
-        "chart": folders.chapter_chart(chapter.name),
-        "before": chapters[at - 1] if at else None,
-        "after": chapters[at + 1] if at + 1 < len(chapters) else None,
-    }
-
-
-def pair_page(
-    old: source.Chapter, new: source.Chapter, order: Sequence[str], folders: Folders
-) -> tuple[str, dict[str, Any]]:
-    """Return the template and the content of the page of two chapters."""
-    names = old.name, new.name
-    is_next = names in pairwise(order)
-    chart = folders.pair_chart(*names) if is_next else None
-    return "pair.html", lesson.pair_of(old, new) | {"chart": chart, "is_next": is_next}
-
-
-def checksums(chapters: Sequence[source.Chapter], folders: Folders) -> dict[str, Any]:
+def checksums(
+    chapters: Sequence[Chapter], folders: Mapping[str, Folder]
+) -> dict[str, list[tuple[Path, str]]]:
     """Return the SHA-256 of every file behind the site, by the folder that it is named in."""
-    package = Path(__file__).parents[1]
-    texts = [package / "site" / "attention.py", *sorted((package / "site" / "text").iterdir())]
-    groups = {
-        "seqmodels": {p.relative_to(package): p for p in [*(c.path for c in chapters), *texts]}
-    }
-    for name, path in folders.paths.items():
-        groups[name] = {Path(file): path / file for file in folders.records[name]}
+    ours = [*(c.path for c in chapters), PACKAGE / "site" / "attention.py", *sorted(TEXT.iterdir())]
+    paths = {"seqmodels": [(path.relative_to(PACKAGE), path) for path in ours]}
+    for name, folder in folders.items():
+        paths[name] = [(Path(file), folder.path / file) for file in folder.records]
     return {
-        group: [(name, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in its.items()]
-        for group, its in groups.items()
+        group: [(name, hashlib.sha256(path.read_bytes()).hexdigest()) for name, path in its]
+        for group, its in paths.items()
     }
+
+
+# -------------------------------------------------------------------------------------- Chapters
+
+
+class Segment(NamedTuple):
+    """Lines of code, with what stands beside them."""
+
+    name: str
+    note: str
+    equations: Sequence[str]
+    lines: list[Line]
+
+
+def segments(chapter: Chapter, unit: Unit) -> list[Segment]:
+    """Return the lines of a unit; one that computes an equation ends its segment."""
+    equations, parts = equations_of(chapter, unit), list[list[Line]]()
+    for above, line in zip([None, *unit.lines], unit.lines, strict=False):
+        if above is None or above.tag or above.note or line.note:
+            parts.append([])
+        parts[-1].append(line)
+    heads = [(unit.name, unit.note), *[("", "")] * len(parts)]
+    return [
+        Segment(name, lines[-1].note or note, equations.get(lines[-1].number, ()), lines)
+        for (name, note), lines in zip(heads, parts, strict=False)
+    ]
+
+
+def symbols(text: str) -> list[list[tuple[str, int]]]:
+    """Return the rows of a table of symbols: cells, and how many columns each one spans."""
+    lines = textwrap.dedent(text).splitlines()
+    starts = [match.start() for match in re.finditer(r"\S+", lines[0])]
+    rows = []
+    for line in lines:
+        cells = [(m.start(), m[0]) for m in re.finditer(r"\S+(?: \S+)*", line)]
+        columns = [max(i for i, at in enumerate(starts) if at <= start) for start, _ in cells]
+        ends = [*columns[1:], len(starts)]
+        rows.append([(cell, b - a) for (_, cell), a, b in zip(cells, columns, ends, strict=True)])
+    return rows
 
 
 # --------------------------------------------------------------------------------------- Figures
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """A figure in a page, with its numbers."""
 
     name: str
@@ -125,106 +181,83 @@ class Chart:
     """Its numbers, with a row of names."""
 
 
-def main_test(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the test set that counts: of stories the one by distance, otherwise the first."""
-    tests = reading.tests(records)
-    return tests.get("distance") or next(iter(tests.values()))
-
-
-def score_chart(records: Sequence[Record], folder: str, *place: Any) -> Chart:
-    """Draw the scores of the test set that counts."""
-    test = main_test(records)
-    return chart(
-        drawing.draw_scores(records, test), report.score_table(records, test), folder, *place
-    )
-
-
-def own_chart(drawn: Figure, records: Sequence[Record], folder: str, *place: Any) -> Chart:
-    """Put a figure other than scores into a page, with the numbers that it shows."""
-    looks = style.looks(reading.by_model(records)).values()
-    series = {look.colour.upper(): look.label for look in looks}
-    return chart(drawn, figure.table(drawn, series), folder, *place)
-
-
 def chart(
-    drawn: Figure, table: list[list[Any]], folder: str, name: str = "figure", number: int = 0
+    folder: str,
+    records: Sequence[Record],
+    drawn: Figure | None = None,
+    name: str = "figure",
+    number: int = 0,
 ) -> Chart:
-    """Put a figure into a page; its name and number are those that it has there."""
+    """Put a figure into a page, where it has a name and a number; by default the records' scores.
+
+    They are those of the first test set or, of stories, those by distance.
+    """
+    if drawn is None:
+        tests = reading.tests(records)
+        test = tests.get("distance") or next(iter(tests.values()))
+        drawn, table = drawing.draw_scores(records, test), report.score_table(records, test)
+    else:
+        looks = style.looks(reading.by_model(records)).values()
+        table = figure.table(drawn, {look.colour.upper(): look.label for look in looks})
     return Chart(name, style.texts(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
 
 
-class Folders:
-    """The folders of records behind the site; one folder alone may be given as well."""
+def read_folders(root: Path) -> dict[str, Folder]:
+    """Read the folders of records behind the site; one folder alone may be given as well."""
+    paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
+    folders = {path.resolve().name: reading.read_folder(path) for path in paths}
+    if not any(folder.records for folder in folders.values()):
+        raise ValueError(f"{root} holds no records; name a folder of records, or of such folders")
+    return {name: folder for name, folder in folders.items() if folder.records}
 
-    def __init__(self, root: Path) -> None:
-        paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
-        read = {path.resolve().name: reading.read_folder(path) for path in paths}
-        self.paths = {name: folder.path for name, folder in read.items() if folder.records}
-        self.records = {name: folder.records for name, folder in read.items() if folder.records}
-        """By folder and file."""
-        if not self.paths:
-            raise ValueError(
-                f"{root} holds no records; name a folder of records, or of such folders"
-            )
 
-    def of(self, folder: str, models: Sequence[str] = ()) -> list[Record]:
-        """Return the records of a folder, of some models if any are named."""
-        records = list(self.records[folder].values())
-        return [r for r in records if r["model"] in models or not models]
+def of(folders: Mapping[str, Folder], name: str, models: Sequence[str] = ()) -> list[Record]:
+    """Return the records of a folder, of some models if any are named."""
+    records = folders[name].records.values()
+    return [record for record in records if record["model"] in models or not models]
 
-    def with_models(self, *models: str) -> str | None:
-        """Return the first folder that compares these models, those with more seeds first."""
-        whole = [f for f in self.records if {*models} <= {r["model"] for r in self.of(f)}]
-        translated = [f for f in whole if self.of(f)[0]["task"] == "translation"]
-        return max(translated or whole, key=lambda f: len(self.of(f)), default=None)
 
-    def main_chart(self, chapters: Sequence[str]) -> Chart:
-        """Draw the scores of the chapters' models."""
-        five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-        folder = self.with_models(*five) or next(iter(self.records))
-        return score_chart(self.of(folder, chapters) or self.of(folder), folder)
+def folder_with(folders: Mapping[str, Folder], *models: str) -> str | None:
+    """Return the folder that compares these models: one of translations, or with more runs."""
+    whole = [name for name in folders if {*models} <= {r["model"] for r in of(folders, name)}]
+    translated = [name for name in whole if of(folders, name)[0]["task"] == "translation"]
+    return max(translated or whole, key=lambda name: len(of(folders, name)), default=None)
 
-    def pair_chart(self, *models: str) -> Chart | None:
-        """Draw the scores of two models; None if no folder compares them."""
-        folder = self.with_models(*models)
-        return score_chart(self.of(folder, models), folder) if folder else None
 
-    def chapter_chart(self, name: str) -> Chart | None:
-        """Draw the figure that shows a chapter's idea, or its scores in other records."""
-        shown = FIGURE_OF_CHAPTER.get(name, {"folder": "", "figure": "score"})
-        folder, kind = shown["folder"], shown["figure"]
-        if folder not in self.records:
-            folder, kind = self.with_models(name) or "", "score"
-        records = self.of(folder) if folder else []
-        if kind == "score":
-            return score_chart(records, folder) if records else None
-        if kind == "alignment":
-            records = [next(r for r in self.of(folder, [name]) if r["alignment"])]
-            drawn = alignment.figure_of({name: records[0]["alignment"]}, subtitle(records))
-        else:
-            drawn = figures.draw_own(records)[kind]
-        return own_chart(drawn, records, folder)
+def chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:
+    """Draw the figure that shows a chapter's idea, or its scores in other records."""
+    shown = FIGURE_OF_CHAPTER.get(model, {"folder": "", "figure": "score"})
+    folder, kind = shown["folder"], shown["figure"]
+    if folder not in folders:
+        folder, kind = folder_with(folders, model) or "", "score"
+    if not folder:
+        return None
+    records = of(folders, folder)
+    if kind == "score":
+        return chart(folder, records)
+    if kind == "alignment":
+        records = [next(r for r in of(folders, folder, [model]) if r["alignment"])]
+        drawn = alignment.figure_of({model: records[0]["alignment"]}, subtitle(records))
+        return chart(folder, records, drawn)
+    return chart(folder, records, figures.draw_own(records)[kind])
 
-    def comparisons(self) -> list[Chart]:
-        """Draw every comparison: its task's own figure, or its scores.
 
-        Folders that their task draws at once share a figure.
-        """
-        by_task: dict[str, list[str]] = {}
-        for folder in self.records:
-            by_task.setdefault(self.of(folder)[0]["task"], []).append(folder)
-        charts: list[Chart] = []
-        for folders in by_task.values():
-            together = [r for folder in folders for r in self.of(folder)]
-            across = figures.draw_across([together])
-            for name, drawn in across.items():
-                charts.append(own_chart(drawn, together, ", ".join(folders), name, len(charts)))
-            most = max(folders, key=lambda folder: len(self.records[folder]))
-            for folder in [most] if across else folders:
-                records = self.of(folder)
-                place = folder, folder, len(charts)
-                own = list(figures.draw_own(records).values())
-                charts.append(
-                    own_chart(own[0], records, *place) if own else score_chart(records, *place)
-                )
-        return charts
+def comparisons(folders: Mapping[str, Folder]) -> list[Chart]:
+    """Draw every comparison: its task's own figure, or its scores.
+
+    Folders that their task draws at once share a figure, after which the largest one follows.
+    """
+    by_task: dict[str, list[str]] = {}
+    for name in folders:
+        by_task.setdefault(of(folders, name)[0]["task"], []).append(name)
+    charts: list[Chart] = []
+    for names in by_task.values():
+        together = [record for name in names for record in of(folders, name)]
+        across = figures.draw_across([together])
+        for figure_name, drawn in across.items():
+            charts.append(chart(", ".join(names), together, drawn, figure_name, len(charts)))
+        largest = max(names, key=lambda name: len(of(folders, name)))
+        for name in [largest] if across else names:
+            own = [*figures.draw_own(of(folders, name)).values(), None]
+            charts.append(chart(name, of(folders, name), own[0], name, len(charts)))
+    return charts

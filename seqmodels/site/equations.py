@@ -8,34 +8,27 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import ziamath
 from latex2mathml.converter import convert
 from markupsafe import Markup
 
-from seqmodels.site.source import Chapter, Unit
+from seqmodels.site.source import TEXT, Chapter, Unit
 
 SIZE = 100
 """Units of a drawing in an em."""
 SYMBOL = re.compile(r'<symbol id="([^"]*)" ([^>]*)(?:/>|(?<!/)>(.*?)</symbol>)', re.S)
-
-
-@cache
-def table() -> dict[str, Any]:
-    """Return the equations: by chapter and unit, those of each tagged line."""
-    text = (files("seqmodels.site") / "text" / "equations.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+EQUATIONS: dict[str, Any] = tomllib.loads((TEXT / "equations.toml").read_text(encoding="utf-8"))
+"""The equations: by chapter and unit, those of each tagged line."""
 
 
 def equations_of(chapter: Chapter, unit: Unit) -> dict[int, list[str]]:
     """Return the equations of a unit, in TeX, by the number of the line that computes them."""
     tagged = [line for line in unit.lines if line.tag]
-    found = table().get(chapter.name, {}).get(unit.name, [])
-    assert [line.tag for line in tagged] == [e["tag"] for e in found], (chapter.name, unit.name)
-    return {line.number: e["tex"] for line, e in zip(tagged, found, strict=True)}
+    entries = EQUATIONS.get(chapter.name, {}).get(unit.name, [])
+    assert [line.tag for line in tagged] == [e["tag"] for e in entries], (chapter.name, unit.name)
+    return {line.number: e["tex"] for line, e in zip(tagged, entries, strict=True)}
 
 
 class GlyphSheet:

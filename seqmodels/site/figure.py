@@ -1,8 +1,7 @@
-"""Put a figure into a page: its colours follow the page, and its ids are its own."""
+"""Put a figure into a page: its ids are its own, its font is the page's, and it is small."""
 
 from __future__ import annotations
 
-import colorsys
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +13,6 @@ from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure
 
 from seqmodels.report import style
-
-COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 
 def inline(figure: Figure, name: str) -> Markup:
@@ -36,15 +33,11 @@ def inline(figure: Figure, name: str) -> Markup:
     text = re.sub(r" font-family: [^;\"]*;| text-anchor: start;", "", text)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     text = re.sub(r"\s*\n\s*", " ", re.sub(r">\s+<", "><", text))
-    styles: dict[str, str] = {}
-
-    def class_of(found: re.Match[str]) -> str:
-        """Give each style a class, which all its elements share."""
-        style = COLOUR.sub(lambda colour: f"var(--c{colour[0][1:]}, {colour[0]})", found[1])
-        return f'class="{styles.setdefault(style, f"{name}-{len(styles)}")}"'
-
-    text = re.sub(r'style="([^"]*)"', class_of, text)
-    rules = "".join(f".{its}{{{style}}}" for style, its in styles.items())
+    # a style that many elements have is written once
+    styles = dict.fromkeys(re.findall(r'style="(.*?)"', text))
+    classes = {its: f"{name}-{i}" for i, its in enumerate(styles)}
+    text = re.sub(r'style="(.*?)"', lambda m: f'class="{classes[m[1]]}"', text)
+    rules = "".join(f".{its}{{{rule}}}" for rule, its in classes.items())
     svg = Markup(text.replace("</desc>", f"</desc><style>{rules}</style>", 1))
     caption = figure.get_label()
     return svg + (Markup('<p class="note">{}</p>').format(caption) if caption else "")
@@ -53,25 +46,6 @@ def inline(figure: Figure, name: str) -> Markup:
 def rounded(text: str) -> str:
     """Return a text with its numbers to one decimal."""
     return re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
-
-
-def night(pages: str) -> str:
-    """Return the declarations of all colours in the figures of a page, for a dark background."""
-    names = sorted(set(re.findall(r"var\(--c([0-9a-f]{6}), ", pages)))
-    return "".join(f"--c{name}:{darkened(name)};" for name in names)
-
-
-def darkened(colour: str) -> str:
-    """Return a colour with its lightness mirrored: white becomes the dark background.
-
-    The colours of models are kept light enough to stand out from it.
-    """
-    hue, light, full = colorsys.rgb_to_hls(*(int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)))
-    mirrored = 0.08 + 0.85 * (1 - light)
-    if f"#{colour}" in style.line_colours():
-        mirrored = max(mirrored, 0.6)
-    parts = colorsys.hls_to_rgb(hue, mirrored, 0.7 * full)
-    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def table(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:

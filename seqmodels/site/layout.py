@@ -1,4 +1,4 @@
-"""What all pages share: templates, coloured code, prose, tables to download, colours by night."""
+"""What all pages share: templates, coloured code, prose, tables to download."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -16,34 +15,17 @@ from markupsafe import Markup, escape
 from pygments import token
 from pygments.lexers import PythonLexer
 
-from seqmodels.site import figure
-
 CODE_CLASSES = {
     token.Keyword: "k", token.String: "s", token.Number: "n", token.Comment: "c",
     token.Name.Builtin: "b", token.Name.Function: "d", token.Name.Class: "d",
 }  # fmt: skip
 """Class in the page by kind of token."""
+LEXER = PythonLexer(stripnl=False, ensurenl=False)
 
 
 def render(template: str, **context: Any) -> str:
-    """Return a page; code has a line to itself, and figures get their colours by night."""
-    text = re.sub(r"\n\s*", "\n", environment().get_template(template).render(context))
-    return text.replace("/*night*/", figure.night(text))
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """Return the templates, which escape everything that they are given."""
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("seqmodels.site"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-    )
-    env.globals |= {"chapters": (), "sheet": None, "has_live": False}
-    env.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    env.filters |= {"prose": prose, "coloured": highlight, "download": csv_address}
-    return env
+    """Return a page, whose lines are not indented; code has a line to itself."""
+    return re.sub(r"\n\s*", "\n", TEMPLATES.get_template(template).render(context))
 
 
 def csv_address(table: Sequence[Sequence[Any]]) -> str:
@@ -62,19 +44,24 @@ def prose(text: str) -> Markup:
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, shown))
 
 
-@cache
-def code_tokens(line: str) -> list[tuple[str, str]]:
-    """Return the tokens of a line of Python with their classes in the page, "" for plain ones."""
-    tokens = PythonLexer(stripnl=False, ensurenl=False).get_tokens(line)
-    return [(next((c for k, c in CODE_CLASSES.items() if kind in k), ""), t) for kind, t in tokens]
-
-
 def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
     """Return a line of Python; characters with a True in `marks` are in elements `mark`."""
     flags, html = iter(marks or [False] * len(line)), Markup()
-    for name, part in code_tokens(line):
+    for kind, part in LEXER.get_tokens(line):
+        name = next((name for known, name in CODE_CLASSES.items() if kind in known), "")
         for is_marked, group in groupby(zip(part, flags, strict=False), key=lambda pair: pair[1]):
             shown: Markup = escape("".join(char for char, _ in group))
             shown = Markup(f'<span class="{name}">{shown}</span>') if name else shown
             html += Markup(f"<{mark}>{shown}</{mark}>") if is_marked else shown
     return html
+
+
+TEMPLATES = jinja2.Environment(
+    loader=jinja2.PackageLoader("seqmodels.site"),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+)
+TEMPLATES.globals |= {"chapters": (), "sheet": None, "has_live": False}
+TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
+TEMPLATES.filters |= {"prose": prose, "coloured": highlight, "download": csv_address}

@@ -8,39 +8,33 @@ equation leaves its line, so that a page can typeset it there.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from seqmodels.models import PAPERS, Paper
 
+PACKAGE = Path(__file__).parents[1]
+TEXT = PACKAGE / "site" / "text"
+"""The folder of what is written by hand: equations, reasons, which figure shows a chapter."""
 TAG = re.compile(r"\s+#  +(\S.*)$")
 """A comment at the right margin: the number of an equation or section, or a legend."""
 RULER = re.compile(r"# -{20,} (\w+)$")
-PRESETS = "presets"
-"""The name of the unit that holds the sizes in a paper, whatever they are called."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of code."""
 
     number: int
     text: str
     """Without its tag."""
-    tag: str = ""
+    tag: str
     """The numbers of the equations that it computes, as the chapter writes them."""
-    note: str = ""
+    note: str
     """The help below a field."""
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """A part of a chapter's code."""
 
     name: str
@@ -49,16 +43,10 @@ class Unit:
     """The ruler above it; empty for imports."""
     note: str
     """Its docstring."""
-    lines: tuple[Line, ...]
-
-    @property
-    def top(self) -> str:
-        """Return the class or function that it belongs to."""
-        return self.name.partition(".")[0]
+    lines: list[Line]
 
 
-@dataclass(frozen=True)
-class Chapter:
+class Chapter(NamedTuple):
     """The file of a model, taken apart."""
 
     name: str
@@ -67,15 +55,9 @@ class Chapter:
     title: str
     parts: dict[str, str]
     """The blocks of the docstring by their headings: Paper, Before, Idea …"""
-    units: tuple[Unit, ...]
+    units: list[Unit]
     own_class: str
     """The name of the model's class."""
-    text: str = field(repr=False)
-
-    @property
-    def tagged(self) -> list[tuple[Unit, Line]]:
-        """Return the lines that compute an equation, with their units."""
-        return [(unit, line) for unit in self.units for line in unit.lines if line.tag]
 
 
 def chapters() -> list[Chapter]:
@@ -84,93 +66,69 @@ def chapters() -> list[Chapter]:
     return [read(name) for name in ours]
 
 
-@cache
 def read(name: str) -> Chapter:
     """Read the chapter on a paper."""
     module, own_class = PAPERS[name].home.split(":")
-    spec = find_spec(module)
-    assert spec
-    assert spec.origin
-    path = Path(spec.origin)
+    path = PACKAGE / "models" / f"{module.rpartition('.')[2]}.py"
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    title, *blocks = re.split(r"\n\n(?=[A-Z][a-z]+\n    )", ast.get_docstring(tree) or "")
+    title, *blocks = re.split(
+        r"\n\n(?=[A-Z][a-z]+\n    )", ast.get_docstring(ast.parse(text)) or ""
+    )
     parts = dict(block.split("\n", 1) for block in blocks)
-    units = tuple(units_of(tree, text, own_class))
-    return Chapter(name, PAPERS[name], path, title, parts, units, own_class, text)
+    return Chapter(name, PAPERS[name], path, title, parts, units_of(text, own_class), own_class)
 
 
-def units_of(tree: ast.Module, text: str, own_class: str) -> Iterator[Unit]:
-    """Yield the units of a program in their order."""
-    lines, rulers = lines_of(text), rulers_of(text)
-    imports = [n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)]
-    sizes = [n for n in tree.body if isinstance(n, ast.Assign)]
-    loose = {id(nodes[0]): (name, nodes) for name, nodes in
-             (("imports", imports), (PRESETS, sizes)) if nodes}  # fmt: skip
-    for node in tree.body:
-        section = next((name for at, name in reversed(rulers) if at < node.lineno), "")
-        if id(node) in loose:
-            name, nodes = loose[id(node)]
-            yield Unit(name, section, "", tuple(line for n in nodes for line in within(n, lines)))
+def units_of(text: str, own_class: str) -> list[Unit]:
+    """Return the units of a program in their order.
+
+    All imports are one unit, and so are the sizes in a paper, whatever they are called.
+    """
+    parts: list[tuple[str, ast.stmt]] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            parts.append(("imports", node))
+        elif isinstance(node, ast.Assign):
+            parts.append(("presets", node))
         elif isinstance(node, ast.FunctionDef):
-            yield Unit(
-                node.name, section, ast.get_docstring(node) or "", tuple(within(node, lines))
-            )
+            parts.append((node.name, node))
         elif isinstance(node, ast.ClassDef):
             name = "Model" if node.name == own_class else node.name
+            parts.append((name, node))
             methods = [n for n in node.body if isinstance(n, ast.FunctionDef)]
-            inner = {line.number for m in methods for line in within(m, lines)}
-            head = [line for line in within(node, lines) if line.number not in inner]
-            yield Unit(name, section, ast.get_docstring(node) or "", tuple(head))
-            for method in methods:
-                qualified = f"{name}.{method.name}"
-                yield Unit(
-                    qualified,
-                    section,
-                    ast.get_docstring(method) or "",
-                    tuple(within(method, lines)),
-                )
+            parts += [(f"{name}.{method.name}", method) for method in methods]
+    owners: dict[int, str] = {}  # a method follows its class, and takes its lines from it
+    heads: dict[str, ast.stmt] = {}
+    for name, node in parts:
+        first = min(n.lineno for n in (node, *getattr(node, "decorator_list", [])))
+        owners |= dict.fromkeys(range(first, (node.end_lineno or 0) + 1), name)
+        heads.setdefault(name, node)
+    rulers = [(i, RULER.match(line)) for i, line in enumerate(text.splitlines(), 1)]
+    lines = lines_of(text)
+    units = []
+    for name, node in heads.items():
+        above = [match[1] for i, match in rulers if match and i < node.lineno]
+        is_documented = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        note = ast.get_docstring(node) if is_documented else ""  # type: ignore[arg-type]
+        own = [line for line in lines if owners.get(line.number) == name]
+        units.append(Unit(name, above[-1] if above else "", note or "", own))
+    return units
 
 
-def within(node: ast.stmt, lines: dict[int, Line]) -> list[Line]:
-    """Return the lines of a statement, decorators included."""
-    decorators = getattr(node, "decorator_list", [])
-    first = min([node.lineno, *(d.lineno for d in decorators)])
-    return [lines[i] for i in range(first, (node.end_lineno or 0) + 1) if i in lines]
-
-
-def rulers_of(text: str) -> list[tuple[int, str]]:
-    """Return the line numbers and names of the sections."""
-    found = ((i, RULER.match(line)) for i, line in enumerate(text.splitlines(), 1))
-    return [(i, match[1]) for i, match in found if match]
-
-
-def lines_of(text: str) -> dict[int, Line]:
-    """Return the lines of code by number: no blank line, docstring or ruler among them."""
-    said: dict[int, str] = {}
-    dropped: set[int] = set()
+def lines_of(text: str) -> list[Line]:
+    """Return the lines of code: no blank line, docstring or ruler among them."""
+    notes: dict[int, str] = {}
+    documentation: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", [])
         for above, part in zip([None, *body], body, strict=False) if isinstance(body, list) else []:
             if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
-                dropped |= set(range(part.lineno, (part.end_lineno or 0) + 1))
+                documentation |= {*range(part.lineno, (part.end_lineno or 0) + 1)}
                 if isinstance(above, ast.AnnAssign):
-                    said[above.end_lineno or 0] = str(part.value.value)
-    tags = tags_of(text)
-    kept = {}
+                    notes[above.end_lineno or 0] = str(part.value.value)
+    lines = []
     for i, line in enumerate(text.splitlines(), 1):
-        if line.strip() and i not in dropped and not line.startswith("#"):
-            tag = tags.get(i, "")
-            shown = TAG.sub("" if tag else r"  # \1", line)
-            kept[i] = Line(i, shown, tag, said.get(i, ""))
-    return kept
-
-
-def tags_of(text: str) -> dict[int, str]:
-    """Return the equation tags by line number: comments at the right margin with a number."""
-    found = {}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        match = TAG.search(token.line) if token.type == tokenize.COMMENT else None
-        if match and re.search(r"\d", match[1]):
-            found[token.start[0]] = match[1]
-    return found
+        if line.strip() and i not in documentation and not line.startswith("#"):
+            match = TAG.search(line)
+            tag = match[1] if match and re.search(r"\d", match[1]) else ""  # otherwise a legend
+            lines.append(Line(i, TAG.sub("" if tag else r"  # \1", line), tag, notes.get(i, "")))
+    return lines
