@@ -1,6 +1,17 @@
 """The interface of every model: three methods, one state, one batch.
 
-`B` batch, `S` source length, `T` target length, `V` vocabulary. Masks are bool, True = real token.
+Letters of shapes, in all chapters:
+
+    B  sources in a batch             E  width of an embedding
+    R  rows of a step: B, or B × W    D  width of the model
+    W  beams of a source in search    A  width of the alignment model
+    S  length of the source           O  maxout units of the output
+    T  length of the target           L  layers
+    N  length of any text             H  heads
+    M  keys that are attended to      K  width of a head
+    V  vocabulary                     F  features of a head in linear attention
+
+D2 is 2 D, `*B` any axes, `#` an axis that may be 1. Masks are bool, True = real token.
 
     encode(src, src_mask)          -> State                 read the source
     step(y, state)                 -> (logits (B,V), State)  one target token; search uses it

@@ -131,7 +131,7 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
     elif name == "bahdanau":
         assert_close(found, torch.cat([state.h[:, 6], state.keys[:, 6]], 1))
     elif name == "linear_attention":
-        assert_close(found, torch.cat([state.S.flatten(1), state.z.flatten(1)], 1))
+        assert_close(found, torch.cat([state.s.flatten(1), state.z.flatten(1)], 1))
     elif name == "lstm_seq2seq":
         assert_close(found, torch.cat([state.h.flatten(1), state.c.flatten(1)], 1))
     else:

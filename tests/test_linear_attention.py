@@ -129,7 +129,7 @@ def test_the_memory_is_what_is_handed_over(
     """Keeps out a State with more than the paper's: (K + 1) F numbers for each head and layer."""
     model, (src, src_mask, _) = fresh("linear_attention", **sizes), pairs
     state = model.encode(src, src_mask)
-    assert 4 * len(src) * model.config.source_floats(5) == state.S.nbytes + state.z.nbytes
+    assert 4 * len(src) * model.config.source_floats(5) == state.s.nbytes + state.z.nbytes
     assert state.n.tolist() == src_mask.sum(1).tolist()
 
 

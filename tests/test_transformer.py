@@ -64,9 +64,13 @@ def test_attention_equals_torchs(widths: dict[str, int], mask: Tensor) -> None:
 
 @pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
 @pytest.mark.parametrize("mask", masks(), ids=["pads", "causal"])
-def test_attention_is_a_loop_over_heads(widths: dict[str, int], mask: Tensor) -> None:
-    """Keeps out heads that see each other: in 3.2.2 each has its own share of the weights."""
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_attention_is_a_loop_over_heads(
+    widths: dict[str, int], mask: Tensor, is_fused: bool
+) -> None:
+    """Keeps out heads that see each other, and a fast path that is not equation (1)."""
     attention = attention_of(d_model=16, n_heads=4, **widths)
+    attention.is_fused = is_fused
     x = torch.randn(2, 5, 16).double()
     q_k_v = attention.queries(x), *attention.keys_values(x)
     out, alpha = attention(*q_k_v, mask), attention.weights(*q_k_v, mask)

@@ -21,7 +21,7 @@ Symbols
     alpha_ij    alpha   (B,S)      weight of source word j for target word i
     c_i         c       (B,2D)     this step's summary of the source
     z, r        z, r    (B,D)      update gate, reset gate
-    t_i         t       (B,M)      maxout layer of the output
+    t_i         maxout  (B,O)      maxout units of the output
 
 Differs
     1. z lets the new state in (A.1.1, authors' code): the opposite of `rnn_encdec` (Cho's eq. 7).
@@ -95,7 +95,7 @@ class State(NamedTuple):
 
 
 class GatedUnit(nn.Module):
-    """A.1.1: forget (r) and renew (z), each learned; x = W e (+ C c) is precomputed."""
+    """A.1.1: a reset gate r and an update gate z; x = W e (+ C c) is computed before."""
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -115,21 +115,30 @@ class Encoder(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
+        self.d_model = cfg.d_model
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.unit = GatedUnit(cfg.d_model)
         self.W_back = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.unit_back = GatedUnit(cfg.d_model)
 
-    def forward(self, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Float[Tensor, "B S D2"]:
-        """Return an annotation for every word."""
-        h = e.new_zeros(len(e), self.unit.U.in_features)
-        ahead, back = [h], [h]
+    def forward(
+        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D2"]:
+        """Return an annotation for every word: its forward and its backward state."""
+        h = e.new_zeros(len(e), self.d_model)
+        forward_states = []
         for x_t in self.W(e).unbind(1):
-            ahead.append(self.unit(x_t, ahead[-1]))
-        real = src_mask.unsqueeze(-1).to(e.dtype)
-        for x_t, real_t in zip(self.W_back(e).unbind(1)[::-1], real.unbind(1)[::-1], strict=True):
-            back.append(real_t * self.unit_back(x_t, back[-1]))
-        return torch.cat([torch.stack(ahead[1:], 1), torch.stack(back[:0:-1], 1)], -1)  #   (7)
+            h = self.unit(x_t, h)
+            forward_states.append(h)
+        h = e.new_zeros(len(e), self.d_model)
+        backward_states = []
+        is_word = src_mask.unsqueeze(-1).to(e.dtype)
+        from_left = zip(self.W_back(e).unbind(1), is_word.unbind(1), strict=True)
+        for x_t, is_word_t in reversed([*from_left]):
+            h = is_word_t * self.unit_back(x_t, h)
+            backward_states.append(h)
+        states = torch.stack(forward_states, 1), torch.stack(backward_states[::-1], 1)
+        return torch.cat(states, -1)  #                                                     (7)
 
 
 class Attention(nn.Module):
@@ -167,9 +176,9 @@ class DeepOutput(nn.Module):
         self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
-        t = self.U_o(s) + self.V_o(e) + self.C_o(c)
-        t = t.unflatten(-1, (-1, 2)).amax(-1)  #                                   maxout, A.2.2
-        return self.W_o(self.dropout(t))
+        pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)
+        maxout = pairs.unflatten(-1, (-1, 2)).amax(-1)  #                         maxout, A.2.2
+        return self.W_o(self.dropout(maxout))
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -215,7 +224,8 @@ class Bahdanau(SequenceModel):
         """Loop over `step`'s recurrence; what does not depend on the state is computed first."""
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
-        x, s = self.W(e), state.s
+        x = self.W(e)
+        s = state.s
         states, contexts = [], []
         for x_t in x.unbind(1):
             c = self.attention(s, state)

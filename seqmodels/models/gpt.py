@@ -87,8 +87,16 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
+def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N M"]:
+    """Return the softmax over the keys where the mask is True; the other weights are zero."""
+    return score.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
 class MultiHeadAttention(nn.Module):
     """2017: H attention heads in parallel; queries, keys and values are from one text."""
+
+    is_fused = True
+    """Compute eq. (1) by one kernel, which does not keep the weights; the numbers are the same."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -103,12 +111,14 @@ class MultiHeadAttention(nn.Module):
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys where the mask is True, for plots."""
-        score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-        return score.masked_fill(~mask, -torch.inf).softmax(-1)
+        return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Attend with all heads (fused, in `attend`), then merge them with W_o."""
-        heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
+        if self.is_fused:
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        else:
+            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -124,8 +134,8 @@ class Layer(nn.Module):
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B M D"]:
-        """Attend to this text, where the mask is True; its M rows are for the last M tokens."""
+    def forward(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B _ D"]:
+        """Attend to this text; return the rows of its last tokens, one for each row of the mask."""
         n = mask.shape[-2]
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k, v = cache.update(self.layer, k, v)
@@ -157,10 +167,11 @@ class GPT(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; the text now has n tokens, with pads."""
-        if n > self.config.n_positions <= int(position.max()):
+        longest = self.config.n_positions
+        if n > longest and int(position.max()) >= longest:  # pads have no positions of their own
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
-                f"{self.config.n_positions}; shorten the text or build it with more n_positions"
+                f"{longest}; shorten the text or build it with more n_positions"
             )
         return self.dropout(self.embedding(tokens) + self.positions(position))  #     2018, (2)
 
@@ -184,7 +195,7 @@ class GPT(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
         cache = KVCache(src_mask)
-        self.read(src, src_mask, cache, 1)
+        self.read(src, src_mask, cache, 1)  # fills the cache; BOS will ask for the first logits
         return State(cache)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:

@@ -16,8 +16,8 @@ Idea
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    s, S        S         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ
-    z, Z        z         (R,L,H,F)    normaliser memory, Σ φ(k_j)
+    s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ
+    z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j)
     2021: ω     omega     (F,K)        random directions of FAVOR+
 
 Differs
@@ -81,7 +81,7 @@ CIFAR = Config(vocab_size=256)
 class State(NamedTuple):
     """The memory of every layer, whose size does not depend on the text, and the text's length."""
 
-    S: Float[Tensor, "R L H F K"]
+    s: Float[Tensor, "R L H F K"]
     z: Float[Tensor, "R L H F"]
     n: Int[Tensor, " R"]
 
@@ -105,7 +105,7 @@ class MultiHeadAttention(nn.Module):
     def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
         """Return the features of queries or keys: positive, and within exp(±60)."""
         if self.omega is None:
-            above = x.relu()
+            above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
             return above + (x - above).exp()  #                                elu(x) + 1, (7)
         x = x / x.shape[-1] ** 0.25
         log_phi = x @ self.omega.T - x.square().sum(-1, keepdim=True) / 2  #           2021, (7)
@@ -131,9 +131,9 @@ class MultiHeadAttention(nn.Module):
         heads = score @ v / score.sum(-1, keepdim=True)  #                                  (8)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
-    def step(self, q: Tensor, S: Tensor, z: Tensor) -> Float[Tensor, "B N D"]:
+    def step(self, q: Tensor, s: Tensor, z: Tensor) -> Float[Tensor, "B N D"]:
         """Attend by way of the memory: the same numbers, without keys and values."""
-        heads = q @ S / (q @ z.unsqueeze(-1))  #                                           (12)
+        heads = q @ s / (q @ z.unsqueeze(-1))  #                                           (12)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
 
@@ -155,12 +155,12 @@ class Layer(nn.Module):
         x = x[:, -n:] + self.dropout(self.self_attention(q[:, :, -n:], k, v))
         return x + self.dropout(self.ff(self.norm_2(x))), k.mT @ v, k.sum(2)  #      (10), (11)
 
-    def step(self, x: Tensor, S: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def step(self, x: Tensor, s: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Add one token to the memory, then attend to it; return its row, and the memory."""
         q, k, v = self.self_attention.qkv(self.norm_1(x))
-        S, z = S + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
-        x = x + self.dropout(self.self_attention.step(q, S, z))  #                         (20)
-        return x + self.dropout(self.ff(self.norm_2(x))), S, z
+        s, z = s + k.mT @ v, z + k.sum(2)  #                                         (18), (19)
+        x = x + self.dropout(self.self_attention.step(q, s, z))  #                         (20)
+        return x + self.dropout(self.ff(self.norm_2(x))), s, z
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -187,10 +187,11 @@ class LinearAttention(SequenceModel):
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions."""
-        if int(position.max()) >= self.config.n_positions:
+        longest = self.config.n_positions
+        if int(position.max()) >= longest:
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this model has "
-                f"{self.config.n_positions}; shorten the text or build it with more n_positions"
+                f"{longest}; shorten the text or build it with more n_positions"
             )
         return self.dropout(self.embedding(tokens) + self.positions(position))
 
@@ -200,8 +201,8 @@ class LinearAttention(SequenceModel):
         for layer in self.decoder:
             x, *sums = layer(x, real, n_last if layer is self.decoder[-1] else x.shape[1])
             memory.append(sums)
-        S, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
-        return self.norm(x) @ self.embedding.weight.T, State(S, z, real.sum(1))
+        s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
+        return self.norm(x) @ self.embedding.weight.T, State(s, z, real.sum(1))
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text; all that is left of it is sums."""
@@ -210,12 +211,12 @@ class LinearAttention(SequenceModel):
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, after the row's own text."""
         x, memory = self.embed(y, state.n).unsqueeze(1), []
-        for layer, S, z in zip(self.decoder, state.S.unbind(1), state.z.unbind(1), strict=True):
+        for layer, s, z in zip(self.decoder, state.s.unbind(1), state.z.unbind(1), strict=True):
             assert isinstance(layer, Layer)
-            x, *sums = layer.step(x, S, z)
+            x, *sums = layer.step(x, s, z)
             memory.append(sums)
-        S, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
-        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(S, z, state.n + 1)
+        s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))
+        return (self.norm(x) @ self.embedding.weight.T).squeeze(1), State(s, z, state.n + 1)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]

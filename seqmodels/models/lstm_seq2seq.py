@@ -11,7 +11,9 @@ Before
 
 Idea
     Depth and memory: four LSTM layers on each side, the encoder's last state handed over layer by
-    layer. And one trick: read the source backwards, so that the first words are close together.
+    layer. Why LSTM: its cell c is added to, not multiplied by a matrix, at each step, so that a
+    gradient survives a long way back (Hochreiter and Schmidhuber 1997). And one trick: read the
+    source backwards, so that the first words of both languages are close together.
 
 Symbols
     paper       code    shape      meaning
@@ -145,7 +147,7 @@ class DeepLSTM(nn.Module):
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
     """Reverse each source's words; a final EOS and the pads stay at the end."""
     n = src_mask.sum(1, keepdim=True)
-    n = n - (src.gather(1, n - 1) == EOS).long()
+    n = n - (src.gather(1, n - 1) == EOS).long()  # words that change places
     t = torch.arange(src.shape[1], device=src.device).expand_as(src)
     return src.gather(1, torch.where(t < n, n - 1 - t, t))
 
@@ -173,7 +175,8 @@ class LSTMSeq2Seq(SequenceModel):
         empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
         _, hs, cs = self.encoder(self.embed(src), State(empty, empty))
         last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # pads come after it
-        return State(*(torch.stack([layer[last] for layer in layers], 1) for layers in (hs, cs)))
+        h, c = (torch.stack([layer[last] for layer in layers], 1) for layers in (hs, cs))
+        return State(h, c)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: a sequence of length one."""

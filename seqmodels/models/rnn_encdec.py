@@ -21,8 +21,9 @@ Symbols
     c           c       (B,D)      summary of the source
     h'<t>       s       (B,D)      decoder state (s as in all later papers)
     z, r        z, r    (B,D)      update gate, reset gate
-    s'          t       (B,M)      maxout layer of the output
-    O_h O_y O_c U_o V_o C_o        output weights, named as in `bahdanau`; G is W_o
+    s'          maxout  (B,O)      maxout units of the output
+    O_h O_y O_c U_o V_o C_o        output weights of state, previous word and summary
+    G           W_o     (V,O)      output matrix (paper: of rank 100)
 
 Differs
     1. z keeps the old state, as eq. (7) prints it; in the authors' code z lets the new one in.
@@ -90,7 +91,7 @@ class State(NamedTuple):
 
 
 class GatedUnit(nn.Module):
-    """Section 2.3: forget (r) and keep (z), each learned; x = W e (+ C c) is precomputed."""
+    """Section 2.3: a reset gate r and an update gate z; x = W e (+ C c) is computed before."""
 
     def __init__(self, d_model: int):
         super().__init__()
@@ -110,17 +111,21 @@ class Encoder(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
+        self.d_model = cfg.d_model
         self.W = nn.Linear(cfg.d_embed, 3 * cfg.d_model)
         self.unit = GatedUnit(cfg.d_model)
 
-    def forward(self, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Float[Tensor, "B D"]:
-        """Return the state after the last real word; pads come after it."""
-        h = e.new_zeros(len(e), self.unit.U.in_features)
-        ahead = [h]
+    def forward(
+        self, e: Float[Tensor, "B S E"], src_mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B D"]:
+        """Return the state after the last word; pads come after it."""
+        h = e.new_zeros(len(e), self.d_model)
+        states = [h]  # after 0, 1, 2, … words
         for x_t in self.W(e).unbind(1):
-            ahead.append(self.unit(x_t, ahead[-1]))
-        n = src_mask.sum(1)
-        return torch.stack(ahead, 1)[torch.arange(len(n), device=n.device), n]
+            h = self.unit(x_t, h)
+            states.append(h)
+        n = src_mask.sum(1)  # words of each source
+        return torch.stack(states, 1)[torch.arange(len(n), device=n.device), n]
 
 
 class DeepOutput(nn.Module):
@@ -138,9 +143,9 @@ class DeepOutput(nn.Module):
         self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
-        t = self.U_o(s) + self.V_o(e) + self.C_o(c)
-        t = t.unflatten(-1, (-1, 2)).amax(-1)  #                                   maxout, A.1.2
-        return self.W_o(self.dropout(t))
+        pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)
+        maxout = pairs.unflatten(-1, (-1, 2)).amax(-1)  #                         maxout, A.1.2
+        return self.W_o(self.dropout(maxout))
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -184,7 +189,8 @@ class RNNEncDec(SequenceModel):
         state = self.encode(src, src_mask)
         e = self.dropout(self.embed(tgt_in))
         c = state.c.unsqueeze(1)
-        x, s = self.W(e) + self.C(c), state.s
+        x = self.W(e) + self.C(c)
+        s = state.s
         states = []
         for x_t in x.unbind(1):
             s = self.unit(x_t, s)

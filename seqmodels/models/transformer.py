@@ -8,7 +8,11 @@ Before
     Attention sat on top of recurrence, where each state waits for the one before it.
 
 Idea
-    Every position attends to every other, in several heads and layers; sinusoids tell them apart.
+    Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
+    and the values of the best matches are averaged. Several heads can each look for something else;
+    layers repeat it, and between them a feed-forward network works on each position by itself.
+    Nothing waits for the position before it, so all target words are trained at once, behind a mask
+    that hides what comes later. A set has no order: sinusoids tell the positions apart.
 
 Symbols
     paper       code      shape        meaning
@@ -29,6 +33,7 @@ Cost
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,8 +92,16 @@ class State(NamedTuple):
 # -------------------------------------------------------------------------------------- Parts
 
 
+def softmax(score: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N M"]:
+    """Return the softmax over the keys where the mask is True; the other weights are zero."""
+    return score.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
 class MultiHeadAttention(nn.Module):
     """3.2.2: H attention heads in parallel, each with its own projections."""
+
+    is_fused = True
+    """Compute eq. (1) by one kernel, which does not keep the weights; the numbers are the same."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -110,31 +123,32 @@ class MultiHeadAttention(nn.Module):
 
     def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys where the mask is True, for plots."""
-        score = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-        return score.masked_fill(~mask, -torch.inf).softmax(-1)  #                           (1)
+        return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
-        """Attend with all heads (fused, in `attend`), then merge them with W_o."""
-        heads = attend(q, k, v, mask, self.dropout.p * self.training)  #                    (1)
+        """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
+        if self.is_fused:
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)
+        else:
+            heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
 
 
 class Residual(nn.Module):
-    """5.4 and 3.1: around each sublayer, LayerNorm(x + Dropout(Sublayer(x)))."""
+    """3.1 and 5.4: the sum and the normalisation around each sublayer."""
 
     def __init__(self, cfg: Config):
         super().__init__()
         self.norm, self.dropout = nn.LayerNorm(cfg.d_model), nn.Dropout(cfg.dropout)
         self.is_prenorm = cfg.is_prenorm
 
-    def enter(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Return the sublayer's input."""
-        return self.norm(x) if self.is_prenorm else x
-
-    def leave(self, x: Tensor, out: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        """Add the sublayer's output to x."""
-        x = x + self.dropout(out)
-        return x if self.is_prenorm else self.norm(x)
+    def forward(
+        self, x: Float[Tensor, "B N D"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "B N D"]:
+        """Return LayerNorm(x + Dropout(Sublayer(x))), or its pre-norm variant."""
+        if self.is_prenorm:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))  #                                  3.1
 
 
 class Layer(nn.Module):
@@ -153,14 +167,19 @@ class Layer(nn.Module):
         self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Attend to this text where the mask is True, then to the source, if it is given."""
-        z = self.self_residual.enter(x)
-        k, v = cache.update(self.layer, *self.self_attention.keys_values(z))
-        q = self.self_attention.queries(z)
-        x = self.self_residual.leave(x, self.self_attention(q, k, v, mask))
+        x = self.self_residual(x, lambda z: self.attend_to_text(z, mask, cache))
         if src is not None:
-            q = self.src_attention.queries(self.src_residual.enter(x))
-            x = self.src_residual.leave(x, self.src_attention(q, *src[self.layer], src.mask))
-        return self.ff_residual.leave(x, self.ff(self.ff_residual.enter(x)))
+            x = self.src_residual(x, lambda z: self.attend_to_source(z, src))
+        return self.ff_residual(x, self.ff)
+
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+        """Attend to all tokens of this text so far, whose keys and values the cache keeps."""
+        k, v = cache.update(self.layer, *self.self_attention.keys_values(x))
+        return self.self_attention(self.self_attention.queries(x), k, v, mask)
+
+    def attend_to_source(self, x: Tensor, src: KVCache) -> Float[Tensor, "B N D"]:
+        """Attend to the source, whose keys and values were computed once."""
+        return self.src_attention(self.src_attention.queries(x), *src[self.layer], src.mask)
 
 
 def sinusoids(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:

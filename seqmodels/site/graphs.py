@@ -215,14 +215,14 @@ def scan_states(
 
 def scan_left_to_right(self: Any, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Tensor:
     """Read a source as `rnn_encdec.Encoder` does."""
-    h = e.new_zeros(len(e), self.unit.U.in_features)
+    h = e.new_zeros(len(e), self.d_model)
     states = scan_states(lambda h, x: self.unit(x, h), h, self.W(e).transpose(0, 1))
     return states[torch.arange(len(e)), src_mask.sum(1) - 1]
 
 
 def scan_both_ways(self: Any, e: Float[Tensor, "B S E"], src_mask: Tensor) -> Tensor:
     """Read a source as `bahdanau.Encoder` does."""
-    h = e.new_zeros(len(e), self.unit.U.in_features)
+    h = e.new_zeros(len(e), self.d_model)
     real = src_mask.unsqueeze(-1).to(e.dtype).transpose(0, 1)
     forward = scan_states(lambda h, x: self.unit(x, h), h, self.W(e).transpose(0, 1))
     xs = self.W_back(e).transpose(0, 1), real

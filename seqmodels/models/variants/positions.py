@@ -53,23 +53,18 @@ class RotaryLayer(Layer):
 
     def __init__(self, cfg: Config, layer: int, is_decoder: bool):
         super().__init__(cfg, layer, is_decoder)
-        self.base = cfg.rotary_base
+        self.base, self.is_decoder = cfg.rotary_base, is_decoder
 
-    def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
-    ) -> Float[Tensor, "B N D"]:
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
         """Do as the published layer does; keys are rotated before they are cached."""
-        source = torch.arange(x.shape[1], device=x.device)
-        position = source if src is None else mask.sum(-1) - 1  # a target sees all before it
-        z = self.self_residual.enter(x)
-        k, v = self.self_attention.keys_values(z)
+        if self.is_decoder:
+            position = mask.sum(-1) - 1  # a target token sees all before it
+        else:
+            position = torch.arange(x.shape[1], device=x.device)
+        k, v = self.self_attention.keys_values(x)
         k, v = cache.update(self.layer, rotate(k, position, self.base), v)
-        q = rotate(self.self_attention.queries(z), position, self.base)
-        x = self.self_residual.leave(x, self.self_attention(q, k, v, mask))
-        if src is not None:
-            q = self.src_attention.queries(self.src_residual.enter(x))
-            x = self.src_residual.leave(x, self.src_attention(q, *src[self.layer], src.mask))
-        return self.ff_residual.leave(x, self.ff(self.ff_residual.enter(x)))
+        q = rotate(self.self_attention.queries(x), position, self.base)
+        return self.self_attention(q, k, v, mask)
 
 
 class TransformerPositions(Transformer):
