@@ -29,7 +29,7 @@ from benchmarks.contests import CONTESTS
 from benchmarks.measure import SIZES, Effort, Size
 from seqmodels.records.record import provenance
 from seqmodels.utils.files import write
-from seqmodels.utils.terminal import Parser, fail, positive
+from seqmodels.utils.terminal import Parser, positive, print_error
 
 PEERS = ("joeynmt", "transformers", "x-transformers")
 
@@ -157,9 +157,9 @@ def main() -> None:
     try:
         code = run(args)
     except (ValueError, OSError) as error:
-        sys.exit(fail(prog, " ".join(str(error).split()), 2))
+        sys.exit(print_error(prog, " ".join(str(error).split()), 2))
     except KeyboardInterrupt:
-        sys.exit(fail(prog, "stopped; the results so far are kept", 130))
+        sys.exit(print_error(prog, "stopped; the results so far are kept", 130))
     if code:
         sys.exit(code)
 

@@ -26,7 +26,7 @@ from seqmodels.models import PAPERS, build
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.terminal import Parser, guard
+from seqmodels.utils.terminal import Parser, run_cli
 from seqmodels.utils.world import world
 from tasks.translation.__main__ import PARSER, builtin_task
 
@@ -97,4 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    guard("benchmarks.scale", main)
+    run_cli("benchmarks.scale", main)

@@ -20,7 +20,7 @@ from pathlib import Path
 from seqmodels.data import prepare
 from seqmodels.data.prepare import PrepareConfig
 from seqmodels.data.presets import read_parallel
-from seqmodels.utils.terminal import Parser, guard, positive
+from seqmodels.utils.terminal import Parser, positive, run_cli
 from tools.large import write_pairs
 
 ROOT = Path(__file__).parents[1]
@@ -66,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    guard("benchmarks.tokenizing", main)
+    run_cli("benchmarks.tokenizing", main)

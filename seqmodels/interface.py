@@ -25,12 +25,13 @@ states. With beams, `step` takes R = B × W rows, the W beams of each source.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-
-from seqmodels.utils.watch import weights_of
 
 PAD, BOS, EOS, UNK = range(4)
 """The first four ids of every vocabulary."""
@@ -84,14 +85,19 @@ class SequenceModel(nn.Module):
     ) -> Float[Tensor, "B L H T S"]:
         """Return the weights over the source of every layer and head, in one teacher-forced pass.
 
-        Raises ValueError for a model that has none.
+        A module of attention is called once for all target tokens or once per token, and its
+        weights are with or without an axis of heads. Raises ValueError for a model that has none.
         """
         if not self.src_attentions:
             raise ValueError(
                 "this model has no attention to show: the whole source is in one vector; choose "
                 "a model that attends to each word"
             )
-        return weights_of(self, self.src_attentions, src, src_mask, tgt_in)
+        with watch_attention(self.src_attentions) as calls:
+            self(src, src_mask, tgt_in)
+        n_tgt, n_src = tgt_in.shape[1], src.shape[1]  # GPT's weights cover source and target
+        layers = [torch.cat(alphas, -2)[..., -n_tgt:, :n_src] for alphas in calls]
+        return torch.stack([w if w.dim() == 4 else w.unsqueeze(1) for w in layers], 1)
 
     def align(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
@@ -125,3 +131,20 @@ def reorder(
         else:
             kept.append(field.reorder(picked, sources))
     return type(state)(*kept)
+
+
+@contextmanager
+def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
+    """Collect the weights of each of these modules inside the context, one tensor per call.
+
+    A module's `weights` is called with the same arguments as the module.
+    """
+    calls: list[list[Tensor]] = [[] for _ in modules]
+    with ExitStack() as hooks:
+        for module, alphas in zip(modules, calls, strict=True):
+
+            def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
+                alphas.append(module.weights(*args))
+
+            hooks.enter_context(module.register_forward_hook(watch))
+        yield calls

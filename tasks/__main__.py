@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from seqmodels.utils.terminal import Parser, guard, print_line
+from seqmodels.utils.terminal import Parser, print_line, run_cli
 
 Comparison = tuple[str, str, str]
 """Its folder, its task, its own flags."""
@@ -109,7 +109,7 @@ def main() -> None:
     """Run all comparisons."""
     args, forwarded = parse_flags()
     chosen = [*BUILTIN, *(FULL if args.full else []), *(CORPORA if args.corpora else [])]
-    guard("tasks", lambda: run_all(args.out, chosen, forwarded))
+    run_cli("tasks", lambda: run_all(args.out, chosen, forwarded))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.models import PAPERS, VARIANTS
-from seqmodels.utils.terminal import Parser, guard, non_negative, positive, positive_float
+from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float, run_cli
 
 if TYPE_CHECKING:
     from seqmodels.comparison.task import Task
@@ -67,7 +67,7 @@ def run(
     args = parser.parse_args(argv)
     from seqmodels.cli.compare import compare_and_report  # imports torch
 
-    guard(parser.prog.rpartition(".")[2], lambda: compare_and_report(make_task(args), args))
+    run_cli(parser.prog.rpartition(".")[2], lambda: compare_and_report(make_task(args), args))
 
 
 def check_shared_flags(args: argparse.Namespace) -> None:
@@ -110,7 +110,7 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     p.add_argument("--fresh", action="store_true",
                    help="start these runs again, deleting what the folder has of them")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
-                   help="train nothing; print the estimated FLOPs, time, memory and disk of the "
+                   help="train nothing; print the estimated time, memory and disk of the "
                         "missing runs")  # fmt: skip
     p.add_argument("--checkpoint-every", type=positive_float, default=30.0, metavar="S",
                    help="seconds between checkpoints, which take at most 1 %% of the time "

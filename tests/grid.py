@@ -22,7 +22,7 @@ from toy_task import flags, toy
 
 from seqmodels.comparison import compare, launchers
 from seqmodels.comparison.task import Recipe
-from seqmodels.utils.terminal import guard
+from seqmodels.utils.terminal import run_cli
 from tools.sizes import sizes_of
 
 PAIR = ["rnn_encdec", "gpt"]
@@ -86,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    guard("grid", main)
+    run_cli("grid", main)

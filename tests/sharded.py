@@ -23,7 +23,7 @@ from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.terminal import guard
+from seqmodels.utils.terminal import run_cli
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
 
@@ -89,4 +89,4 @@ def main(out: Path, *names: str) -> None:
 
 
 if __name__ == "__main__":
-    guard("sharded", lambda: main(Path(sys.argv[1]), *sys.argv[2:]))
+    run_cli("sharded", lambda: main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -194,7 +194,7 @@ def test_ctrl_c_keeps_what_is_measured(
     ("args", "says"),
     [
         (["--only", "fasttext"], "no such part"),
-        (["--rounds", "0"], "above zero"),
+        (["--rounds", "0"], "'0' is not a whole number from 1"),
         (["--size", "huge"], "smoke"),
         (["--draw", "nowhere.json"], "nowhere.json"),
         (["--draw", __file__], "holds no results"),

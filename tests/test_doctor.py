@@ -44,7 +44,7 @@ def examine(
 @pytest.fixture
 def untried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Save the time of the models where a test does not look at them."""
-    monkeypatch.setattr(doctor, "try_model", lambda name: "works")
+    monkeypatch.setattr(doctor, "check_model", lambda name: "works")
 
 
 def test_a_healthy_report_is_whole(examine: Report) -> None:
@@ -137,4 +137,4 @@ def test_a_model_that_does_not_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a loss that is printed and never looked at."""
     monkeypatch.setattr(doctor, "LR", 1e-9)
     with pytest.raises(ValueError, match="it does not learn: loss 2"):
-        doctor.try_model("gpt")
+        doctor.check_model("gpt")

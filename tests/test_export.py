@@ -263,7 +263,7 @@ def test_mistakes(
     assert (code, said.count("\n")) == (2, 1)
     (tmp_path / "file").write_text("")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "file")
-    assert (code, "is a file" in said) == (2, True)
+    assert (code, "is not a folder" in said) == (2, True)
     monkeypatch.setitem(sys.modules, "seqmodels.site.export", None)
     monkeypatch.delattr("seqmodels.site.export")
     code, _, said = call(main, "export", trained / "gpt-seed1", "--out", tmp_path / "out")

@@ -25,7 +25,7 @@ from seqmodels.training import loop
 from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils import lock
+from seqmodels.utils import files
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_finished_run_is_trained_further(
 def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a finished run that is lost, or other bits, when its continuation is stopped."""
     whole = finished.with_name("whole")
-    shutil.copytree(finished, whole, ignore=shutil.ignore_patterns(lock.LOCK))
+    shutil.copytree(finished, whole, ignore=shutil.ignore_patterns(files.LOCK))
     compare.compare(longer(600), flags(whole, models=["gpt"]))
     before = contents(finished)
     learn, steps = loop.training_step, itertools.count(1)

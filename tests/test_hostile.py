@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -104,7 +105,7 @@ def test_peak_memory_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --------------------------------------------------------------------------------------- streams
 
-PRINTS = "from seqmodels.utils.terminal import guard; guard('seqmodels', lambda: print({}))"
+PRINTS = "from seqmodels.utils.terminal import run_cli; run_cli('seqmodels', lambda: print({}))"
 
 
 def shell(line: str, **variables: str) -> tuple[int, str, str]:
@@ -190,7 +191,7 @@ def test_only_what_goes_on_says_so(capsys: pytest.CaptureFixture[str]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stopped:
-        terminal.guard("seqmodels", interrupted)
+        terminal.run_cli("seqmodels", interrupted)
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "seqmodels: stopped\n"
 
@@ -253,15 +254,14 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
 
 
 def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a full memory, for a pipe that never ends or a pickle in one."""
+    """Keeps out a full memory, for a pipe that never ends."""
     monkeypatch.setattr(files, "MAX_PIPE_BYTES", 1_000)
-    for content, words in ((b"y\n" * 501, "more than 1,000 bytes"), (b"\x80\x04x", "a pickle")):
-        pipe = tmp_path / words[:6]
-        os.mkfifo(pipe)
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(pipe.write_bytes, content)
-            with pytest.raises(ValueError, match=words):
-                external.read(pipe, tmp_path / "b", [tmp_path / "c"])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, b"y\n" * 501)
+        with pytest.raises(ValueError, match="more than 1,000 bytes"):
+            external.read(pipe, tmp_path / "b", [tmp_path / "c"])
 
 
 def test_a_figure_is_written_before_the_table_is_printed(
@@ -297,31 +297,18 @@ def test_counts_as_people_write_them(text: str, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("1.5", "is not a whole number"),
-        ("1e-999999999", "is not a whole number"),
-        ("nan", "is not a whole number"),
-        ("", "is not a whole number"),
-        ("0", "is not above zero"),
-        ("-inf", "is below zero"),
-        ("inf", "is above 4,611,686,018,427,387,904"),
-        ("1e999999999", "is above 4,611,686,018,427,387,904"),
-    ],
+    "text", ["1.5", "1e-999999999", "nan", "", "0", "-1", "-inf", "inf", "1e999999999"]
 )
-def test_counts_that_are_none(text: str, why: str) -> None:
-    """Keeps out a fraction that is cut, an endless power of ten, and a reason that is not true."""
-    with pytest.raises(argparse.ArgumentTypeError, match=why):
+def test_counts_that_are_none(text: str) -> None:
+    """Keeps out a fraction that is cut, and an endless power of ten; what was given is named."""
+    with pytest.raises(argparse.ArgumentTypeError, match=re.escape(f"{text!r} is not a whole")):
         terminal.positive(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [("inf", "not a finite number"), ("nan", "not a finite number"), ("x", "not a number")],
-)
-def test_reasons_are_true(text: str, why: str) -> None:
-    """Keeps out `inf is not above zero`."""
-    with pytest.raises(argparse.ArgumentTypeError, match=why):
+@pytest.mark.parametrize("text", ["inf", "nan", "x", "0", "-1"])
+def test_numbers_that_are_none(text: str) -> None:
+    """Keeps out a rate with which nothing is computed; what was given is named."""
+    with pytest.raises(argparse.ArgumentTypeError, match=f"{text!r} is not a finite number"):
         terminal.positive_float(text)
 
 
@@ -358,7 +345,7 @@ def test_a_home_that_is_read_only() -> None:
     """Keeps out matplotlib's advice about its folders, in front of the answer."""
     env = {k: v for k, v in os.environ.items() if k not in ("MPLCONFIGDIR", "XDG_CONFIG_HOME")}
     env |= {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere"}
-    program = "from seqmodels.utils.terminal import guard; from seqmodels.report import figures"
+    program = "from seqmodels.utils.terminal import run_cli; from seqmodels.report import figures"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=env, capture_output=True, text=True
     )

@@ -21,7 +21,7 @@ from seqmodels.comparison import compare, launch, launchers, runs
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils import lock, status
+from seqmodels.utils import files, progress
 from tasks.recall import __main__ as recall
 
 PAIR = ["rnn_encdec", "gpt"]
@@ -40,7 +40,7 @@ class InTurn(Executor):
         self.n += 1
         if self.n <= self.n_lost:
             self.lose()
-            future.set_exception(launchers.RunLostError("lost with its machine"))
+            future.set_exception(launch.RunLostError("lost with its machine"))
         else:
             future.set_result(task(*args, **kwargs))
         return future
@@ -112,7 +112,7 @@ def test_a_failure_elsewhere_costs_no_other_run(
     with pytest.raises(ValueError, match=r"^gpt, seed 1: the loss is not finite$"):
         compare.compare(toy(), flags(tmp_path, models=PAIR), InTurn())
     assert (tmp_path / "rnn_encdec-seed1.json").exists()
-    assert (known := status.read(tmp_path / "gpt-seed1.json"))
+    assert (known := progress.read_status(tmp_path / "gpt-seed1.json"))
     assert (known.state, known.note) == ("failed", "the loss is not finite")
     assert "failed" in table(tmp_path)
     assert "the loss is not finite" in table(tmp_path)
@@ -125,10 +125,10 @@ def test_a_folder_that_is_not_shared(tmp_path: Path) -> None:
     moved = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
     done, why = launch.elsewhere(moved, 1)
     assert done is None
-    assert f"does not exist for {lock.owner()}; --out must be on a disk" in why
+    assert f"does not exist for {files.owner()}; --out must be on a disk" in why
     done, why = launch.elsewhere(run._replace(device="cuda"), 1)
     assert done is None
-    assert why == f"there is no CUDA device for {lock.owner()}"
+    assert why == f"there is no CUDA device for {files.owner()}"
 
 
 # -------------------------------------------------------------------------------------------- Locks
@@ -139,8 +139,8 @@ def test_a_run_has_one_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     What that one is writing is not swept either.
     """
-    monkeypatch.setattr(lock, "GRACE_S", 0.1)
-    held = lock.Lock(tmp_path, ".gpt-seed1.lock")
+    monkeypatch.setattr(files, "GRACE_S", 0.1)
+    held = files.Lock(tmp_path, ".gpt-seed1.lock")
     part = tmp_path / ".gpt-seed1.json.0123abcd.part"
     part.write_text("{")
     with pytest.raises(ValueError, match=r"gpt-seed1 is in use by process \d+ on"):
@@ -158,7 +158,7 @@ def test_a_run_is_locked_by_whoever_trains_it(
     seen, save = [], runs.record.save
 
     def watch(path: Path, *given: Any) -> None:
-        seen.append(lock.is_held(path.parent, f".{path.stem}{lock.LOCK}"))
+        seen.append(files.is_held(path.parent, f".{path.stem}{files.LOCK}"))
         save(path, *given)
 
     monkeypatch.setattr(record, "save", watch)
@@ -179,16 +179,16 @@ def test_what_another_has_recorded_is_not_trained_again(
 
 def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
     """Keeps out two owners, one of whom has locked a file that its former owner deleted."""
-    first = lock.Lock(tmp_path)
+    first = files.Lock(tmp_path)
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(lock.Lock, tmp_path, patience_s=60.0)
+        waiting = thread.submit(files.Lock, tmp_path, patience_s=60.0)
         time.sleep(0.2)
         assert not waiting.done()
         first.release()
         second = waiting.result()
-        assert lock.is_held(tmp_path, lock.LOCK)
+        assert files.is_held(tmp_path, files.LOCK)
         thread.submit(second.release).result()
-    assert not lock.is_held(tmp_path, lock.LOCK)
+    assert not files.is_held(tmp_path, files.LOCK)
     assert not list(tmp_path.iterdir())
 
 
@@ -198,7 +198,7 @@ def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a state that nobody would know a run by, or one of the run before."""
-    monkeypatch.setattr(status, "WRITE_EVERY_S", 0.0)
+    monkeypatch.setattr(progress, "WRITE_EVERY_S", 0.0)
     seen, n_tokens, step = [], list[int](), loop.training_step
 
     def watch(self: Trainer, *given: Any) -> None:
@@ -240,10 +240,10 @@ def test_status_of_what_was_stopped_or_killed(
     monkeypatch.setattr(loop, "training_step", stop)
     with pytest.raises(KeyboardInterrupt):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
-    assert status.read(tmp_path / "gpt-seed1.json") is None
+    assert progress.read_status(tmp_path / "gpt-seed1.json") is None
     assert table(tmp_path).splitlines()[-1] == "1 stopped"
     assert " of 200" in table(tmp_path)
-    left = status.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
+    left = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
     left.write(state="running", phase="training")  # as a kill leaves it
     assert table(tmp_path).splitlines()[-1] == "1 stopped"
     left.write(state="waiting")
@@ -254,10 +254,10 @@ def test_a_status_that_is_none(tmp_path: Path) -> None:
     """Keeps out a traceback at what a stranger has put there, and at an empty folder."""
     with pytest.raises(ValueError, match="has no runs; name the --out folder"):
         table(tmp_path)
-    path = status.path_of(tmp_path / "gpt-seed1.json")
+    path = progress.status_path(tmp_path / "gpt-seed1.json")
     for content in ("{", "[]", '{"run": 1}', '{"run": "x", "state": "flying"}'):
         path.write_text(content)
-        assert status.read(tmp_path / "gpt-seed1.json") is None
+        assert progress.read_status(tmp_path / "gpt-seed1.json") is None
         assert table(tmp_path).splitlines()[-1] == "1 stopped"
 
 
@@ -296,7 +296,7 @@ def test_what_is_asked_of_ray(
     with launchers.launched(args) as launcher:
         assert launcher is not None
         assert launcher.device == device
-        launcher.submit(print).set_result(None)
+        launcher.submit(print)
     assert ray.init.call_args.args == ("head:6379",)
     asked = ray.remote.return_value.options.call_args.kwargs
     assert asked == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(device == "cuda")}

@@ -331,7 +331,7 @@ def test_mistakes(call: Call, tmp_path: Path) -> None:
     assert (code, "holds no records" in said) == (2, True)
     assert not [*tmp_path.glob("site/*")]
     (tmp_path / "file").write_text("")
-    assert "is a file" in call(main, "site", "--out", tmp_path / "file", "--runs", RESULTS)[2]
+    assert "is not a folder" in call(main, "site", "--out", tmp_path / "file", "--runs", RESULTS)[2]
 
 
 def test_one_folder_of_a_hostile_name(call: Call, compared: Path, tmp_path: Path) -> None:

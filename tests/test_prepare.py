@@ -531,12 +531,12 @@ PROGRAM = """
 import os, sys, torch
 from pathlib import Path
 from seqmodels.data import prepare, presets
-from seqmodels.utils.terminal import guard
+from seqmodels.utils.terminal import run_cli
 prepare.n_cores = lambda: 2
 def run():
     opened = presets.read_parallel([Path(path) for path in sys.argv[1:3]])
     prepare.prepare(opened, prepare.PrepareConfig(tokenizer="bytes"))
-guard("prepare", run)
+run_cli("prepare", run)
 """
 
 

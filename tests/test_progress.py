@@ -20,9 +20,8 @@ import pytest
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import free_running, teacher_forced
 from seqmodels.training.loop import validate
-from seqmodels.utils import progress, status
-from seqmodels.utils.progress import ProgressBoard
-from seqmodels.utils.status import StatusFile
+from seqmodels.utils import progress
+from seqmodels.utils.progress import ProgressBoard, StatusFile
 
 ROOT = Path(__file__).parents[1]
 TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
@@ -43,8 +42,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Stop the time."""
     stopped = Clock()
-    for module in (progress, status):
-        monkeypatch.setattr(module, "time", stopped)
+    monkeypatch.setattr(progress, "time", stopped)
     return stopped
 
 
@@ -106,9 +104,9 @@ def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.Mon
 def test_a_run_writes_seldom(clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a training that waits for the disk, and a phase or an end that nobody sees."""
     one, written = StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1"), []
-    write = status.files.write
+    write = progress.files.write
     monkeypatch.setattr(
-        status.files, "write", lambda *a, **b: (written.append(one.now.done), write(*a, **b))
+        progress.files, "write", lambda *a, **b: (written.append(one.now.done), write(*a, **b))
     )
     for done in range(1_001):
         one.update("training", done, 1_000, f"train {done}")
@@ -116,10 +114,10 @@ def test_a_run_writes_seldom(clock: Clock, tmp_path: Path, monkeypatch: pytest.M
     assert 4 <= len(written) <= 7
     assert (written[0], written[-1]) == (0, 1_000)
     one.update("search", 0, 7)
-    known = status.read(tmp_path / "gpt-seed1.json")
+    known = progress.read_status(tmp_path / "gpt-seed1.json")
     assert known is not None
     assert (known.phase, known.done, known.total) == ("search", 0, 7)
-    assert (known.tokens, known.budget, known.trained) == (1_000, 1_000, clock.now_s)
+    assert (known.tokens, known.budget, known.trained) == (1_000, 1_000, 1.0)
 
 
 def test_the_bars_fit_80_columns(
@@ -190,25 +188,21 @@ def test_the_time_left_is_judged_by_the_runs_seen(
     clock.now_s += 100
     one.update("training", 500, 1_000)
     one.update("validation", 1, 2)  # is not half a training
-    whole_s = 200 * 1.25
-    assert left_s() == pytest.approx((10 * whole_s - 2 * 100 + 100) / 2)
+    done = 0.5 * progress.TRAINING_SHARE
+    assert left_s() == pytest.approx(100 * (10 - done) / done)
     two.update("training", 500, 1_000)
-    assert left_s() == pytest.approx((10 * whole_s - 2 * 100) / 2)
-    clock.now_s += 100
-    for file in (one, two):
-        file.update("training", 1_000, 1_000)
-        file.update("search", 0, 9)
-    clock.now_s += 200  # now it is known how long evaluation takes
+    assert left_s() == pytest.approx(100 * (10 - 2 * done) / (2 * done))
+    clock.now_s += 300
     for file in (one, two):
         file.write(state="recorded")
         board.end(file.now.run)
-    assert left_s() == pytest.approx(8 * 400 / 2)
+    assert left_s() == pytest.approx(400 * 8 / 2)
     three.write(state="running", began=clock.now_s)
-    three.update("training", 900, 1_000)  # goes on
+    three.update("training", 500, 1_000)  # goes on
     clock.now_s += 20
     three.update("training", 1_000, 1_000)
-    assert left_s() == pytest.approx((200 + 7 * 400) / 2)
-    assert board.summary()[1].startswith("2 of 10 runs done, 1 running, about 25 min")
+    assert left_s() == pytest.approx(420 * (8 - 2 * done) / (2 + done))
+    assert board.summary()[1].startswith("2 of 10 runs done, 1 running, about 21 min")
 
 
 @pytest.mark.parametrize(

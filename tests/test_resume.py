@@ -24,7 +24,7 @@ from seqmodels.training import loop
 from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils import lock
+from seqmodels.utils import files
 
 
 class PowerCutError(Exception):
@@ -240,10 +240,10 @@ def test_a_run_does_not_go_on_with_other_settings(
     changes: dict[str, Any], given: dict[str, Any], fault: str, stopped: Path
 ) -> None:
     """Keeps out one run that is made of two; what differs is named."""
-    before = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != lock.LOCK}
+    before = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != files.LOCK}
     with pytest.raises(ValueError, match=f"{fault}.*start again with --fresh"):
         compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
-    after = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != lock.LOCK}
+    after = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != files.LOCK}
     assert after == before
 
 
@@ -262,8 +262,8 @@ def test_fresh_begins_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_folder_in_use_is_left_alone(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a second comparison that trains into the folder of the first."""
-    monkeypatch.setattr(lock, "GRACE_S", 0.1)
-    held = lock.Lock(stopped)
+    monkeypatch.setattr(files, "GRACE_S", 0.1)
+    held = files.Lock(stopped)
     with pytest.raises(ValueError, match="in use by process"):
         compare.compare(toy(), flags(stopped, models=["gpt"]))
     held.release()

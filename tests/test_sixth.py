@@ -115,7 +115,7 @@ def test_the_commands_know_it(
     (line,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("toy ")]
     assert line.split()[1:5] == ["2026", "Bag", "of", "words"]
     assert line.endswith("test_sixth.py")
-    assert doctor.try_model("toy").startswith("works: loss ")
+    assert doctor.check_model("toy").startswith("works: loss ")
 
 
 FALLING = {

@@ -20,7 +20,7 @@ def test_an_error_of_many_lines_is_one(
         raise error
 
     with pytest.raises(SystemExit) as stopped:
-        terminal.guard("task", fail)
+        terminal.run_cli("task", fail)
     assert stopped.value.code == 2
     assert capsys.readouterr().err == "task: a b c\n"
 
@@ -32,7 +32,7 @@ def test_our_own_mistakes_keep_their_traceback() -> None:
         raise KeyError("ours")
 
     with pytest.raises(KeyError):
-        terminal.guard("task", fail)
+        terminal.run_cli("task", fail)
 
 
 def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,5 +44,5 @@ def test_a_message_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -
 
     for stream, expected in ((Terminal(), "\r\x1b[Ktask: no\n"), (io.StringIO(), "task: no\n")):
         monkeypatch.setattr(sys, "stderr", stream)
-        assert terminal.fail("task", "no", 2) == 2
+        assert terminal.print_error("task", "no", 2) == 2
         assert stream.getvalue() == expected

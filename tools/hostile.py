@@ -156,18 +156,12 @@ def break_run(run: Path, fault: str, record: dict[str, Any]) -> None:
 # ------------------------------------------------------------------------------------- The calls
 
 TASKS = ("translation", "recall", "next_token")
-BAD_COUNTS = {
-    "0": "above zero", "-1": "below zero", "1.5": "whole", "nan": "whole", "inf": "above",
-    "x": "whole", "9" * 30: "above", "1e99999": "above", "1e-5": "whole", "0x10": "whole",
-    "1,000": "whole", "\udcff": "whole", "\x1b[2J": "whole",
-}  # fmt: skip
-BAD_NUMBERS = {
-    "0": "above zero",
-    "-1": "above zero",
-    "nan": "finite",
-    "inf": "finite",
-    "x": "number",
-}
+BAD_COUNTS = dict.fromkeys(
+    ["0", "-1", "1.5", "nan", "inf", "x", "9" * 30, "1e99999", "1e-5", "0x10", "1,000", "\udcff",
+     "\x1b[2J"],
+    "whole number",
+)  # fmt: skip
+BAD_NUMBERS = dict.fromkeys(["0", "-1", "nan", "inf", "x"], "finite number")
 LONG = "x" * 5_000
 SCORE = "score --src @/src.de --ref @/ref.en"
 GOLD = "score --gold @/sure.gold"
@@ -199,7 +193,7 @@ CALLS = [
     call("seqmodels", "plot @/two-tasks", "mixes the tasks"),
     call("seqmodels", "plot @/not-json", "not JSON"),
     call("seqmodels", "plot @/json-fifo", "regular file"),
-    call("seqmodels", "plot @/json-pickle", "pickle"),
+    call("seqmodels", "plot @/json-pickle", "not JSON"),
     call("seqmodels", "plot @/json-latin", "not JSON"),
     call("seqmodels", "plot @/json-deep", "nested"),
     call("seqmodels", "plot @/json-folder", "directory"),
@@ -223,7 +217,7 @@ CALLS = [
     call("seqmodels", "translate @/run/gpt-seed1 a --alignment @/a.doc", code=2),
     call("seqmodels", "generate @/run/gpt-seed1 a --length 10001", "at most 10,000"),
     call("seqmodels", "generate @/run/gpt-seed1 a --temperature 1e-9", "not between"),
-    call("seqmodels", "generate @/run/gpt-seed1 a --seed -1", "below zero"),
+    call("seqmodels", "generate @/run/gpt-seed1 a --seed -1", "whole"),
     *(
         Call("seqmodels", [command, "x", "a", f"{flag}={n}"], (word,))
         for command, flag in (("translate", "--beam"), ("generate", "--length"))
@@ -236,14 +230,14 @@ CALLS = [
     # texts to score
     *(
         call("seqmodels", f"{SCORE} @/{name}", code=0)
-        for name in ("hyp.en", "crlf.en", "bom.en", "esc.en", "u2028.en", "blank.en")
+        for name in ("hyp.en", "crlf.en", "bom.en", "esc.en", "u2028.en", "blank.en", "zip.en")
     ),
     *(
         call("seqmodels", f"{SCORE} @/{name}", word)
         for name, word in {
             "empty.en": "is empty", "short.en": "lines", "long.en": "lines", "latin.en": "UTF-8",
             "utf16.en": "line 1", "utf32.en": "line 1", "nul.en": "zero byte", "cr.en": "line feed",
-            "surrogate.en": "UTF-8", "cut.en": "UTF-8", "pickle.en": "pickle", "zip.en": "zip",
+            "surrogate.en": "UTF-8", "cut.en": "UTF-8", "pickle.en": "UTF-8",
             "wide.en": "bytes", "nope.en": "does not exist", "empty-folder": "directory",
             "loop": "cannot be read", LONG: "too long", "ref.en": "the same file",
             "src.de": "the same file",
@@ -258,12 +252,12 @@ CALLS = [
     call("seqmodels", f"{SCORE} @/hyp.en @/hyp.en", "the same file"),
     call("seqmodels", f"{SCORE} @/hyp.en --tokenize nope", "nope"),
     call("seqmodels", f"{SCORE} @/hyp.en --buckets 5,5", "increase"),
-    call("seqmodels", f"{SCORE} @/hyp.en --buckets 0,5", "above zero"),
+    call("seqmodels", f"{SCORE} @/hyp.en --buckets 0,5", "whole"),
     call("seqmodels", f"{SCORE} @/hyp.en --buckets ,", "whole"),
-    call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md", "is a file"),
-    call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md/x", "cannot be created"),
+    call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md", "is not a folder"),
+    call("seqmodels", f"{SCORE} @/hyp.en --out @/notes.md/x", "is not a folder"),
     call("seqmodels", f"{SCORE} @/hyp.en --out @/{LONG}", "too long"),
-    call("seqmodels", f"{SCORE} @/hyp.en --out /proc/nope", "cannot be created"),
+    call("seqmodels", f"{SCORE} @/hyp.en --out /proc/nope", "is not a folder"),
     Call("seqmodels", [*SCORE.split(), "@/\udcff"], ("does not exist", "\\udcff")),
     # alignments to score
     call("seqmodels", f"{GOLD} @/some.links", code=0),
@@ -296,8 +290,8 @@ CALLS = [
             "--models bert": "bert", "--models": "--models", "--seeds": "--seeds",
             "--tok 5": "--tok",
             "--seeds 1 1": "twice", "--models gpt gpt": "twice", "--size huge": "huge",
-            "--device tpu": "tpu", "--precision int4": "int4", "--checkpoint-every 0": "zero",
-            "--out @/notes.md --size smoke": "is a file", "stray": "stray",
+            "--device tpu": "tpu", "--precision int4": "int4", "--checkpoint-every 0": "finite",
+            "--out @/notes.md --size smoke": "is not a folder", "stray": "stray",
         }.items()
     ),
     call("tasks", "--nope", "--nope"),
@@ -315,7 +309,7 @@ CALLS = [
     call("translation", "--data @/src.de @/latin.en", "UTF-8"),
     call("translation", "--data @/src.de @/utf16.en", "utf16.en"),
     call("translation", "--data @/src.de @/nul.en", "zero byte"),
-    call("translation", "--data @/src.de @/pickle.en", "pickle"),
+    call("translation", "--data @/src.de @/pickle.en", "UTF-8"),
     call("translation", "--data @/src.de @/fifo", "regular file"),
     call("translation", "--data @/src.de /dev/zero", "regular file"),
     call("translation", "--data @/src.de @/empty-folder", "empty-folder"),
@@ -335,8 +329,8 @@ CALLS = [
     call("translation", "--data nobody/nothing:part --limit 3", "nobody/nothing"),
     call("translation", "--data a/b/c/d", "a/b/c/d"),
     call("translation", "--data @/src.de @/ref.en --tokenizer bert", "bert"),
-    call("translation", "--data @/src.de @/ref.en --vocab 0", "above zero"),
-    call("translation", "--data @/src.de @/ref.en --limit -1", "below zero"),
+    call("translation", "--data @/src.de @/ref.en --vocab 0", "whole"),
+    call("translation", "--data @/src.de @/ref.en --limit -1", "whole"),
     Call("translation", ["--data", "\udcff", "\x1b"], ("does not exist", "\\udcff")),
     Call("translation", ["--data", ""], ("train",)),
     call("next_token", "--block 9", "--data"),
@@ -346,7 +340,7 @@ CALLS = [
     call("next_token", "--data @/latin.en", "UTF-8"),
     call("next_token", "--data @/nul.en", "zero byte"),
     call("next_token", "--data @/fifo", "regular file"),
-    call("next_token", "--data @/zip.en", "zip"),
+    call("next_token", "--data @/zip.en", "zip.en"),
     call("next_token", "--data @/hyp.en", "hyp.en"),
     call("next_token", "--data @/empty-folder", "empty-folder"),
     call("next_token", "--data @/broken.jsonl", "broken.jsonl"),
@@ -356,12 +350,12 @@ CALLS = [
     call("recall", "--data x", "--data"),
     # the other programs
     call("benchmarks", "--only nope", "nope"),
-    call("benchmarks", "--rounds 0", "above zero"),
+    call("benchmarks", "--rounds 0", "whole"),
     call("benchmarks", "--size huge", "huge"),
     call("benchmarks", "--draw @/nope.json", "nope.json"),
     call("benchmarks", "--draw @/tables.json", "tables.json"),
     call("benchmarks", "--dra x", "--dra"),
-    call("survival", "--kills 0", "above zero"),
+    call("survival", "--kills 0", "whole"),
     call("survival", "--kil 1", "--kil"),
     call("survival", "--tokens nan", "whole"),
 ]  # fmt: skip

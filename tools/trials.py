@@ -23,7 +23,7 @@ from seqmodels.comparison.runs import Run, build_model, train_run
 from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.training.config import TrainConfig
-from seqmodels.utils.terminal import Parser, ensure_out_folder, guard, positive_float
+from seqmodels.utils.terminal import Parser, ensure_out_folder, positive_float, run_cli
 from tasks.flags import TASKS
 
 FILE = "trials.jsonl"
@@ -82,7 +82,7 @@ def main() -> None:
     for flag in ("--lr", "--models", "--fresh"):
         if flag in others:
             p.error(f"{flag} does not apply to trials; give MODEL=RATE,RATE")
-    guard(
+    run_cli(
         "tools.trials",
         lambda: try_rates(*task_of(own.task, others), own.rates, ensure_out_folder(own.out)),
     )

@@ -20,32 +20,35 @@ from pathlib import Path
 
 from seqmodels.utils import files
 
+EXTRAS = ("export", "ray", "slurm", "tensorboard")
+"""Extras that are looked for; the others are for developers."""
 
-def seqmodels() -> str:
-    """Return the version and the commit."""
+
+def check_installed(requirement: str) -> str:
+    """Return a package's version; raise ValueError if one is needed that is missing or too old."""
+    from packaging.requirements import Requirement
+
+    needed = Requirement(requirement)
+    install = f"pip install '{needed.name}{needed.specifier}'"
+    try:
+        version = metadata.version(needed.name)
+    except metadata.PackageNotFoundError:
+        if needed.marker:
+            return f"not installed (optional; {install})"
+        raise ValueError(f"not installed; {install}") from None
+    if not needed.specifier.contains(version, prereleases=True):
+        raise ValueError(f"{version} is not supported; {install}")
+    return version
+
+
+def check_commit() -> str:
+    """Return the version and the commit of this package."""
     from seqmodels.records.record import commit
 
     return f"{metadata.version('seqmodels')}, commit {commit() or 'unknown'}"
 
 
-def installed(requirement: str) -> str:
-    """Return a package's version; raise ValueError if one is needed that is missing or too old."""
-    from packaging.requirements import Requirement
-
-    needed = Requirement(requirement)
-    wanted = f"{needed.name}{needed.specifier}"
-    try:
-        found = metadata.version(needed.name)
-    except metadata.PackageNotFoundError:
-        if needed.marker:
-            return f"not installed (optional; pip install '{wanted}')"
-        raise ValueError(f"not installed; pip install '{wanted}'") from None
-    if not needed.specifier.contains(found, prereleases=True):
-        raise ValueError(f"{found} is not supported; pip install '{wanted}'")
-    return found
-
-
-def devices() -> str:
+def check_devices() -> str:
     """Return the processor and torch's threads, and the CUDA devices or that there is none."""
     import torch
 
@@ -56,7 +59,7 @@ def devices() -> str:
     return f"{cpu}; CUDA {torch.version.cuda or 'is not in this torch'}: {cards or 'no device'}"
 
 
-def writable(folder: Path) -> str:
+def check_folder(folder: Path) -> str:
     """Write a small file into a folder or, if it does not exist, into the one that does."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -64,11 +67,11 @@ def writable(folder: Path) -> str:
     return f"{folder.resolve()}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
 
 
-def cache() -> str:
+def check_cache() -> str:
     """Check the folder of the cache."""
     from seqmodels.data.cache import cache_dir
 
-    return writable(cache_dir())
+    return check_folder(cache_dir())
 
 
 TINY = {"d_model": 16, "d_embed": 16, "d_maxout": 16, "d_align": 16, "d_ff": 32, "n_heads": 2,
@@ -76,7 +79,7 @@ TINY = {"d_model": 16, "d_embed": 16, "d_maxout": 16, "d_align": 16, "d_ff": 32,
 STEPS, LR = 20, 0.03
 
 
-def try_model(name: str) -> str:
+def check_model(name: str) -> str:
     """Train a tiny model on one batch.
 
     Raises ValueError if the loss does not fall, or if `forward` differs from steps.
@@ -85,55 +88,53 @@ def try_model(name: str) -> str:
 
     from seqmodels import EOS, MODELS, build, unroll
     from seqmodels.data.batches import Example, collate
-    from seqmodels.interface import PAD
+    from seqmodels.training.loop import loss_of
 
     torch.manual_seed(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     sizes = {field.name for field in fields(MODELS[name].config_type)} & TINY.keys()
     model = build(name, 12, **{size: TINY[size] for size in sizes}).to(device)
-    pairs = [Example([4, 5, 6, 7], [7, 6, 5, 4, EOS]), Example([8, 9], [9, 8, EOS])]
+    pairs = [Example([4, 5, 6, 7], [7, 6, 5, 4, EOS]), Example([8, 9, 5, 4], [4, 5, 9, 8, EOS])]
     batch, losses = collate(pairs, device), list[float]()
     optimizer = torch.optim.AdamW(model.parameters(), LR)
     for _ in range(STEPS):
-        logits = model(batch.src, batch.src_mask, batch.tgt_in).flatten(0, 1)
-        loss = torch.nn.functional.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD)
         optimizer.zero_grad()
+        loss = loss_of(model, batch)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    fell = f"loss {losses[0]:.2f}, {losses[-1]:.2f} after {STEPS} steps"
+    finding = f"loss {losses[0]:.2f}, {losses[-1]:.2f} after {STEPS} steps"
     if not losses[-1] < losses[0] / 2:
-        raise ValueError(f"it does not learn: {fell}")
+        raise ValueError(f"it does not learn: {finding}")
     with torch.inference_mode():
         stepped, _ = unroll(model.eval(), model.encode(batch.src, batch.src_mask), batch.tgt_in)
-        differ = (stepped - model(batch.src, batch.src_mask, batch.tgt_in)).abs()
-    if not (gap := differ[batch.tgt_out != PAD].max().item()) < 1e-3:
+        difference = stepped - model(batch.src, batch.src_mask, batch.tgt_in)
+    if not (gap := difference.abs().max().item()) < 1e-3:
         raise ValueError(f"forward and step differ by {gap:.2g}")
-    return f"works: {fell}"
-
-
-def checks() -> dict[str, Callable[[], str]]:
-    """Return the checks, by their labels."""
-    found = {
-        "python": lambda: f"{platform.python_version()}, {platform.platform()}",
-        "seqmodels": seqmodels,
-    }
-    for needed in metadata.requires("seqmodels") or ():
-        extra = re.search(r"extra == .(\w+)", needed)
-        if not extra or extra[1] in ("export", "ray", "slurm", "tensorboard"):  # not developers'
-            found[re.split(r"[^\w.-]", needed)[0]] = partial(installed, needed)
-    return found | {"devices": devices, "runs": partial(writable, Path("runs")), "cache": cache}
+    return f"works: {finding}"
 
 
 def run_checks() -> None:
     """Print the report; exit with 1 if something that the default commands need is wrong."""
-    todo, wrong = checks(), list[str]()
+    checks: dict[str, Callable[[], str]] = {
+        "python": lambda: f"{platform.python_version()}, {platform.platform()}",
+        "seqmodels": check_commit,
+    }
+    for requirement in metadata.requires("seqmodels") or ():
+        extra = re.search(r"extra == .(\w+)", requirement)
+        if not extra or extra[1] in EXTRAS:
+            package = re.split(r"[^\w.-]", requirement)[0]
+            checks[package] = partial(check_installed, requirement)
+    checks |= {"devices": check_devices, "runs": partial(check_folder, Path("runs"))}
+    checks["cache"] = check_cache
+    wrong = list[str]()
     try:
         import_module("seqmodels.comparison.compare")
-        todo |= {name: partial(try_model, name) for name in import_module("seqmodels").MODELS}
+        models = import_module("seqmodels").MODELS
+        checks |= {name: partial(check_model, name) for name in models}
     except Exception as error:
         wrong.append(f"imports ({type(error).__name__}: {error})")
-    for label, check in todo.items():
+    for label, check in checks.items():
         try:
             finding = check()
         except Exception as error:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from seqmodels.cli import score
+from seqmodels.cli.score import add_score_arguments, score
 from seqmodels.utils.terminal import (
     Parser,
-    check_memory_limit,
     ensure_out_folder,
     for_terminal,
-    guard,
     non_negative,
     positive,
     positive_float,
     printable,
+    run_cli,
 )
 
 MAX_DRAWN_TOKENS = 100
@@ -45,8 +43,8 @@ def models(args: argparse.Namespace) -> None:
         config = next(v for v in vars(module).values() if isinstance(v, model_type.config_type))
         with torch.device("meta"):
             n = count_parameters(model_type(config))
-        known = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
-        print(f"{known} {n:12,}  {module.__file__}")
+        row = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
+        print(f"{row} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 
 
@@ -54,19 +52,16 @@ def check_folder(folder: Path) -> None:
     """Raise ValueError for a folder that cannot be read."""
     try:
         os.listdir(folder)
+    except FileNotFoundError:
+        raise ValueError(f"{folder} does not exist; name a folder of records") from None
     except OSError as error:
-        why = (
-            "does not exist" if error.errno == errno.ENOENT else f"cannot be read: {error.strerror}"
-        )
-        raise ValueError(f"{folder} {why}; name a folder of records") from None
+        raise ValueError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def check_page(out: Path) -> None:
     """Raise ValueError for a page that cannot be written there."""
-    if out.suffix.lower() != ".html":
-        raise ValueError(f"--out {out}: name a file that ends in .html")
-    if not out.parent.is_dir():
-        raise ValueError(f"--out {out}: the folder {out.parent} does not exist")
+    if out.suffix.lower() != ".html" or not out.parent.is_dir():
+        raise ValueError(f"--out {out}: name a file that ends in .html, in a folder that exists")
 
 
 def plot(args: argparse.Namespace) -> None:
@@ -89,6 +84,8 @@ def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
     for folder in args.folders:
         check_folder(folder)
+    if (args.port is None) == (args.out is None):
+        raise ValueError("report: give --out FILE.html or --serve")
     if args.port is not None:
         from seqmodels.site.serve import serve
 
@@ -154,9 +151,9 @@ def translate(args: argparse.Namespace) -> None:
     generated = run.search([args.text], args.beam)[0]
     print(for_terminal(run.tokenizer.decode(generated)))
     if args.alignment:
-        found = run.align_ids(args.text, generated)
-        drawn = {"src": found.src, "tgt": found.tgt, "alpha": found.weights.tolist(), "gold": None}
-        draw_alignment({args.run.stem.split("-")[0]: drawn}, args.alignment)
+        src_tokens, tgt_tokens, weights = run.align_ids(args.text, generated)
+        panel = {"src": src_tokens, "tgt": tgt_tokens, "alpha": weights.tolist(), "gold": None}
+        draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)
     warn_unknown(src)
 
 
@@ -240,53 +237,7 @@ def export(args: argparse.Namespace) -> None:
     )
 
 
-class Version(argparse.Action):
-    """Print the installed version and exit."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Look up the version, which no other command needs."""
-        from importlib.metadata import version
-
-        parser._print_message(f"seqmodels {version('seqmodels')}\n", sys.stdout)
-        parser.exit()
-
-
-def add_report(commands: Any) -> None:
-    """Add the command `report`."""
-    c = commands.add_parser("report", help="write a page that links scores, sentences, attention")
-    c.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
-    where = c.add_mutually_exclusive_group(required=True)
-    where.add_argument("--out", type=Path, metavar="FILE.html", help="write the page to a file")
-    where.add_argument("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
-                       help="show it at http://127.0.0.1:PORT, and follow runs in training; "
-                            "default: 8000")  # fmt: skip
-    c.add_argument("--maps", type=non_negative, default=MAPS, metavar="N",
-                   help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
-    c.set_defaults(run_command=report)
-
-
-def add_site(commands: Any) -> None:
-    """Add the command `site`."""
-    c = commands.add_parser("site", help="write the lesson: papers, equations, code, results")
-    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
-    c.add_argument("--runs", type=Path, default=Path("results"), metavar="DIR",
-                   help="folder of records, or of such folders; default: results")  # fmt: skip
-    c.add_argument("--live", type=Path, metavar="FOLDER",
-                   help="add a page in which the models of this folder run")  # fmt: skip
-    c.set_defaults(run_command=site)
-
-
-def add_exports(commands: Any) -> None:
-    """Add the commands `export` and `live`."""
-    c = commands.add_parser("export", help="write a trained run as ONNX graphs")
-    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
-    c.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
-    c.add_argument("--half", action="store_true", help="round the weights to float16")
-    c.set_defaults(run_command=export)
-    c = commands.add_parser("live", help="write a page in which trained models run")
-    c.add_argument("folder", type=Path, metavar="FOLDER", help="folder of runs, with weights")
-    c.add_argument("--out", type=Path, required=True, metavar="FILE.html", help="the page")
-    c.set_defaults(run_command=live)
+# ----------------------------------------------------------------------------- The command line
 
 
 def port(text: str) -> int:
@@ -299,49 +250,73 @@ def port(text: str) -> int:
 def build_parser() -> Parser:
     """Return the command line."""
     p = Parser(prog="seqmodels", description=__doc__)
-    p.add_argument("--version", action=Version, nargs=0, help="print the version and exit")
-    p.set_defaults(run_command=lambda args: p.print_help())
+    p.add_argument("--version", action="store_true", help="print the version and exit")
+    p.set_defaults(run_command=None)
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
-    c = commands.add_parser("models", help="list the models: year, paper, file, parameters")
-    c.set_defaults(run_command=models)
-    c = commands.add_parser("doctor", help="check the installation, the folders and each model")
-    c.set_defaults(run_command=doctor)
-    c = commands.add_parser("plot", help="draw figures and tables from records")
-    c.add_argument(
-        "folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders"
-    )
-    c.set_defaults(run_command=plot)
-    c = commands.add_parser("status", help="show how far the runs of a folder are, on all machines")
-    c.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a comparison")
-    c.set_defaults(run_command=status)
-    add_report(commands)
-    add_site(commands)
-    score.add_to(commands)
-    c = commands.add_parser("translate", help="translate one text with a trained run")
-    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
-    c.add_argument("text")
-    c.add_argument("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
-    c.add_argument(
-        "--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source"
-    )
-    c.set_defaults(run_command=translate)
-    c = commands.add_parser("generate", help="continue one text with a trained run")
-    c.add_argument("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
-    c.add_argument("text")
-    c.add_argument("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
-    c.add_argument("--temperature", type=positive_float, default=0.8, metavar="X",
-                   help="default: 0.8")  # fmt: skip
-    c.add_argument("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
-    c.set_defaults(run_command=generate)
-    add_exports(commands)
+
+    def add(run: Callable[[argparse.Namespace], None], summary: str) -> Callable[..., Any]:
+        command = commands.add_parser(run.__name__, help=summary)
+        command.set_defaults(run_command=run)
+        return command.add_argument
+
+    add(models, "list the models: year, paper, file, parameters")
+    add(doctor, "check the installation, the folders and each model")
+    arg = add(plot, "draw figures and tables from records")
+    arg("folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders")
+    arg = add(status, "show how far the runs of a folder are, on all machines")
+    arg("folder", type=Path, metavar="FOLDER", help="folder of a comparison")
+    arg = add(report, "write a page that links scores, sentences, attention")
+    arg("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
+    arg("--out", type=Path, metavar="FILE.html", help="write the page to a file")
+    arg("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
+        help="instead, show it at http://127.0.0.1:PORT, and follow runs in training; default: "
+        "8000")  # fmt: skip
+    arg("--maps", type=non_negative, default=MAPS, metavar="N",
+        help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
+    arg = add(site, "write the lesson: papers, equations, code, results")
+    arg("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
+    arg("--runs", type=Path, default=Path("results"), metavar="DIR",
+        help="folder of records, or of such folders; default: results")  # fmt: skip
+    arg("--live", type=Path, metavar="FOLDER",
+        help="add a page in which the models of this folder run")  # fmt: skip
+    add_score_arguments(add(score, "score translations or alignments from elsewhere"))
+    arg = add(translate, "translate one text with a trained run")
+    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    arg("text")
+    arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
+    arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
+    arg = add(generate, "continue one text with a trained run")
+    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
+    arg("text")
+    arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
+    arg("--temperature", type=positive_float, default=0.8, metavar="X", help="default: 0.8")
+    arg("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
+    arg = add(export, "write a trained run as ONNX graphs")
+    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    arg("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
+    arg("--half", action="store_true", help="round the weights to float16")
+    arg = add(live, "write a page in which trained models run")
+    arg("folder", type=Path, metavar="FOLDER", help="folder of runs, with weights")
+    arg("--out", type=Path, required=True, metavar="FILE.html", help="the page")
     return p
 
 
 def main() -> None:
     """Run the command line."""
-    args = build_parser().parse_args()
-    check_memory_limit("seqmodels")
-    guard("seqmodels", lambda: args.run_command(args))
+    parser = build_parser()
+    args = parser.parse_args()
+
+    def run() -> None:
+        if args.version:
+            from importlib.metadata import version
+
+            print(f"seqmodels {version('seqmodels')}")
+        elif args.run_command:
+            args.run_command(args)
+        else:
+            parser.print_help()
+
+    run_cli("seqmodels", run)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ BUCKETS = "10,20,30,40,50,60,80"
 
 def score(args: argparse.Namespace) -> None:
     """Print scores of translations, or of alignments, from elsewhere; with --out, write them."""
-    check(args)
+    if args.gold:
+        if args.tokenize is not None or args.lowercase:
+            raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
+        if args.buckets and not args.src:
+            raise ValueError("--buckets needs --src, whose words it counts")
+    elif not args.ref or not args.src:
+        raise ValueError("give --ref and --src to score translations, or --gold for alignments")
+    elif args.gold_one_based:
+        raise ValueError("--gold-one-based needs --gold")
     ends = args.buckets or increasing(BUCKETS)
     print(*(score_alignments if args.gold else score_translations)(args, ends), sep="\n")
 
@@ -59,36 +68,21 @@ def write_json(result: dict[str, Any], path: Path) -> Path:
     return files.write(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
 
 
-def check(args: argparse.Namespace) -> None:
-    """Raise ValueError for flags of `score` that do not go together."""
-    if args.gold:
-        if args.tokenize is not None or args.lowercase:
-            raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
-        if args.buckets and not args.src:
-            raise ValueError("--buckets needs --src, whose words it counts")
-    elif not args.ref or not args.src:
-        raise ValueError("give --ref and --src to score translations, or --gold for alignments")
-    elif args.gold_one_based:
-        raise ValueError("--gold-one-based needs --gold")
-
-
-def add_to(commands: Any) -> None:
-    """Add the command `score`."""
-    c = commands.add_parser("score", help="score translations or alignments from elsewhere")
-    c.add_argument("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
-    c.add_argument("--src", type=Path, metavar="FILE", help="source; with --gold optional")
-    c.add_argument("hyps", type=Path, nargs="+", metavar="HYP",
-                   help="a system's output: translations or, with --gold, alignments; others "
-                        "are compared with the first; all: UTF-8, a sentence per line")  # fmt: skip
-    c.add_argument("--gold", type=Path, metavar="FILE",
-                   help="score word alignments against this one: i-j are sure links, i?j or ipj "
-                        "possible ones, words counted from 0")  # fmt: skip
-    c.add_argument("--gold-one-based", action="store_true", help="--gold counts words from 1")
-    c.add_argument("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
-    c.add_argument("--lowercase", action="store_true", help="ignore case")
-    c.add_argument("--buckets", type=increasing, metavar="N,N,…",
-                   help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
-    c.add_argument("--out", type=Path, metavar="DIR",
-                   help="write the scores as JSON and, for translations, a figure and a "
-                        "page that leads to the sentences")  # fmt: skip
-    c.set_defaults(run_command=score)
+def add_score_arguments(arg: Callable[..., Any]) -> None:
+    """Add the arguments of the command."""
+    arg("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
+    arg("--src", type=Path, metavar="FILE", help="source; with --gold optional")
+    arg("hyps", type=Path, nargs="+", metavar="HYP",
+        help="a system's output: translations or, with --gold, alignments; others are compared "
+        "with the first; all: UTF-8, a sentence per line")  # fmt: skip
+    arg("--gold", type=Path, metavar="FILE",
+        help="score word alignments against this one: i-j are sure links, i?j or ipj possible "
+        "ones, words counted from 0")  # fmt: skip
+    arg("--gold-one-based", action="store_true", help="--gold counts words from 1")
+    arg("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
+    arg("--lowercase", action="store_true", help="ignore case")
+    arg("--buckets", type=increasing, metavar="N,N,…",
+        help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip
+    arg("--out", type=Path, metavar="DIR",
+        help="write the scores as JSON and, for translations, a figure and a page that leads to "
+        "the sentences")  # fmt: skip

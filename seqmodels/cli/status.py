@@ -7,27 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from seqmodels.evaluation.metrics import metric_of
-from seqmodels.records.record import load as load_record
-from seqmodels.utils import status
-from seqmodels.utils.lock import LOCK, is_held
-from seqmodels.utils.progress import format_duration
+from seqmodels.evaluation.metrics import first_score
+from seqmodels.records import record as records
+from seqmodels.utils.files import LOCK, is_held
+from seqmodels.utils.progress import STATUS_SUFFIX, format_duration, read_status
 from seqmodels.utils.terminal import format_table, printable
 
+HEAD = ("run", "state", "tokens", "loss or score", "where")
 ENDED = ("recorded", "waiting", "stopped", "failed")
 """States of a run that no process is training; otherwise its state is its phase."""
-
-
-class Row(NamedTuple):
-    """A run, in words."""
-
-    run: str
-    state: str
-    tokens: str
-    note: str
-    where: str = ""
 
 
 def table(folder: Path) -> str:
@@ -38,54 +27,45 @@ def table(folder: Path) -> str:
     rows = [row_of(folder / f"{stem}.json") for stem in sorted({*stems(folder)})]
     if not rows:
         raise ValueError(f"{folder} has no runs; name the --out folder of a comparison")
-    lines = format_table([Row("run", "state", "tokens", "loss or score", "where"), *rows])
-    counts = Counter(row.state if row.state in ENDED else "running" for row in rows)
+    lines = format_table([HEAD, *([printable(cell) for cell in row] for row in rows)])
+    counts = Counter(state if state in ENDED else "running" for _, state, *_ in rows)
     return "\n".join([*lines, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
 
 
 def stems(folder: Path) -> Iterator[str]:
     """Yield the names of runs, such as gpt-seed1, once for each of their files."""
-    pattern = re.compile(rf"\.?(\w+-seed\d+)(\.json|{status.SUFFIX}|{LOCK}|\.checkpoint-.*)")
+    pattern = re.compile(rf"\.?([\w.-]+-seed\d+)(\.json|{STATUS_SUFFIX}|{LOCK}|\.checkpoint-.*)")
     for path in folder.iterdir():
-        if found := pattern.fullmatch(path.name):
-            yield found[1]
+        if match := pattern.fullmatch(path.name):
+            yield match[1]
 
 
-def row_of(record: Path) -> Row:
-    """Return what is known of a run: from its status while it is trained, or what it has left."""
-    title, known = record.stem.replace("-seed", ", seed "), status.read(record)
-    if is_held(record.parent, f".{record.stem}{LOCK}"):
-        if known is None:
-            return Row(title, "starting", "", "")
-        ago = format_duration(max(0.0, time.time() - known.time))
-        where = printable(f"process {known.process} on {known.host}, {ago} ago")
-        tokens = f"{known.tokens:,} of {known.budget:,}"
-        return Row(
-            title, printable(known.phase) or "starting", tokens, printable(known.note), where
-        )
-    if known and known.state == "waiting" and is_held(record.parent, LOCK):
-        return Row(title, "waiting", f"0 of {known.budget:,}", "")
-    if known and known.state == "failed":
-        return Row(title, "failed", f"{known.tokens:,} of {known.budget:,}", printable(known.note))
-    return recorded(title, record) if record.exists() else stopped(title, record)
+def row_of(record: Path) -> tuple[str, str, str, str, str]:
+    """Return the cells of a run: from its status while it is trained, or what it has left."""
+    title, status = record.stem.replace("-seed", ", seed "), read_status(record)
+    is_trained = is_held(record.parent, f".{record.stem}{LOCK}")
+    tokens = f"{status.tokens:,} of {status.budget:,}" if status else ""
+    if status and is_trained:
+        ago = format_duration(max(0.0, time.time() - status.time))
+        where = f"process {status.process} on {status.host}, {ago} ago"
+        return title, status.phase or "starting", tokens, status.note, where
+    if is_trained:
+        return title, "starting", "", "", ""
+    if status and status.state == "waiting" and is_held(record.parent, LOCK):
+        return title, "waiting", tokens, "", ""
+    if status and status.state == "failed":
+        return title, "failed", tokens, status.note, ""
+    if record.exists():
+        result = records.load(record)
+        return title, "recorded", f"{result['curve'][-1]['tokens']:,}", first_score(result), ""
+    return title, "stopped", *progress_of(record), ""
 
 
-def recorded(title: str, path: Path) -> Row:
-    """Return the tokens and the score of a recorded run."""
-    record = load_record(path)
-    test = record["tests"][0]
-    metric = metric_of(key := test["primary_metric"])
-    value = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()
-    tokens = f"{record['curve'][-1]['tokens']:,}"
-    return Row(title, "recorded", tokens, printable(f"{metric.label} {value}"))
-
-
-def stopped(title: str, record: Path) -> Row:
-    """Return how far a run is that was stopped or killed, from its checkpoint."""
+def progress_of(record: Path) -> tuple[str, str]:
+    """Return the tokens and the loss of a run that was stopped or killed, from its checkpoint."""
     from seqmodels.site.unfinished import latest
 
     if (run := latest(record)) is None:
-        return Row(title, "stopped", "", "")
-    valid = [f"valid {point['valid_nats']:.3f}" for point in run["curve"][-1:]]
-    tokens = f"{run['tokens']:,} of {run['train_config']['tokens']:,}"
-    return Row(title, "stopped", tokens, "".join(valid))
+        return "", ""
+    losses = [f"valid {point['valid_nats']:.3f}" for point in run["curve"][-1:]]
+    return f"{run['tokens']:,} of {run['train_config']['tokens']:,}", "".join(losses)

@@ -7,16 +7,15 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from seqmodels.comparison import forecast, launchers
 from seqmodels.comparison.arm import make_arms
-from seqmodels.comparison.launch import n_parallel_runs, run_all
+from seqmodels.comparison.launch import n_parallel_runs, run_all, threads_elsewhere
 from seqmodels.comparison.runs import (
     Run,
     check_same_settings,
@@ -30,7 +29,7 @@ from seqmodels.training.config import TrainConfig
 from seqmodels.training.runtime import fastest_precision
 from seqmodels.training.tensorboard import check_installed
 from seqmodels.utils import files
-from seqmodels.utils.lock import LOCK, Lock
+from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.terminal import ensure_out_folder, print_line
 from seqmodels.utils.world import world
 
@@ -160,7 +159,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         return None
     ensure_out_folder(out)
     try:
-        with locked(out), launchers.launched(args) as launcher:
+        with locked(out), launched(args) as launcher:
             device = launcher.device if launcher else device
             compare_in(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
@@ -170,6 +169,15 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         stopped.add_note(f"the same command{without} resumes it")
         raise
     return out
+
+
+def launched(args: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Connect to what --launcher names, if it is given."""
+    if args.launcher is None:
+        return nullcontext()
+    from seqmodels.comparison import launchers
+
+    return launchers.launched(args)
 
 
 @contextmanager
@@ -242,9 +250,11 @@ def plan(
 
 def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
     """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
+    from seqmodels.comparison import forecast
+
     task, runs, recorded, stopped = plan(out, device, task, args)
     check_settings(runs, task, recorded, stopped)
-    n_parallel, threads = None, launchers.threads_elsewhere()
+    n_parallel, threads = None, threads_elsewhere()
     if not args.launcher:
         n_parallel = n_parallel_runs(len(runs), device)
         threads = torch.get_num_threads() // n_parallel
@@ -254,9 +264,9 @@ def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) 
         for run in runs
         if is_missing(run, recorded)
     ]
-    found = forecast.forecasts(todo, threads, records)
+    forecasts = [forecast.forecast(run, tokens, threads, records) for run, tokens in todo]
     if world().is_first:
-        print(forecast.table(found, len(runs) - len(todo), n_parallel))
+        print(forecast.table(forecasts, len(runs) - len(todo), n_parallel))
 
 
 def is_missing(run: Run, recorded: Settings) -> bool:

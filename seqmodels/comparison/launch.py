@@ -1,4 +1,4 @@
-"""Carry out the runs of a comparison, by an executor: in this process, in others, or elsewhere."""
+"""Carry out the runs of a comparison: in this process, in a pool of processes, or elsewhere."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ import math
 import os
 import signal
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
 
-from seqmodels.comparison.launchers import RunLostError, threads_elsewhere
 from seqmodels.comparison.runs import Run, run_one
-from seqmodels.evaluation.metrics import metric_of
+from seqmodels.evaluation.metrics import first_score
 from seqmodels.training.runtime import is_out_of_memory
-from seqmodels.utils import status
-from seqmodels.utils.lock import owner
-from seqmodels.utils.progress import ProgressBoard
-from seqmodels.utils.terminal import raise_stopped, signals_handled_by
-from seqmodels.utils.workers import ProcessPool
-from seqmodels.utils.world import world
+from seqmodels.utils.files import owner
+from seqmodels.utils.progress import ProgressBoard, read_status
+from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
+from seqmodels.utils.world import ProcessPool, world
 
 MAX_LOSSES = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
-POLL_S = 1.0
-OUT_OF_MEMORY = "out of memory in evaluation; what was trained is kept"
 Outcome = tuple[dict[str, Any] | None, str]
 """A run's record, or None and why there is none."""
+
+
+class RunLostError(ConnectionError):
+    """The machine or the process that carried out a run has ended."""
 
 
 def n_parallel_runs(n_runs: int, device: str) -> int:
@@ -45,6 +43,11 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     return 1 if is_one else min(n_runs, torch.get_num_threads())
 
 
+def threads_elsewhere() -> int:
+    """Return the number of threads, and of cores that are asked for, of each run on a cluster."""
+    return int(os.environ.get("OMP_NUM_THREADS") or 1)
+
+
 def run_all(
     todo: Sequence[Run], n: int, n_parallel: int, executor: Executor | None = None
 ) -> list[str]:
@@ -52,55 +55,50 @@ def run_all(
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    is_first, records = world().is_first, {run.title: run.path for run in todo}
+    is_first, paths = world().is_first, {run.title: run.path for run in todo}
     n_at_once = None if executor else n_parallel
-    with (
-        announced(todo if is_first else ()),
-        ProgressBoard(records, n - len(todo), n_at_once, is_first) as board,
-    ):
-        if executor:
-            return submit_all(
-                todo, executor, partial(elsewhere, threads=threads_elsewhere()), board
-            )
-        if n_parallel == 1 or not todo:
-            return submit_all(todo, InProcess(), carry_out, board)
-        with ProcessPool(n_parallel) as pool:
-            task = partial(carry_out_or_exit, threads=torch.get_num_threads() // n_parallel)
-            return submit_all(todo, pool, task, board)
-
-
-@contextmanager
-def announced(todo: Sequence[Run]) -> Iterator[None]:
-    """Mark runs as waiting; at the end, delete the status of those that still are, or recorded."""
-    for run in todo:
-        run.status.write()
+    newest_first = todo[::-1]  # they take longest
     try:
-        yield
+        for run in todo if is_first else ():
+            run.status.write()
+        with ProgressBoard(paths, n - len(todo), n_at_once, is_first) as board:
+            if executor:
+                threads = threads_elsewhere()
+                return submit_all(
+                    newest_first, lambda run: executor.submit(elsewhere, run, threads), board, 1.0
+                )
+            if n_parallel == 1 or not todo:
+                return submit_all(todo, InProcess, board)
+            with ProcessPool(n_parallel) as pool:
+                threads = torch.get_num_threads() // n_parallel
+                return submit_all(
+                    newest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
+                )
     finally:
-        for run in todo:
-            known = status.read(run.path)
-            if known is None or known.state in ("waiting", "recorded"):
+        for run in todo if is_first else ():
+            status = read_status(run.path)
+            if status is None or status.state in ("waiting", "recorded"):
                 run.status.delete()
 
 
 def submit_all(
-    todo: Sequence[Run], executor: Executor, task: Callable[[Run], Outcome], board: ProgressBoard
+    todo: Sequence[Run],
+    submit: Callable[[Run], Any],
+    board: ProgressBoard,
+    poll_s: float = 0.1,
 ) -> list[str]:
-    """Carry out runs by an executor; return a line for each failure.
+    """Submit runs, each of which gives a future; return a line for each failure.
 
     A run that is lost with its machine is submitted again, and resumes from its checkpoint. It
-    wakes every second: a signal to a suspended process can reach a thread that wakes no other.
+    wakes often: a signal to a suspended process can reach a thread that wakes no other.
     """
-    is_here = isinstance(executor, InProcess)
-    queue = deque(todo if is_here else reversed(todo))  # the newest models take longest
-    waiting: dict[Future[Outcome], Run] = {}
     failures, losses = list[str](), Counter[str]()
+    waiting: dict[Any, Run] = {}
     try:
-        while queue or waiting:
-            while queue and not (is_here and waiting):
-                run = queue.popleft()
-                waiting[executor.submit(task, run)] = run
-            for future in wait(waiting, POLL_S, FIRST_COMPLETED).done:
+        for run in todo:
+            waiting[submit(run)] = run
+        while waiting:
+            for future in [future for future in waiting if future.done()]:
                 run = waiting.pop(future)
                 try:
                     record, error = future.result()
@@ -109,7 +107,7 @@ def submit_all(
                     if losses[run.title] <= MAX_LOSSES:
                         board.print(f"{run.title}: {lost}; it is submitted again")
                         run.status.write()
-                        queue.append(run)
+                        waiting[submit(run)] = run
                         continue
                     record, error = None, f"{lost}, for the {MAX_LOSSES + 1}th time"
                 except BrokenProcessPool:
@@ -122,36 +120,40 @@ def submit_all(
                     board.print(f"{run.title}: {describe(record)}")
                 else:
                     failures.append(f"{run.title}: {error}")
+            time.sleep(poll_s if waiting else 0)
     except BaseException:
-        for future in waiting:
-            future.cancel()
+        with defer_signals():
+            for future in waiting:
+                future.cancel()
         raise
     return failures
 
 
 def describe(record: dict[str, Any]) -> str:
     """Return a record's first score, and how long the run took."""
-    test = record["tests"][0]
-    metric = metric_of(key := test["primary_metric"])
-    score = f"{test['overall'][key]['value']:.{metric.digits}f} {metric.unit}".rstrip()
     times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
-    return f"{metric.label} {score}, {times}"
+    return f"{first_score(record)}, {times}"
 
 
-# ------------------------------------------------------------------------------------ Executors
+# ----------------------------------------------------------------------------- Where a run is
 
 
-class InProcess(Executor):
-    """Carries out each task in this process, before `submit` returns."""
+class InProcess:
+    """A future of a run that is carried out in this process when its result is asked for."""
 
-    def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return a future that is done."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(task(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+    def __init__(self, run: Run):
+        self.run = run
+
+    def done(self) -> bool:
+        """Return whether the result can be asked for."""
+        return True
+
+    def result(self) -> Outcome:
+        """Carry out the run."""
+        return carry_out(self.run)
+
+    def cancel(self) -> None:
+        """Do nothing: it has not begun."""
 
 
 def carry_out(run: Run, threads: int | None = None) -> Outcome:
@@ -169,11 +171,11 @@ def carry_out(run: Run, threads: int | None = None) -> Outcome:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error) or world().size > 1:  # the others have not failed
             raise
-        return None, OUT_OF_MEMORY
+        return None, "out of memory in evaluation; what was trained is kept"
 
 
 def carry_out_or_exit(run: Run, threads: int) -> Outcome:
-    """Carry out a run in a process of its own; if asked to stop, exit after its checkpoint."""
+    """Carry out a run in a process of a pool; if asked to stop, exit after its checkpoint."""
     try:
         return carry_out(run, threads)
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from seqmodels.evaluation.evaluate import compare_tokens, free_running, teacher_
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import partners, scores_by_bucket
 from seqmodels.interface import BOS, EOS, SequenceModel
-from seqmodels.utils.status import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, StatusFile
 
 
 def evaluate_all(

@@ -28,8 +28,8 @@ from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
 from seqmodels.training.runtime import seed_all
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.lock import GRACE_S, LOCK, Lock
-from seqmodels.utils.status import SILENT, StatusFile
+from seqmodels.utils.files import GRACE_S, LOCK, Lock
+from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.terminal import defer_signals, print_line
 from seqmodels.utils.world import world
 

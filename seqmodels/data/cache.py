@@ -18,7 +18,6 @@ from typing import Any
 from filelock import lock_descriptor
 
 from seqmodels.utils import files
-from seqmodels.utils.lock import NO_LOCKS
 
 MADE = "made.json"
 """File that is written last, with what `build` returns: a folder that has it is complete."""
@@ -74,7 +73,7 @@ def exclusive(folder: Path, log: Callable[[str], None]) -> Iterator[None]:
                 log(f"another process is preparing {folder}; waiting for it")
                 lock_descriptor(lock.fileno())
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in files.NO_LOCKS:
                 raise
         yield
 

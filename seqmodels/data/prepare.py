@@ -30,7 +30,7 @@ from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.data.tokens import LINE_EVERY, ArrowRows, TokenizedPairs, TokenStream
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
-from seqmodels.utils.workers import ProcessPool, n_cores
+from seqmodels.utils.world import ProcessPool, n_cores
 
 if TYPE_CHECKING:
     from datasets import Dataset

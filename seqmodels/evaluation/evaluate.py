@@ -12,7 +12,7 @@ from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models.ops.kv_cache import tensors_of
 from seqmodels.search import beam, greedy
-from seqmodels.utils.status import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.world import world
 
 BATCH_TOKENS = 6000

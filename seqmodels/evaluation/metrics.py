@@ -302,6 +302,14 @@ def metric_of(key: str) -> Metric:
     return METRICS.get(key) or Metric(label=key)
 
 
+def first_score(record: Mapping[str, Any]) -> str:
+    """Return the score on a record's first test set, with its name and unit."""
+    test = record["tests"][0]
+    metric = metric_of(key := test["primary_metric"])
+    value = f"{test['overall'][key]['value']:.{metric.digits}f}"
+    return f"{metric.label} {value} {metric.unit}".rstrip()
+
+
 def sacrebleu_metrics(
     tokenize: str = "13a", is_lowercase: bool = False, references: Any = None
 ) -> dict[str, Any]:

@@ -28,10 +28,9 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.export import Dim
 
-from seqmodels.interface import BOS, SequenceModel
+from seqmodels.interface import BOS, SequenceModel, watch_attention
 from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
 from seqmodels.models.ops.kv_cache import KVCache
-from seqmodels.utils.watch import watched
 
 OPSET = 18
 MAX_TOKENS = 4096
@@ -89,7 +88,7 @@ def trace(model: SequenceModel) -> Graphs:
     def step(y: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the logits, the new state and, if the model attends, the weights."""
         before = unflatten_state(like, dict(zip(names, tensors, strict=True)))
-        with watched(attending) as alphas:
+        with watch_attention(attending) as alphas:
             logits, state = model.step(y, before)
         rows = [alpha[0].flatten(0, -2) for calls in alphas for alpha in calls]
         weights = [torch.stack(rows)] if rows else []

@@ -31,7 +31,7 @@ from seqmodels.training.runtime import (
 )
 from seqmodels.training.tensorboard import Curves
 from seqmodels.training.trainer import Trainer
-from seqmodels.utils.status import SILENT, TRAINING, VALIDATION, StatusFile
+from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import ProcessLostError, world
 
@@ -171,7 +171,7 @@ def validate(
     model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = teacher_forced(model, examples, device, VALIDATION, status)
+    rows = teacher_forced(model, examples, device, "validation", status)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )

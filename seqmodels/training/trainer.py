@@ -15,7 +15,7 @@ from seqmodels.interface import Batch, SequenceModel
 from seqmodels.training.batches import PreparedBatch, prepare
 from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.runtime import rng_states, set_rng_states
-from seqmodels.utils.status import SILENT, StatusFile
+from seqmodels.utils.progress import SILENT, StatusFile
 
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""

@@ -1,4 +1,4 @@
-"""Atomic writes and safe reads.
+"""Atomic writes, safe reads, and locks.
 
 A process can be killed, a disk fill up or a machine lose power between any two lines here: the path
 then holds either its complete old content or its complete new content. Reads trust no file: a
@@ -11,25 +11,23 @@ import errno
 import io
 import json
 import os
+import platform
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
 PART = ".part"
 """Suffix of a file while it is being written; its name begins with a dot."""
-
 MAX_BYTES = 16 * 2**20
 """Size limit of a JSON file."""
-
 MAX_PIPE_BYTES = 2**30
 """Limit of what is read from a pipe, which is held in memory."""
-BINARY = getattr(os, "O_BINARY", 0)
-"""Without it, Windows translates line endings."""
-PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
-ZIP = b"PK\x03\x04"
+
+# ---------------------------------------------------------------------------------------- Writing
 
 
 class WriteError(OSError):
@@ -44,24 +42,20 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
-        try:
-            # O_EXCL: create a file or fail, but never write through a link
-            handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
-            with open(handle, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                if is_durable:
-                    os.fsync(handle)
-            os.replace(part, path)
+        with open(part, "xb") as file:  # never through a link
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
             if is_durable:
-                sync_folder(path.parent)
-        except BaseException:
-            with suppress(OSError):
-                part.unlink()
-            raise
+                os.fsync(file.fileno())
+        os.replace(part, path)
+        if is_durable:
+            sync_folder(path.parent)
     except OSError as error:
         why = error.strerror or str(error)
         raise WriteError(f"{path} could not be written: {why}; nothing else is lost") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
     return path
 
 
@@ -87,45 +81,31 @@ def remove_partial(folder: Path) -> None:
             part.unlink()
 
 
+# ---------------------------------------------------------------------------------------- Reading
+
+
 @contextmanager
 def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
     """Open a regular file for reading or, where `takes_pipe`, a pipe.
 
-    Raises ValueError for any other pipe, a device, a zip archive and a pickle, which is never read
-    because unpickling can run code. Raises OSError as `open` does.
+    Raises ValueError for a device and any other pipe, OSError as `open` does.
     """
     if takes_pipe and stat.S_ISFIFO(os.stat(path).st_mode):
         with open(path, "rb") as pipe:
             content = pipe.read(MAX_PIPE_BYTES + 1)
         if len(content) > MAX_PIPE_BYTES:
-            raise ValueError(
-                f"{path} gives more than {MAX_PIPE_BYTES:,} bytes, the limit of a pipe"
-            )
-        refuse_pickle(path, content)
+            raise ValueError(f"{path} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
         yield io.BytesIO(content)
         return
-    no_wait = getattr(os, "O_NONBLOCK", 0)  # do not wait for the writer of a pipe
-    handle = os.open(path, os.O_RDONLY | no_wait | BINARY)
-    try:
-        mode = os.fstat(handle).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
+    with open(path, "rb", opener=open_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError(f"{path} is not a regular file; it is not read")
-        refuse_pickle(path, os.read(handle, 4))
-        os.lseek(handle, 0, os.SEEK_SET)
-        with open(handle, "rb", closefd=False) as file:
-            yield file
-    finally:
-        os.close(handle)
+        yield file
 
 
-def refuse_pickle(path: Path, start: bytes) -> None:
-    """Raise ValueError for a file that begins like a pickle or a zip archive."""
-    if start.startswith(PICKLES):
-        raise ValueError(f"{path} is a pickle, which can run code; it is not read")
-    if start.startswith(ZIP):
-        raise ValueError(f"{path} is a zip archive, which can hold a pickle; it is not read")
+def open_without_waiting(path: str, flags: int) -> int:
+    """Open a file as `os.open` does, without waiting for the writer of a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def read(path: Path, most_bytes: int = MAX_BYTES) -> bytes:
@@ -152,3 +132,72 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path} is not JSON: nested too deeply") from None
     except ValueError as error:  # including UnicodeDecodeError
         raise ValueError(f"{path} is not JSON: {error}") from None
+
+
+# ------------------------------------------------------------------------------------------ Locks
+
+LOCK = ".lock"
+"""Name of a folder's lock; a run's is .RUN.lock."""
+GRACE_S = 3.0
+"""How long to wait for an owner that has just been killed: its processes take a moment to end."""
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""Errors of file systems without locks."""
+
+
+def owner() -> str:
+    """Return a name for this process in messages to others."""
+    return f"process {os.getpid()} on {platform.node()}"
+
+
+class Lock:
+    """A locked file in a folder, which names its owner and is deleted at the end.
+
+    `patience_s` limits how long to wait for another owner, GRACE_S unless it is given. Raises
+    ValueError if another process keeps the lock, or if the folder cannot be written to.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str = LOCK,
+        patience_s: float | None = None,
+        log: Callable[[str], None] = print,
+    ):
+        from filelock import FileLock, Timeout  # takes longer to import than to print help
+
+        self.path = folder / name
+        patience_s = GRACE_S if patience_s is None else patience_s
+        self.lock = FileLock(self.path, min(patience_s, 1e9), fallback_to_soft=False)
+        try:
+            self.lock.acquire()
+        except Timeout:
+            what, who = folder if name == LOCK else folder / name[1 : -len(LOCK)], ""
+            with suppress(OSError):
+                who = self.path.read_bytes()[:200].decode(errors="replace").strip()
+            raise ValueError(
+                f"{what} is in use by {who or 'another process'}; wait until it has ended, or "
+                "choose another --out"
+            ) from None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise ValueError(f"{folder} cannot be written to: {error.strerror}") from None
+            log(f"{folder} is on a file system without locks: use it from one process only")
+        with suppress(OSError):  # Windows lets nobody write to a locked file
+            self.path.write_text(f"{owner()} since {datetime.now():%Y-%m-%d %H:%M}\n")
+
+    def release(self) -> None:
+        """Delete the file, and release the lock."""
+        with suppress(OSError):  # Windows deletes no open file
+            self.path.unlink()
+        self.lock.release()
+
+
+def is_held(folder: Path, name: str) -> bool:
+    """Return whether a process holds a lock, without waiting for it or writing anything."""
+    from filelock import lock_descriptor
+
+    try:
+        with open(folder / name, "r+b") as file:
+            return not lock_descriptor(file.fileno(), blocking=False)
+    except OSError:
+        return False

@@ -1,23 +1,30 @@
-"""The progress of a comparison on the terminal, drawn from the status files of its runs. No torch.
+"""How far runs are: the status file that each one writes, and the bars drawn from these. No torch.
 
-There is a bar for each active run and one for all of them; without a terminal, a line is written
-every few minutes.
+A run trains in this process, in another one, or on another machine that shares the disk. Bars, the
+command that launched it and `seqmodels status` all read its status file.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from statistics import fmean
+from typing import Literal
 
+from pydantic import BaseModel
 from tqdm import tqdm
 
-from seqmodels.utils import status, terminal
-from seqmodels.utils.status import Status
+from seqmodels.utils import files
+from seqmodels.utils.terminal import for_terminal, one_line
 
+STATUS_SUFFIX = ".status"
+WRITE_EVERY_S = 2.0
+"""Minimum time between two writes of a status, except when a phase begins or ends."""
 READ_EVERY_S = 0.5
 """Time between two readings of the status files."""
 LINE_EVERY_S = 180.0
@@ -26,16 +33,152 @@ MIN_ESTIMATE_S = 2.0
 """Before this, the speed is too uncertain for an estimate of the time left."""
 MAX_BARS = 16
 """Bars of runs on a cluster, of which there can be hundreds."""
-EVALUATION_SHARE = 0.25
-"""Assumed ratio of evaluation time to training time, until a run has ended."""
+TRAINING = "training"
+TRAINING_SHARE = 0.8
+"""Assumed share of training in the time of a run; the rest is its evaluation."""
+
+# ----------------------------------------------------------------------------------- Status files
+
+
+class Status(BaseModel):
+    """The state of a run that is not recorded yet."""
+
+    run: str
+    """Title, such as "gpt, seed 1"."""
+    state: Literal["waiting", "running", "failed", "recorded"] = "waiting"
+    phase: str = ""
+    done: int = 0
+    total: int = 0
+    """What is to be done in this phase."""
+    tokens: int = 0
+    budget: int = 0
+    """Target tokens to train on."""
+    note: str = ""
+    """Losses, what is being evaluated, or why the run has failed."""
+    lines: list[str] = []
+    """Messages to the user."""
+    host: str = ""
+    process: int = 0
+    time: float = 0.0
+    """When this was written, in seconds since 1970."""
+    began: float = 0.0
+    """When this process began to train it."""
+    first_tokens: int | None = None
+    """Tokens trained when this process began: a resumed run does not begin at zero."""
+
+    @property
+    def share(self) -> float:
+        """Return the fraction of the phase that is done."""
+        return self.done / max(self.total, 1)
+
+    @property
+    def trained(self) -> float:
+        """Return the fraction of the budget that is spent."""
+        return self.tokens / max(self.budget, 1)
+
+    @property
+    def trained_before(self) -> float:
+        """Return the fraction of the budget that was spent before this process began."""
+        return (self.first_tokens or 0) / max(self.budget, 1)
+
+
+def status_path(record: Path) -> Path:
+    """Return the path of a run's status, from that of its record."""
+    return record.with_name(f".{record.stem}{STATUS_SUFFIX}")
+
+
+def read_status(record: Path) -> Status | None:
+    """Return a run's status, given its record's path; None if it has none, or a damaged one."""
+    with suppress(OSError, ValueError):
+        return Status.model_validate(files.read_json(status_path(record)))
+    return None
+
+
+class StatusFile:
+    """The status of a run, for the process that trains it; errors in writing it are ignored.
+
+    Without a record's path, nothing is written.
+    """
+
+    def __init__(self, record: Path | None = None, title: str = "", budget: int = 0):
+        self.path = status_path(record) if record else None
+        self.now = Status(run=title, budget=budget)
+        self.detail = ""
+        """The note of updates without one, such as the test set that is being evaluated."""
+        self.written_s = 0.0
+
+    def update(self, phase: str, done: int, total: int, note: str = "") -> None:
+        """Say how far the run is in a phase; this is written now and then."""
+        now = self.now
+        is_due = time.monotonic() >= self.written_s + WRITE_EVERY_S
+        is_due = is_due or phase != now.phase or done >= total
+        now.phase, now.done, now.total, now.note = phase, done, total, note or self.detail
+        if phase == TRAINING:
+            now.tokens, now.budget = done, total
+            now.first_tokens = done if now.first_tokens is None else now.first_tokens
+        if is_due:
+            self.write()
+
+    def track(self, phase: str, batches: Sequence[list[int]]) -> Iterator[list[int]]:
+        """Yield the batches, and say how many of their examples are done."""
+        done, total = 0, sum(map(len, batches))
+        for batch in batches:
+            self.update(phase, done, total)
+            yield batch
+            done += len(batch)
+        self.update(phase, done, total)
+
+    def line(self, text: str) -> None:
+        """Say something to the user, at once."""
+        self.write(lines=[*self.now.lines, text])
+
+    def write(self, **changes: object) -> None:
+        """Write the status, with some fields changed."""
+        if self.path is None:
+            return
+        here = {"host": platform.node(), "process": os.getpid(), "time": time.time()}
+        self.now = self.now.model_copy(update=here | changes)
+        self.written_s = time.monotonic()
+        with suppress(OSError):
+            files.write(self.path, self.now.model_dump_json(), is_durable=False)
+
+    def delete(self) -> None:
+        """Delete the file."""
+        if self.path is not None:
+            with suppress(OSError):
+                self.path.unlink()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Say that the run is being trained, and then that it is recorded or has failed.
+
+        The status of a run that is stopped is deleted: its checkpoint says how far it is.
+        """
+        self.write(state="running", began=time.time())
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):  # SLURM's jobs exit to be queued again
+            self.delete()
+            raise
+        except BaseException as error:
+            self.write(state="failed", note=one_line(str(error) or type(error).__name__))
+            raise
+        self.write(state="recorded")
+
+
+SILENT = StatusFile()
+"""For what nobody watches."""
+
+# ------------------------------------------------------------------------------------------- Bars
 
 
 class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
     `records` are the paths of the records to be made, by the runs' titles. `n_at_once` is None
-    where a cluster decides how many runs train at once. If it is not shown, as another process
-    shows it, it does nothing.
+    where a cluster decides how many runs train at once. There is a bar for each active run and one
+    for all of them; without a terminal, a line is written every few minutes. If it is not shown, as
+    another process shows it, it prints nothing.
     """
 
     def __init__(
@@ -46,7 +189,6 @@ class ProgressBoard:
         is_shown: bool = True,
     ):
         self.records, self.n_recorded, self.n_at_once = dict(records), n_recorded, n_at_once
-        self.n = n_recorded + len(self.records)
         self.runs: dict[str, Status] = {}
         """The latest status of the runs that have begun."""
         self.ended: set[str] = set()
@@ -71,10 +213,10 @@ class ProgressBoard:
         self.stopped.set()
         if self.is_shown:
             self.watcher.join()
-            self.read_all()
         for bar in reversed(self.bars):
             bar.close()
         self.bars = []
+        self.refresh()  # for the last lines
 
     def watch(self) -> None:
         """Show what the files say, until the board is closed."""
@@ -84,18 +226,13 @@ class ProgressBoard:
     def refresh(self) -> None:
         """Read the files of the runs that have not ended, print their new lines, and draw them."""
         with self.lock:
-            self.read_all()
-            self.draw()
-
-    def read_all(self) -> None:
-        """Read the status of all runs that have not ended."""
-        for title in self.records:
-            if title not in self.ended:
+            for title in self.records.keys() - self.ended:
                 self.read(title)
+            self.draw()
 
     def read(self, title: str) -> None:
         """Read the status of a run, and print its new lines."""
-        latest = status.read(self.records[title])
+        latest = read_status(self.records[title])
         if latest is None:
             return
         if latest.state == "waiting":  # perhaps again, after its machine was lost
@@ -110,52 +247,33 @@ class ProgressBoard:
     def end(self, title: str) -> None:
         """Note that a run has ended, and print its last lines."""
         with self.lock:
-            if self.is_shown:
-                self.read(title)
+            self.read(title)
             self.ended.add(title)
 
     def print(self, line: str) -> None:
         """Print a line, above the bars if there are any."""
-        if not self.is_shown:
-            return
-        with self.lock:
-            tqdm.write(line) if self.bars else terminal.print_line(line)
-            sys.stdout.flush()
+        if self.is_shown:
+            with self.lock:
+                tqdm.write(for_terminal(line))
+                sys.stdout.flush()
 
     def running(self) -> list[Status]:
-        """Return the status of the active runs."""
-        return [known for title, known in self.runs.items() if title not in self.ended]
+        """Return the status of the active runs, in the order of the comparison."""
+        active = [title for title in self.records if title in self.runs.keys() - self.ended]
+        return [self.runs[title] for title in active]
 
     def remaining_s(self) -> float | None:
-        """Return an estimate of the time left, from the runs so far; None: not known yet.
-
-        Runs that have not begun are expected to take as long as the others on average.
-        """
-        ratios = [
-            (run.time - run.trained) / max(run.trained - run.began, 0.1)
-            for title, run in self.runs.items()
-            if title in self.ended and run.trained is not None
-        ]
-        whole, all_s, left = 1 + (fmean(ratios) if ratios else EVALUATION_SHARE), [], []
-        for title, run in self.runs.items():
-            if (training_s := run.training_s) is None:
-                continue
-            all_s.append(whole * training_s)
-            if title not in self.ended:
-                before = (run.first_tokens or 0) / run.budget  # trained in another process
-                left.append(max(0.0, (whole - before) * training_s - (run.time - run.began)))
-        if not all_s:
-            return None
-        left += [fmean(all_s)] * (len(self.records) - len(self.ended) - len(left))
-        return max(sum(left) / (self.n_at_once or max(len(self.running()), 1)), *left, 0.0)
+        """Return the time left if all goes on as fast as so far; None: not known yet."""
+        done = len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
+        gained = done - TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
+        over_s = time.monotonic() - self.since_s
+        return over_s * (len(self.records) - done) / gained if gained > 0 else None
 
     def summary(self) -> tuple[float, str]:
         """Return the fraction of the time that has passed, and the line about all runs."""
-        n_running, n_done, left_s = len(self.running()), len(self.ended), self.remaining_s()
-        over_s = time.monotonic() - self.since_s
-        line = f"{self.n_recorded + n_done} of {self.n} runs done, {n_running} running"
-        if n_done == len(self.records):
-            return 1.0, line
+        n_done, n = self.n_recorded + len(self.ended), self.n_recorded + len(self.records)
+        line = f"{n_done} of {n} runs done, {len(self.running())} running"
+        left_s, over_s = self.remaining_s(), time.monotonic() - self.since_s
         if left_s is None or over_s < MIN_ESTIMATE_S:
             return 0.0, line
         return over_s / (over_s + left_s), f"{line}, {format_duration(left_s)} left"
@@ -163,18 +281,18 @@ class ProgressBoard:
     def draw(self) -> None:
         """Draw the bars; without a terminal, write a line if it is time for one."""
         if self.bars:
-            *of_runs, of_all = self.bars
+            *bars, bar_of_all = self.bars
             running = self.running()
-            for bar, run in zip(of_runs, running, strict=False):
+            for bar, run in zip(bars, running, strict=False):
                 draw_bar(bar, f"{run.run:20.20} {run.phase:14.14}", run.share, run.note)
-            for bar in of_runs[len(running) :]:
+            for bar in bars[len(running) :]:
                 bar.bar_format = " "
                 bar.refresh()
-            draw_bar(of_all, "all runs ", *self.summary())
+            draw_bar(bar_of_all, "all runs ", *self.summary())
         elif not self.is_drawn and time.monotonic() >= self.line_s + LINE_EVERY_S:
             self.line_s = time.monotonic()
             runs = "; ".join(describe(run) for run in self.running())
-            terminal.print_line(f"{self.summary()[1]}: {runs}")
+            self.print(f"{self.summary()[1]}: {runs}")
 
 
 def draw_bar(bar: tqdm, name: str, share: float, note: str) -> None:

@@ -55,39 +55,26 @@ MAX_INT = 2**62
 """Largest whole number that torch and records accept."""
 
 
+def non_negative(text: str, least: int = 0) -> int:
+    """Parse a whole number that is not below the least one: 1000000, 1_000_000 or 1e6."""
+    with suppress(InvalidOperation):  # raised by a text, and where NaN is compared
+        number = Decimal(text)
+        if least <= number <= MAX_INT and number == int(number):
+            return int(number)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {MAX_INT:,}")
+
+
 def positive(text: str) -> int:
     """Parse a whole number above zero."""
-    if (n := non_negative(text)) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is not above zero")
-    return n
-
-
-def non_negative(text: str) -> int:
-    """Parse a whole number that is not negative: 1000000, 1_000_000 or 1e6."""
-    try:
-        n = Decimal(text)
-        is_below = n < 0  # raises for NaN
-    except InvalidOperation:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-    if is_below:
-        raise argparse.ArgumentTypeError(f"{text} is below zero")
-    if n > MAX_INT:  # also infinity
-        raise argparse.ArgumentTypeError(f"{text} is above {MAX_INT:,}")
-    if n != int(n):
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
-    return int(n)
+    return non_negative(text, 1)
 
 
 def positive_float(text: str) -> float:
     """Parse a finite number above zero."""
-    try:
-        x = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 < x < math.inf:
-        why = "is not above zero" if x <= 0 else "is not a finite number"
-        raise argparse.ArgumentTypeError(f"{text} {why}")
-    return x
+    with suppress(ValueError):
+        if 0 < (number := float(text)) < math.inf:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above zero")
 
 
 def increasing(text: str) -> list[int]:
@@ -134,17 +121,14 @@ def ensure_out_folder(out: Path) -> Path:
 
     Raises ValueError if it is a file, or cannot be created.
     """
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file; name a folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"--out {out} cannot be created: {error.strerror}") from None
+        raise ValueError(f"--out {out} is not a folder: {error.strerror}") from None
     return out
 
 
-CLEAR = "\r\x1b[K"
-"""Return to the start of the line, and clear it."""
+# ---------------------------------------------------------------------------------------- Signals
 
 
 class Stopped(KeyboardInterrupt):
@@ -181,51 +165,6 @@ def signals_handled_by(handler: Callable[[int, Any], Any]) -> Iterator[None]:
             signal.signal(number, earlier)
 
 
-def exit_quietly() -> None:
-    """Let a program that is still being imported end at once, without a traceback.
-
-    This is for signals and for lack of memory.
-    """
-    check_memory_limit("seqmodels")
-    sys.excepthook = exit_if_out_of_memory
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda heard, _: os._exit(128 + heard))
-
-
-def exit_if_out_of_memory(kind: Any, error: BaseException, trace: Any) -> None:
-    """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
-    if not is_memory_error(error):
-        sys.__excepthook__(kind, error, trace)
-        return
-    os._exit(fail("seqmodels", OUT_OF_MEMORY, 2))
-
-
-OUT_OF_MEMORY = (
-    "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
-)
-
-
-MIN_BYTES = 768 * 2**20
-"""With less, importing C libraries ends the process, each in its own way."""
-
-
-def check_memory_limit(prog: str) -> None:
-    """Exit with 2 if a limit leaves this process too little memory for its imports."""
-    with suppress(ImportError):  # Windows has no such limits
-        import resource
-
-        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MIN_BYTES:
-            sys.exit(fail(prog, OUT_OF_MEMORY, 2))
-
-
-def is_memory_error(error: BaseException) -> bool:
-    """Return whether memory ran out: a MemoryError, or what the system reports instead."""
-    said = ("allocate memory", "map segment from shared object", "start new thread",
-            "could not create a primitive")  # fmt: skip
-    return isinstance(error, MemoryError) or any(text in str(error) for text in said)
-
-
 @contextmanager
 def defer_signals() -> Iterator[None]:
     """Delay signals until the block ends: a step is taken completely or not at all."""
@@ -238,7 +177,51 @@ def defer_signals() -> Iterator[None]:
             signal.raise_signal(heard[0])
 
 
-def guard(prog: str, run: Callable[[], None]) -> NoReturn:
+# --------------------------------------------------------------------------------------- Commands
+
+MIN_BYTES = 768 * 2**20
+"""With less memory, importing C libraries ends the process, each in its own way."""
+OUT_OF_MEMORY = (
+    "out of memory; this process's limit is too low (see ulimit -v), or the machine is full"
+)
+
+
+def exit_quietly() -> None:
+    """Let a program that is still being imported end without a traceback.
+
+    This is for signals and for lack of memory.
+    """
+    check_memory_limit("seqmodels")
+    sys.excepthook = exit_if_out_of_memory
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda heard, _: os._exit(128 + heard))
+
+
+def exit_if_out_of_memory(kind: Any, error: BaseException, trace: Any) -> None:
+    """Report lack of memory in one line and exit: a hook for uncaught exceptions."""
+    if is_memory_error(error):
+        os._exit(print_error("seqmodels", OUT_OF_MEMORY, 2))
+    sys.__excepthook__(kind, error, trace)
+
+
+def check_memory_limit(prog: str) -> None:
+    """Exit with 2 if a limit leaves this process too little memory for its imports."""
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < MIN_BYTES:
+            sys.exit(print_error(prog, OUT_OF_MEMORY, 2))
+
+
+def is_memory_error(error: BaseException) -> bool:
+    """Return whether memory ran out: a MemoryError, or what the system reports instead."""
+    reasons = ("allocate memory", "map segment from shared object", "start new thread",
+               "could not create a primitive")  # fmt: skip
+    return isinstance(error, MemoryError) or any(reason in str(error) for reason in reasons)
+
+
+def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
     """Run a command; turn errors that a user can fix into one line and an exit code.
 
     2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
@@ -249,9 +232,11 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        sys.exit(fail(prog, f"standard output is closed; redirect it to {os.devnull} instead", 2))
+        why = f"standard output is closed; redirect it to {os.devnull} instead"
+        sys.exit(print_error(prog, why, 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
+    check_memory_limit(prog)
     code: Any = 0
     try:
         with signals_handled_by(raise_stopped):
@@ -261,16 +246,14 @@ def guard(prog: str, run: Callable[[], None]) -> NoReturn:
         code = ended.code
     except KeyboardInterrupt as stopped:
         notes = getattr(stopped, "__notes__", [])
-        code = fail(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
-    except WriteError as error:
-        code = fail(prog, error, 1)
+        code = print_error(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
     except Exception as error:
         if is_memory_error(error):
-            code = fail(prog, OUT_OF_MEMORY, 2)
+            code = print_error(prog, OUT_OF_MEMORY, 2)
         elif isinstance(error, OSError) and error.errno in STDOUT_ERRNOS and error.filename is None:
             code = report_stdout_error(prog, error)
         elif isinstance(error, ValueError | OSError):
-            code = fail(prog, error, 2)
+            code = print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
         else:
             raise
     sys.exit(flush_streams(prog, code))
@@ -284,7 +267,7 @@ def report_stdout_error(prog: str, error: OSError) -> int:
     """Report why standard output cannot be written to, unless its reader closed it; return 1."""
     if error.errno == errno.EPIPE:
         return 1
-    return fail(prog, f"standard output could not be written: {error.strerror}", 1)
+    return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
 
 
 def flush_streams(prog: str, code: Any) -> Any:
@@ -303,13 +286,13 @@ def flush_streams(prog: str, code: Any) -> Any:
 
 
 def print_line(line: str) -> None:
-    """Print one line, over a progress bar if there is one."""
-    print(f"{CLEAR if sys.stdout.isatty() else ''}{for_terminal(line)}", flush=True)
+    """Print one line at once; on a terminal, control characters are escaped."""
+    print(for_terminal(line), flush=True)
 
 
-def fail(prog: str, why: object, code: int) -> int:
+def print_error(prog: str, why: object, code: int) -> int:
     """Print one line to stderr, over a progress bar if there is one; return the code."""
-    line = one_line(f"{prog}: {why}")
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with suppress(OSError):  # the code says it as well
-        print(f"{CLEAR if sys.stderr.isatty() else ''}{line}", file=sys.stderr)
+        print(f"{clear}{one_line(f'{prog}: {why}')}", file=sys.stderr)
     return code

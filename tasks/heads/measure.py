@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.alignments import RATES, Link, Links, counts
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, teacher_forced
-from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.utils.watch import weights_by_call
+from seqmodels.interface import EOS, PAD, SequenceModel, watch_attention
 
 Rows = list[dict[str, float | str]]
 OFFSETS = {"previous": -1, "own": 0, "next": 1}
@@ -101,7 +100,8 @@ def seen(
     device = next(model.parameters()).device
     for run in batches_by_length(examples, BATCH_TOKENS):
         batch = collate([examples[i] for i in run], str(device))
-        calls = weights_by_call(model, modules, batch.src, batch.src_mask, batch.tgt_in)
+        with watch_attention(modules) as calls:
+            model(batch.src, batch.src_mask, batch.tgt_in)
         yield run, batch, [weights for (weights,) in calls]
 
 
