@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -19,7 +18,6 @@ from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
 from seqmodels.data.batches import (
     Example,
-    batch_by_tokens,
     batches_by_length,
     collate,
     lengths,
@@ -51,6 +49,17 @@ def sentences(n: int) -> list[trees.Sentence]:
     return [grammar.sentence(rng, length) for length in rng.choices(lengths, weights, k=n)]
 
 
+def unsorted_batches(examples: list[Example], size: Size) -> list[list[Example]]:
+    """Return batches whose rows have all lengths, in the order of the examples."""
+    batches: list[list[Example]] = [[]]
+    for example in examples:
+        longest = lengths([*batches[-1], example]).max()
+        if batches[-1] and longest * (len(batches[-1]) + 1) > size.batch_tokens:
+            batches.append([])
+        batches[-1].append(example)
+    return batches[: size.n_batches]
+
+
 @cache
 def translation(size: Size) -> Setting:
     """Return batches of sentence pairs, and sentences to translate, sorted by length."""
@@ -58,9 +67,7 @@ def translation(size: Size) -> Setting:
     words = Words.train(text for pair in pairs for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in pairs]
     batches = training_batches(examples, size.batch_tokens, seed=1)
-    sizes = lengths(examples).max(1)
-    unsorted = batch_by_tokens(np.arange(len(examples)), sizes, size.batch_tokens)[: size.n_batches]
-    mixed = [collate([examples[i] for i in run]) for run in unsorted]
+    mixed = [collate(batch) for batch in unsorted_batches(examples, size)]
     shown = collate(sorted(examples[: size.n_sentences], key=lambda e: len(e.src)))
     trained = [next(batches) for _ in range(size.n_batches)]
     n_layers = size.n_layers // 2

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqmodels.data import bible, corpus, hub, prepare, presets, readers
-from seqmodels.data.corpus import Pair, ParallelCorpus
-from seqmodels.data.presets import read_parallel, read_text_corpus
+from seqmodels.data import corpus, hub, prepare, presets, readers
+from seqmodels.data.corpus import Pair, ParallelCorpus, read_parallel, read_text_corpus
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
@@ -126,21 +125,21 @@ def test_texts_without_header(ending: str, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"begins with One day\.; .* not, give column numbers: --column 1$"
     ):
-        presets.read_text_corpus([path])
+        corpus.read_text_corpus([path])
     everything = dict.fromkeys(corpus.SPLITS, (0.0, 1.0))
-    read = presets.read_text_corpus([path], "1", shares=everything).splits["train"]
+    read = corpus.read_text_corpus([path], "1", shares=everything).splits["train"]
     assert "".join(read()) == "One day.\nAnother.\n" * 9
     path.write_text("text\nOne day.\n")
     assert (
-        "".join(presets.read_text_corpus([path], shares=everything).splits["train"]())
+        "".join(corpus.read_text_corpus([path], shares=everything).splits["train"]())
         == "One day.\n"
     )
 
 
 def test_empty_folder(tmp_path: Path) -> None:
     """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
-    with pytest.raises(ValueError, match=r"is a folder without files; it must contain \.tsv, "):
-        presets.read_text_corpus([tmp_path])
+    with pytest.raises(ValueError, match=r"neither a table nor a folder with files: .*\.tsv, "):
+        corpus.read_text_corpus([tmp_path])
     with pytest.raises(ValueError, match=r" has no train\.xx; needed: two, e\.g\. train\.de and"):
         read_parallel([tmp_path])
 
@@ -200,7 +199,7 @@ def test_broken_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ('{"de": "c \\ud800", "en": "d"}', "a lone surrogate"),
+        ('{"de": "c \\ud800", "en": "d"}', "not JSON: .*surrogates"),
         ('{"de": "c", "en": ', "not JSON"),
         ('["c", "d"]', "not an object"),
     ],
@@ -293,13 +292,13 @@ def ebible(folder: Path, parts: dict[str, list[tuple[str, str, str]]]) -> list[P
         if i % 50 == 9:
             lines += [("GEN 99:3", "zwei", "two"), ("GEN 99:4", "<range>", "more"), verse[:0]]
     lines = [line or ("GEN 99:5", "", "") for line in lines]
-    for path, side in zip(bible.FILES, zip(*lines, strict=True), strict=True):
+    for path, side in zip(presets.EBIBLE_FILES, zip(*lines, strict=True), strict=True):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text("".join(f"{line}\n" for line in side), "utf-8", newline="\n")
-    return [folder / path for path in bible.FILES]
+    return [folder / path for path in presets.EBIBLE_FILES]
 
 
-TESTED = readers.read_lines(bible.TEST)
+TESTED = readers.read_lines(presets.BIBLE_TEST)
 VERSES = {
     "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
     "valid": [("EST 1:1", "Ahasveros", "Ahasuerus"), ("JAS 1:2", "Freude", "joy")],
@@ -312,7 +311,8 @@ def test_the_bible_from_an_empty_cache(
     served: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keep out a split that an outsider cannot make: from an address, or from three files."""
-    monkeypatch.setattr(bible, "ADDRESS", served)
+    known = presets.PARALLEL["bible"]._replace(source=served)
+    monkeypatch.setitem(presets.PARALLEL, "bible", known)
     made = ebible(tmp_path / "served", VERSES)
     for cache, where in (("one", ""), ("two", tmp_path / "data")):
         monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / cache))
@@ -321,7 +321,7 @@ def test_the_bible_from_an_empty_cache(
             (where / "bible").mkdir(parents=True)
             for path in made:
                 path.rename(where / "bible" / path.name)
-        opened = presets.open_parallel(["bible"], ("de", None))
+        opened = corpus.open_parallel(["bible"], ("de", None))
         for split in corpus.SPLITS:
             verses = [(de.strip(), en) for _, de, en in VERSES[split]]
             assert texts(opened, split) == verses
@@ -334,10 +334,10 @@ def test_another_bible(tmp_path: Path) -> None:
     """Keep out another edition's split by the same name, and verses that are shifted."""
     paths = ebible(tmp_path, VERSES | {"test": VERSES["test"][1:]})
     with pytest.raises(ValueError, match=r"^1 test verses, such as GEN 10:24, are not in bot"):
-        bible.split(paths, tmp_path)
+        corpus.split_bible(paths, tmp_path)
     paths[0].write_text("GEN 1:1\n")
     with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 708, 708 lines; each needs one "):
-        bible.split(paths, tmp_path)
+        corpus.split_bible(paths, tmp_path)
 
 
 @pytest.mark.slow
@@ -354,7 +354,9 @@ def test_the_very_split_of_the_bible(tmp_path: Path) -> None:
     }
     assert readers.read_lines(DATA / "bible" / "test.refs") == TESTED
     paths = ebible(tmp_path, {s: [*zip(named[s], *sides[s], strict=True)] for s in named})
-    assert bible.split(paths, tmp_path) == {split: len(refs) for split, refs in named.items()}
+    assert corpus.split_bible(paths, tmp_path) == {
+        split: len(refs) for split, refs in named.items()
+    }
     listed = dict(
         reversed(line.split("  ")) for line in readers.read_lines(DATA / "SHA256SUMS") if line
     )
@@ -365,7 +367,7 @@ def test_the_very_split_of_the_bible(tmp_path: Path) -> None:
     n_words = [len(line.split()) for line in sides["test"][0]]
     bins = Counter(min(6, (n - 1) // 10) for n in n_words)
     assert bins == {**dict.fromkeys(range(6), 100), 6: 10}
-    assert not {ref[:3] for ref in TESTED} & set(bible.BOOKS)
+    assert not {ref[:3] for ref in TESTED} & set(presets.BIBLE_BOOKS)
 
 
 @pytest.mark.parametrize("name", [n for n, p in presets.PARALLEL.items() if p.is_on_hub])
@@ -390,7 +392,7 @@ def test_pairs_of_the_hub_from_an_empty_cache(
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
     source = str(tmp_path / "set")
     monkeypatch.setitem(presets.PARALLEL, name, preset._replace(source=source))
-    opened = presets.open_parallel([name], (other, "en"))
+    opened = corpus.open_parallel([name], (other, "en"))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == (name, other, "en")
     train = {pair[:2] for _, pair in opened.pairs("train")}
     assert train <= set(PAIRS)
@@ -411,9 +413,9 @@ def test_texts_from_an_empty_cache(
         sha256 = hashlib.sha256(said.encode()).hexdigest()
         known = presets.TEXT[name]._replace(source=f"{served}{name}", sha256=sha256)
         monkeypatch.setitem(presets.TEXT, name, known)
-        opened = presets.open_text([name])
+        opened = corpus.open_text([name])
         path.unlink()
-        assert presets.open_text([name]).key == opened.key
+        assert corpus.open_text([name]).key == opened.key
         body = "Once.\n" if name == "war-and-peace" else said
         parts = {split: "".join(opened.splits[split]()) for split in ("train", "test")}
         assert "".join(parts.values()) == body
@@ -426,7 +428,7 @@ def test_texts_from_an_empty_cache(
             with pytest.raises(
                 ValueError, match=rf"{name} {why}.*; to use {name} without a network"
             ):
-                presets.open_text([name])
+                corpus.open_text([name])
 
 
 def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,10 +441,10 @@ def test_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(
             ValueError, match=rf"put it into a folder as {preset.local}, and set SE"
         ):
-            presets.open_parallel([name])
+            corpus.open_parallel([name])
     layout(tmp_path / "wmt14-de-en", nested)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    opened = presets.open_parallel(["wmt14-de-en"])
+    opened = corpus.open_parallel(["wmt14-de-en"])
     assert (opened.name, opened.size()) == ("wmt14-de-en", 300)
     assert texts(opened, "test") == PARTS["test"]
 
@@ -460,18 +462,18 @@ def test_a_preset_of_another_content(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     (tmp_path / "anki").mkdir()
     (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
-    opened = presets.open_parallel(["anki-en-fr"], ("fr", None))
+    opened = corpus.open_parallel(["anki-en-fr"], ("fr", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
     found = [pair.src for _, pair in opened.pairs(*corpus.SPLITS)]
     assert sorted(found) == ["Salut !", "Va !"]
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
-def test_checksums_of_presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksums_of_presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a checksum that is not of the text whose scores are in the results."""
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     for name in ("multi30k", "bible"):
         for languages in (("de", "en"), ("en", "de")):
-            opened = presets.open_parallel([name], languages)
-            sha256 = prepare.read_pairs(tmp_path / languages[0] / name, opened, False, Counter())
+            opened = corpus.open_parallel([name], languages)
+            sha256 = prepare.scan_pairs(opened, prepare.PrepareConfig(), Counter())[0]
             assert presets.checksum_warning(name, sha256) == ""

@@ -127,7 +127,7 @@ PLAIN = ["--context", "0"]
         (translation, ["--source", ""], ["--source needs --data"]),
         (translation, ["--vocab", "300"], ["--vocab needs --data"]),
         (translation, ["--data", "nowhere"], ["nowhere does not exist; it is not a known corpus"]),
-        (translation, ["--data", __file__], ["test_mistakes.py is one text file; give two, or"]),
+        (translation, ["--data", __file__], ["test_mistakes.py is neither a table", "give two"]),
         (translation, ["--data", str(ROOT / "tasks")], ["tasks has no train.xx"]),
         (translation, ["--data", "a", "b", "c"], ["3 files were given"]),
         (translation, ["--data", "x", "y"], ["x does not exist; give the path of a UTF-8"]),

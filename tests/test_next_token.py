@@ -16,9 +16,8 @@ from own_data import from_text
 from seqmodels import BOS, MODELS
 from seqmodels.comparison.sizes import model_sizes
 from seqmodels.data import presets, tokenizers
-from seqmodels.data.batches import Example, collate, shuffled_batches
+from seqmodels.data.batches import Example, collate, contexts, shuffled_batches
 from seqmodels.data.corpus import SPLITS
-from seqmodels.data.windows import contexts
 from tasks.flags import TEXT_FLAGS
 from tasks.next_token import __main__ as next_token
 

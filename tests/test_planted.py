@@ -16,12 +16,10 @@ from toy_task import scored_rows
 
 from seqmodels import EOS, search
 from seqmodels.data import batches
-from seqmodels.data.batches import Example
-from seqmodels.data.corpus import Pair
+from seqmodels.data.batches import ContextWindows, Example
+from seqmodels.data.corpus import Pair, read_text_corpus
 from seqmodels.data.prepare import prepare_text
-from seqmodels.data.presets import read_text_corpus
 from seqmodels.data.tokenizers import Words
-from seqmodels.data.windows import ContextWindows
 from seqmodels.evaluation import evaluate, intervals, metrics
 from seqmodels.training import loop
 from seqmodels.training.batches import PreparedBatch

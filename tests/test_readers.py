@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from seqmodels.data import readers
-from seqmodels.data.readers import read_lines, read_text, sha256
+from seqmodels.data.readers import read_lines, sha256, text_chunks
+
+
+def read_text(path: Path | str) -> str:
+    """Return a file's text."""
+    return "".join(text_chunks(path))
 
 
 @pytest.fixture
@@ -97,7 +102,7 @@ def test_no_plain_file(read, tmp_path: Path) -> None:
             read(path)
     with open(tmp_path / "large", "wb") as large:
         large.truncate(2**40)
-    with pytest.raises(ValueError, match=r"large, line 1: (more than 16,777,216|a zero byte)"):
+    with pytest.raises(ValueError, match=r"large, line 1: a zero byte"):
         read(tmp_path / "large")
 
 
@@ -112,8 +117,8 @@ def test_unreadable_file(read, tmp_path: Path) -> None:
 
 def test_long_line(tmp_path: Path) -> None:
     """Keep out a file without line ends, which would fill the memory."""
-    (tmp_path / "x.de").write_text("x" * (readers.MAX_LINE_BYTES + 1))
-    with pytest.raises(ValueError, match=r"x\.de, line 1: more than 16,777,216 bytes$"):
+    (tmp_path / "x.de").write_text("x" * (readers.MAX_LINE + 1))
+    with pytest.raises(ValueError, match=r"x\.de, line 1: more than 16,777,216 characters$"):
         read_lines(tmp_path / "x.de")
 
 

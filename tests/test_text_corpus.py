@@ -14,12 +14,10 @@ from urllib.error import URLError
 import datasets
 import pytest
 
-from seqmodels.data import hub, prepare, presets, readers, tokenizers
-from seqmodels.data.corpus import SPLITS
+from seqmodels.data import corpus, hub, prepare, presets, readers, tokenizers
+from seqmodels.data.corpus import SPLITS, TextCorpus, read_text_corpus
 from seqmodels.data.prepare import prepare_text, text_summary
-from seqmodels.data.presets import read_text_corpus
-from seqmodels.data.readers import read_text, text_chunks
-from seqmodels.data.text_corpus import TextCorpus
+from seqmodels.data.readers import text_chunks
 
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 Fetch = Callable[..., None]
@@ -35,6 +33,11 @@ def data(monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip(f"no real text at {DATA}")
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     return DATA
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text."""
+    return "".join(text_chunks(path))
 
 
 def whole(opened: TextCorpus, split: str) -> str:
@@ -161,7 +164,7 @@ def test_the_hub_is_read_as_a_folder_is(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(hub.datasets, "load_dataset", load_dataset)
     monkeypatch.setattr(hub, "latest_revision", lambda name: "abc")
-    opened = presets.open_text(["wikitext-2"])
+    opened = corpus.open_text(["wikitext-2"])
     assert asked == [("Salesforce/wikitext", "wikitext-2-v1", "abc")]
     assert opened.name == "wikitext-2"
     assert {split: whole(opened, split) for split in SPLITS} == SAID
@@ -256,7 +259,7 @@ def test_mistakes_with_files(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"to use tinystories without a network, put it into a fold"
     ):
-        presets.open_text(["tinystories"])
+        corpus.open_text(["tinystories"])
 
 
 # ---------------------------------------------------------------------------------------- Presets
@@ -288,24 +291,24 @@ def test_a_text_is_fetched_once(
         match=r"^https://raw.*names\.txt cannot be fetched: .*no route.*"
         r"; to use names without a network, put it into a folder ",
     ):
-        presets.open_text(["names"])
+        corpus.open_text(["names"])
     internet(b"<html>Please log in.</html>")
     with pytest.raises(
         ValueError, match=r"names\.txt returned something else; to use names without"
     ):
-        presets.open_text(["names"])
+        corpus.open_text(["names"])
     internet(names)
     known = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
     monkeypatch.setitem(presets.TEXT, "names", known)
-    opened = presets.open_text(["names"])
+    opened = corpus.open_text(["names"])
     assert opened.name == "names"
     assert "".join(whole(opened, split) for split in SPLITS).encode() == names
     internet(URLError("no route"))
-    assert presets.open_text(["names"]).key == opened.key
+    assert corpus.open_text(["names"]).key == opened.key
     ready = prepare_text(opened, "bytes", 300, log=lambda line: None)
     assert presets.checksum_warning("names", ready.data["sha256"]) == ""
     (cached / "names.txt").write_bytes(names[5:])
-    ready = prepare_text(presets.open_text(["names"]), "bytes", 300, log=lambda line: None)
+    ready = prepare_text(corpus.open_text(["names"]), "bytes", 300, log=lambda line: None)
     note = presets.checksum_warning("names", ready.data["sha256"])
     assert note == "names is not the text known by this name: scores will differ"
     assert (
@@ -332,9 +335,9 @@ def test_a_frame_is_left_out(internet: Fetch) -> None:
     """Keeps out licences that are learned by heart, and a page that is not a book."""
     internet(b"<html>Try later.</html>")
     with pytest.raises(ValueError, match=r"2600\.txt\.utf-8 returned something else; to use war-a"):
-        presets.open_text(["war-and-peace"])
+        corpus.open_text(["war-and-peace"])
     internet(BOOK.replace("THIS", "THE").encode())  # of today: other marks, another checksum
-    opened = presets.open_text(["war-and-peace"])
+    opened = corpus.open_text(["war-and-peace"])
     assert "".join(whole(opened, split) for split in SPLITS) == "\nIt was.\nIt is.\n\n"
     assert opened.n_left_out() == len(BOOK.replace("THIS", "THE").replace("\r", "")) - 1 - 17
     ready = prepare_text(opened, "bytes", 300, log=lambda line: None)
@@ -345,7 +348,7 @@ def test_a_frame_is_left_out(internet: Fetch) -> None:
 
 def test_shakespeare(data: Path) -> None:
     """Keeps out another split than nanoGPT's, by a single character."""
-    opened = presets.open_text(["shakespeare"])
+    opened = corpus.open_text(["shakespeare"])
     train, valid = whole(opened, "train"), whole(opened, "valid")
     assert (len(train), len(valid), len(train + valid)) == (1_003_854, 111_540, 1_115_394)
     assert len(set(train + valid)) == len(set(train)) == 65
@@ -357,7 +360,7 @@ def test_shakespeare(data: Path) -> None:
 
 def test_war_and_peace(data: Path) -> None:
     """Keeps out carriage returns, a byte-order mark, the header and the footer."""
-    opened = presets.open_text(["war-and-peace"])
+    opened = corpus.open_text(["war-and-peace"])
     book = "".join(whole(opened, split) for split in SPLITS)
     assert not re.search("[\r\ufeff]|Gutenberg|\\*\\*\\*", book)
     raw = read_text(data / presets.TEXT["war-and-peace"].local)
@@ -431,7 +434,7 @@ def test_other_real_texts(data: Path) -> None:
     wiki = data / "wikitext2" / "wiki.valid.tokens"
     stories = data / "tinystories" / "smallgpt.tiny_stories.txt"
     assert len(re.findall(r"^ = [^=].* = $", read_text(wiki), re.MULTILINE)) == 60
-    assert whole(presets.open_text(["names"]), "train").count("\n") > 28_000
+    assert whole(corpus.open_text(["names"]), "train").count("\n") > 28_000
     for path in (wiki, stories):
         ready = prepare_text(read_text_corpus([path]), "bpe", 500, log=lambda line: None)
         split_ids = [ids.slice(0, len(ids)) for ids in (ready.train, ready.valid, ready.test)]
@@ -449,7 +452,7 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     first = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; cached "]
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "write_text", None)
+        patch.setattr(prepare, "encode_stream", None)
         again = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert again.data == first.data
     assert again.train.slice(0, 99) == first.train.slice(0, 99)

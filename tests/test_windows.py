@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tracemalloc
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 import torch.nn.functional as F
 
 from seqmodels import BOS
 from seqmodels.data import batches, readers, tokenizers
-from seqmodels.data.batches import Example
-from seqmodels.data.corpus import SPLITS
+from seqmodels.data.batches import LINE_EVERY, ContextWindows, Example, SlidingWindow, TokenStream
+from seqmodels.data.corpus import SPLITS, read_text_corpus
 from seqmodels.data.prepare import prepare_text, text_summary
-from seqmodels.data.presets import read_text_corpus
-from seqmodels.data.tokens import LINE_EVERY, TokenStream
-from seqmodels.data.windows import ContextWindows, SlidingWindow
+from seqmodels.data.presets import MADE
 from seqmodels.evaluation import evaluate
 from seqmodels.interface import UNK
+from seqmodels.utils import files
 
 pytestmark = pytest.mark.usefixtures("cached")
 
@@ -31,15 +29,12 @@ pytestmark = pytest.mark.usefixtures("cached")
 
 
 def write(folder: Path, tokens: list[int]) -> TokenStream:
-    """Put tokens on disk, in rows of different lengths and record batches of three rows."""
+    """Put tokens on disk."""
     folder.mkdir()
-    ends = np.unique([0, *range(0, len(tokens), 7), *range(0, len(tokens), 40), len(tokens)])
-    rows = [tokens[start:end] for start, end in pairwise(ends)]
-    lines = [[0] * -(-len(row) // LINE_EVERY) for row in rows]
-    schema = pa.schema({"ids": pa.list_(pa.uint16()), "lines": pa.list_(pa.int64())})
-    with pa.ipc.new_stream(folder / "ids.arrow", schema) as writer:
-        writer.write_table(pa.table([pa.array(rows), pa.array(lines)], schema=schema), 3)
-    return TokenStream(folder, "ids")
+    np.array(tokens, np.uint16).tofile(folder / "x.ids")
+    np.zeros(-(-len(tokens) // LINE_EVERY), np.int64).tofile(folder / "x.lines")
+    files.write(folder / MADE, '{"dtype": "uint16"}')
+    return TokenStream(folder, "x")
 
 
 def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
@@ -53,7 +48,7 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
             ids: TokenStream = getattr(ready, split)
             assert ready.tokenizer.decode(ids.slice(0, len(ids))) == "".join(opened.splits[split]())
             assert len(ids) == ready.data[f"n_tokens_{split}"]
-    assert ready.train.lists(0, "ids").values.dtype == np.uint16
+    assert ready.train.ids.dtype == np.uint16
 
 
 def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +110,7 @@ def test_contexts_of_many_windows_are_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out contexts that differ by how many are asked for at a time, or not by seed."""
-    monkeypatch.setattr("seqmodels.data.windows.LARGE", 99)
+    monkeypatch.setattr("seqmodels.data.batches.LARGE", 99)
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
     windows = ContextWindows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
     assert windows.contexts is None
@@ -177,20 +172,16 @@ def test_strides_are_as_good_as_a_naive_loop(tiny, name: str, tmp_path: Path) ->
 
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
     """Keeps out windows that are all made, or a text that is all read, before the first batch."""
-    n, k = 2**28, 2**22
-    schema = pa.schema({"ids": pa.list_(pa.uint16()), "lines": pa.list_(pa.int64())})
-    ids = pa.ListArray.from_arrays([0, k], np.zeros(k, np.uint16))
-    lines = pa.ListArray.from_arrays([0, k // 32], np.zeros(k // 32, np.int64))
-    with pa.ipc.new_stream(tmp_path / "ids.arrow", schema) as writer:
-        for _ in range(n // k):
-            writer.write_batch(pa.record_batch([ids, lines], schema=schema))
+    n = 2**28
+    write(tmp_path / "x", [])
+    for kind, n_bytes in (("ids", 2 * n), ("lines", 8 * n // LINE_EVERY)):
+        os.truncate(tmp_path / "x" / f"x.{kind}", n_bytes)
     tracemalloc.start()
-    before = pa.total_allocated_bytes()
     try:
-        stream = TokenStream(tmp_path, "ids")
+        stream = TokenStream(tmp_path / "x", "x")
         windows = ContextWindows(stream, range(0, n - 63, 64), 64)
         rows = next(batches.shuffled_batches(windows, 768, seed=1, epoch=0))
         assert len([windows[i] for i in rows]) == 12
-        assert tracemalloc.get_traced_memory()[1] + pa.total_allocated_bytes() - before < n
+        assert tracemalloc.get_traced_memory()[1] < n
     finally:
         tracemalloc.stop()

@@ -69,7 +69,7 @@ def check_folder(folder: Path) -> str:
 
 def check_cache() -> str:
     """Check the folder of the cache."""
-    from seqmodels.data.cache import cache_dir
+    from seqmodels.data.presets import cache_dir
 
     return check_folder(cache_dir())
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from seqmodels.comparison.launch import RunLostError, threads_elsewhere
-from seqmodels.data.cache import cache_dir, ensure_dir
+from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import world
 

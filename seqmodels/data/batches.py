@@ -1,25 +1,30 @@
-"""Batches by token budget and length, in an order that depends only on (seed, epoch)."""
+"""Examples, in memory and on disk, and their batches.
+
+A batch has at most a given number of tokens, and examples of similar length. The order of batches
+depends only on (seed, epoch).
+"""
 
 from __future__ import annotations
 
 import random
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
-from typing import NamedTuple, overload
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from seqmodels.data.presets import MADE
 from seqmodels.interface import BOS, PAD, Batch
+from seqmodels.utils.files import read_json
 
 LARGE = 2**21
-"""Examples above which batches are in `BlockOrder`, which does not hold the order in memory."""
-POOL = 50
-"""Batches in a pool, whose examples are sorted by length together."""
-SHARD = 1_000_000
-"""Examples whose batches are made and shuffled at a time."""
+"""Examples above which the order of batches is not held in memory."""
+
+# ------------------------------------------------------------------------------------- Examples
 
 
 class Example(NamedTuple):
@@ -30,7 +35,7 @@ class Example(NamedTuple):
     unscored: frozenset[int] = frozenset()
     """Positions in the target that are not scored, such as the words of a question."""
     line: int = 0
-    """Its line in its file, or its number among its kind, from 1, for messages. 0: unknown."""
+    """Its line in its file, or its index within its split, from 1, for messages. 0: unknown."""
 
     def scored(self) -> list[int]:
         """Return the target tokens that are scored."""
@@ -46,24 +51,24 @@ class Example(NamedTuple):
 class LazyExamples(Sequence[Example]):
     """Examples that are built on access, because all of them may not fit into memory."""
 
-    @property
     @abstractmethod
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+
+    @abstractmethod
+    def at(self, i: int) -> Example:
+        """Return one example, 0 ≤ i < n."""
+
+    @property
     def lengths(self) -> np.ndarray:
         """Return the number of tokens of each source and each target: (n, 2)."""
+        return self.lengths_between(0, len(self))
 
     @property
     def longest(self) -> tuple[int, int]:
         """Return the number of tokens of the longest source, and of the longest target."""
         src, tgt = self.lengths.max(0).tolist()
         return src, tgt
-
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the `lengths` of the examples from `start` to before `end`."""
-        return self.lengths[start:end]
-
-    @abstractmethod
-    def at(self, i: int) -> Example:
-        """Return one example, 0 ≤ i < n."""
 
     @overload
     def __getitem__(self, i: int) -> Example: ...
@@ -89,15 +94,178 @@ def longest(examples: Sequence[Example]) -> tuple[int, int]:
     return max(len(e.src) for e in examples), max(len(e.tgt) for e in examples)
 
 
-def block_order(examples: Sequence[Example], batch_tokens: int) -> BlockOrder:
-    """Return the order of the batches of more than LARGE examples."""
+# ---------------------------------------------------------------------------- Examples on disk
+#
+# `prepare` writes the tokens of a split as arrays of numbers, which are mapped into memory.
 
-    def read_lengths(start: int, end: int) -> np.ndarray:
-        if isinstance(examples, LazyExamples):
-            return examples.lengths_between(start, end)
-        return lengths(examples[start:end])
 
-    return BlockOrder(read_lengths, len(examples), batch_tokens)
+def map_array(path: Path, dtype: Any) -> np.ndarray:
+    """Return the numbers in a file, of which only those that are used are read."""
+    if not path.stat().st_size:
+        return np.empty(0, dtype)
+    return np.asarray(np.memmap(path, dtype, "r"))
+
+
+class TokenizedPairs(LazyExamples):
+    """Pairs on disk: SPLIT.src and SPLIT.tgt are their ids, SPLIT.ends where each begins and ends.
+
+    The numbers in SPLIT.ends are those of sources and targets in turn: (n + 1, 2).
+    """
+
+    def __init__(self, folder: Path, split: str):
+        self.folder, self.split = folder, split
+        facts = read_json(folder / MADE)
+        self.src, self.tgt = (
+            map_array(folder / f"{split}.{side}", facts["dtype"]) for side in ("src", "tgt")
+        )
+        self.ends = map_array(folder / f"{split}.ends", np.int64).reshape(-1, 2)
+        self.lines = map_array(folder / f"{split}.lines", np.int64)
+        *self._longest, self.most_words = facts["longest"][split]
+        """Words of the longest source."""
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the number of tokens of the longest source, and of the longest target."""
+        src, tgt = self._longest
+        return src, tgt
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        return np.diff(self.ends[start : end + 1], axis=0)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        (src, tgt), (src_end, tgt_end) = self.ends[i : i + 2].tolist()
+        line = int(self.lines[i])
+        return Example(self.src[src:src_end].tolist(), self.tgt[tgt:tgt_end].tolist(), line=line)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass the path to another process."""
+        return type(self), (self.folder, self.split)
+
+
+LINE_EVERY = 32
+"""The line is stored for every token of a text whose index is a multiple of this."""
+
+
+class TokenStream:
+    """Running text on disk: SPLIT.ids are its tokens, SPLIT.lines the lines of some of them."""
+
+    def __init__(self, folder: Path, split: str):
+        self.folder, self.split = folder, split
+        self.ids = map_array(folder / f"{split}.ids", read_json(folder / MADE)["dtype"])
+        self.lines = map_array(folder / f"{split}.lines", np.int64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def slice(self, start: int, end: int) -> list[int]:
+        """Return the tokens from `start` to before `end`."""
+        return self.ids[start:end].tolist()
+
+    def line(self, i: int) -> int:
+        """Return the line of a token, or of one shortly before it; 0: unknown."""
+        return int(self.lines[i // LINE_EVERY])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass the path to another process."""
+        return type(self), (self.folder, self.split)
+
+
+def contexts(longest: int) -> list[int]:
+    """Return the context lengths 0, 8, 16, 32, … and the longest."""
+    doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
+    return [0, *doubled, longest] if longest else [0]
+
+
+class ContextWindows(LazyExamples):
+    """Targets of one length, each after a context of random length: its source, or only BOS.
+
+    Short contexts are as frequent as long ones: as many windows have no context as have 1 to 8
+    tokens, 9 to 16, 17 to 32 and so on (see `contexts`). A window's context depends on the seed.
+    """
+
+    def __init__(
+        self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
+    ):
+        self.ids, self.starts, self.n_target, self.seed = ids, starts, n_target, seed
+        self.most = np.array(contexts(context), np.int32)
+        self.least = np.append(0, self.most[:-1] + 1)
+        self.contexts: np.ndarray | None = None
+        if len(starts) <= LARGE:
+            rng = np.random.default_rng(seed)
+            kind = rng.integers(len(self.most), size=len(starts))
+            self.contexts = rng.integers(self.least[kind], self.most[kind] + 1, dtype=np.int32)
+
+    def contexts_between(self, start: int, end: int) -> np.ndarray:
+        """Return the lengths of the contexts of the windows from `start` to before `end`.
+
+        Those of more than LARGE windows are not held in memory: each follows from a random number.
+        """
+        if self.contexts is not None:
+            return self.contexts[start:end]
+        raw = np.random.PCG64(self.seed).advance(start).random_raw(end - start)
+        kind, rest = raw % np.uint64(len(self.most)), (raw >> np.uint64(32)).astype(np.int64)
+        least = self.least[kind]
+        return (least + rest % (self.most[kind] - least + 1)).astype(np.int32)
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Return the number of tokens of the longest source, and of the longest target.
+
+        Of more than LARGE windows, some have the longest context.
+        """
+        most = self.most[-1] if self.contexts is None else self.contexts.max()
+        return max(int(most), 1), self.n_target
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        n_source = np.maximum(self.contexts_between(start, end), 1)  # BOS is a token
+        return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start = self.starts[i]
+        begin = start - int(self.contexts_between(i, i + 1)[0])
+        src = self.ids.slice(begin, start) or [BOS]
+        return Example(src, self.ids.slice(start, start + self.n_target), line=self.ids.line(begin))
+
+
+class SlidingWindow(LazyExamples):
+    """Every token of a text, or of its first n, scored once, in blocks that begin after BOS.
+
+    A block scores the `stride` tokens that the previous one did not; it repeats others unscored.
+    """
+
+    def __init__(self, ids: TokenStream, block: int, stride: int, n: int | None = None):
+        self.ids, self.block, self.stride = ids, block, stride
+        self.n = len(ids) if n is None else min(n, len(ids))
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the `lengths` of the examples from `start` to before `end`."""
+        return np.broadcast_to([1, min(self.block, self.n)], (end - start, 2))
+
+    def __len__(self) -> int:
+        return 1 + max(0, -(-(self.n - self.block) // self.stride))
+
+    def end(self, i: int) -> int:
+        """Return where a block ends."""
+        return min(self.block + i * self.stride, self.n)
+
+    def at(self, i: int) -> Example:
+        """Return an example."""
+        start, end = max(0, self.end(i) - self.block), self.end(i)
+        unscored = range(self.end(i - 1) - start) if i else ()
+        return Example([BOS], self.ids.slice(start, end), frozenset(unscored), self.ids.line(start))
+
+
+# -------------------------------------------------------------------------------------- Batches
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Tensor:
@@ -116,24 +284,45 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
     return Batch(src, src != PAD, tgt_in, tgt_out)
 
 
-def batch_by_tokens(order: np.ndarray, sizes: np.ndarray, batch_tokens: int) -> list[list[int]]:
-    """Cut the order into batches of at most `batch_tokens`: rows × size of the longest row."""
-    runs: list[list[int]] = [[]]
-    longest = 0
-    for i, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        longest = max(longest, size)
-        if runs[-1] and longest * (len(runs[-1]) + 1) > batch_tokens:
-            runs.append([])
-            longest = size
-        runs[-1].append(i)
-    return runs
+def batch_ends(sizes: np.ndarray, batch_tokens: int) -> list[int]:
+    """Return where batches end if rows, the shortest first, fill up `batch_tokens` in turn.
+
+    A batch counts its rows times its longest row, and holds at least one. Rows of the same size are
+    counted, not walked.
+    """
+    ends, n_before, n_open = [], 0, 0
+    for size, n in enumerate(np.bincount(sizes).tolist()):
+        if n == 0:
+            continue
+        most = max(1, batch_tokens // max(size, 1))
+        if n_open > most:
+            ends.append(n_before)
+            n_open = 0
+        ends += range(n_before + most - n_open, n_before + n, most)
+        n_open = (n_open + n - 1) % most + 1
+        n_before += n
+    return [*ends, n_before]
+
+
+def cut_by_length(rows: np.ndarray, n_tokens: np.ndarray, batch_tokens: int) -> list[list[int]]:
+    """Sort rows by their number of tokens, (n, 2), and cut them into batches."""
+    sizes = n_tokens.max(1)
+    by_length = rows[np.lexsort((n_tokens[:, 0], sizes))]
+    ends = batch_ends(sizes, batch_tokens)
+    return [by_length[start:end].tolist() for start, end in pairwise([0, *ends])]
 
 
 def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
     """Return batches of indices, shortest first: for evaluation, where order does not matter."""
-    n_tokens = lengths(examples)
-    n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
-    return batch_by_tokens(np.lexsort((n_src, sizes)), sizes, batch_tokens)
+    return cut_by_length(np.arange(len(examples)), lengths(examples), batch_tokens)
+
+
+# --------------------------------------------------------------------------- Order of training
+
+POOL = 50
+"""Batches in a pool, whose examples are sorted by length together."""
+SHARD = 1_000_000
+"""Examples whose batches are made and shuffled at a time."""
 
 
 def shuffled_batches(
@@ -146,26 +335,19 @@ def shuffled_batches(
     and no two epochs have the same batches. More than LARGE examples are in `BlockOrder`.
     """
     if len(examples) > LARGE:
-        return block_order(examples, batch_tokens).batches(seed, epoch, first)
-    return islice(_shuffled_batches(examples, batch_tokens, seed, epoch), first, None)
-
-
-def _shuffled_batches(
-    examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int
-) -> Iterator[list[int]]:
+        yield from BlockOrder(examples, batch_tokens, seed, epoch).batches(first)
+        return
     rng = random.Random(f"{seed}/{epoch}")
     n_tokens = lengths(examples)
-    n_src, sizes = n_tokens[:, 0], n_tokens.max(1)
     order = shuffle(len(examples), rng)
-    pool = max(1, POOL * batch_tokens * len(sizes) // int(sizes.sum()))
+    size = max(1, POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
     for shard in np.split(order, range(SHARD, len(order), SHARD)):
         runs: list[list[int]] = []
-        for start in range(0, len(shard), pool):
-            chunk = shard[start : start + pool]
-            chunk = chunk[np.lexsort((n_src[chunk], sizes[chunk]))]
-            runs += batch_by_tokens(chunk, sizes, batch_tokens)
+        for pool in np.split(shard, range(size, len(shard), size)):
+            runs += cut_by_length(pool, n_tokens[pool], batch_tokens)
         rng.shuffle(runs)
-        yield from runs
+        yield from islice(runs, first, None)
+        first = max(0, first - len(runs))
 
 
 def shuffle(n: int, rng: random.Random) -> np.ndarray:
@@ -204,7 +386,7 @@ def place_of(examples: Sequence[Example], batch_tokens: int, seed: int, n: int) 
     epoch = 0
     while True:
         if len(examples) > LARGE:
-            counts = block_order(examples, batch_tokens).counts(seed, epoch)
+            counts = BlockOrder(examples, batch_tokens, seed, epoch).counts()
         else:
             counts = (1 for _ in shuffled_batches(examples, batch_tokens, seed, epoch))
         n_epoch = 0
@@ -221,20 +403,10 @@ def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) 
         yield collate([examples[i] for i in draw.rows])
 
 
-# ------------------------------------------- The order of a corpus that does not fit into memory
-#
-# A corpus is cut into blocks of BLOCK neighbouring examples. In each epoch the blocks are shuffled,
-# and POOLED of them at a time form a pool: its examples are shuffled, sorted by length and cut into
-# batches, which are shuffled as well. How many batches a pool has follows from how often each
-# length occurs in it, so that training resumes at any batch without drawing the ones before it.
-
 BLOCK = 2**13
 """Neighbouring examples that are shuffled together: their lengths are read at once."""
 POOLED = 16
 """Blocks in a pool, from all over the corpus."""
-
-ReadLengths = Callable[[int, int], np.ndarray]
-"""Return the number of tokens of sources and targets from one example to before another: (n, 2)."""
 
 
 def permutation(n: int, key: str) -> np.ndarray:
@@ -243,69 +415,42 @@ def permutation(n: int, key: str) -> np.ndarray:
     return np.argsort(draw.random_raw(n), kind="stable")
 
 
-def batch_ends(sizes: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return where batches end if rows, the shortest first, fill up `batch_tokens` in turn.
-
-    A batch counts its rows times its longest row, and holds at least one. Rows of the same size are
-    counted, not walked.
-    """
-    ends, at, n_open = [], 0, 0
-    for size, n in enumerate(np.bincount(sizes).tolist()):
-        if n == 0:
-            continue
-        most = max(1, batch_tokens // max(size, 1))
-        if n_open > most:
-            ends.append(at)
-            n_open = 0
-        ends += range(at + most - n_open, at + n, most)
-        n_open = (n_open + n - 1) % most + 1
-        at += n
-    return [*ends, at]
-
-
 class BlockOrder:
-    """Batches of indices of n examples, in an order that depends only on (seed, epoch)."""
+    """The order of an epoch's batches of more examples than memory can hold the order of.
 
-    def __init__(self, read_lengths: ReadLengths, n: int, batch_tokens: int):
-        self.read_lengths, self.n, self.batch_tokens = read_lengths, n, batch_tokens
+    They are cut into blocks of BLOCK neighbouring examples. The blocks are shuffled, and POOLED of
+    them at a time form a pool: its examples are shuffled, sorted by length and cut into batches,
+    which are shuffled as well. How many batches a pool has follows from how often each length
+    occurs in it, so that training resumes at any batch without drawing the ones before it.
+    """
 
-    def pools(self, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the blocks of each pool of an epoch."""
-        blocks = permutation(-(-self.n // BLOCK), f"{seed}/{epoch}")
-        return np.split(blocks, range(POOLED, len(blocks), POOLED))
+    def __init__(self, examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int):
+        self.examples, self.batch_tokens = examples, batch_tokens
+        self.key = f"{seed}/{epoch}"
+        blocks = permutation(-(-len(examples) // BLOCK), self.key)
+        self.pools = np.split(blocks, range(POOLED, len(blocks), POOLED))
 
     def lengths_of(self, blocks: np.ndarray) -> np.ndarray:
-        """Return the lengths of a pool's examples: (n, 2)."""
-        spans = [(b * BLOCK, min((b + 1) * BLOCK, self.n)) for b in blocks.tolist()]
-        return np.concatenate([self.read_lengths(*span) for span in spans])
+        """Return the number of tokens of the examples of some blocks: (n, 2)."""
+        spans = [(b * BLOCK, min((b + 1) * BLOCK, len(self.examples))) for b in blocks.tolist()]
+        if isinstance(self.examples, LazyExamples):
+            return np.concatenate([self.examples.lengths_between(*span) for span in spans])
+        return np.concatenate([lengths(self.examples[start:end]) for start, end in spans])
 
-    def counts(self, seed: int, epoch: int) -> Iterator[int]:
-        """Yield the number of batches of each pool of an epoch."""
-        for blocks in self.pools(seed, epoch):
+    def counts(self) -> Iterator[int]:
+        """Yield the number of batches of each pool."""
+        for blocks in self.pools:
             yield len(batch_ends(self.lengths_of(blocks).max(1), self.batch_tokens))
 
-    def batches(self, seed: int, epoch: int, first: int = 0) -> Iterator[list[int]]:
-        """Yield an epoch's batches, from any of them on."""
-        n_left = first
-        for i, blocks in enumerate(self.pools(seed, epoch)):
-            n_tokens = self.lengths_of(blocks)
-            if n_left:
-                n_batches = len(batch_ends(n_tokens.max(1), self.batch_tokens))
-                if n_left >= n_batches:
-                    n_left -= n_batches
-                    continue
-            runs = self.pool_batches(blocks, n_tokens, f"{seed}/{epoch}/{i}")
-            yield from runs[n_left:]
-            n_left = 0
-
-    def pool_batches(self, blocks: np.ndarray, n_tokens: np.ndarray, key: str) -> list[list[int]]:
-        """Return the batches of a pool, shuffled."""
-        rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-        rows, n_src, sizes = rows[rows < self.n], n_tokens[:, 0], n_tokens.max(1)
-        order = permutation(len(rows), key)
-        order = order[np.lexsort((n_src[order], sizes[order]))]
-        ends = batch_ends(sizes, self.batch_tokens)
-        starts = [0, *ends[:-1]]
-        return [
-            rows[order[starts[i] : ends[i]]].tolist() for i in permutation(len(ends), f"{key}/")
-        ]
+    def batches(self, first: int) -> Iterator[list[int]]:
+        """Yield the batches, from any of them on."""
+        for i, (blocks, n_batches) in enumerate(zip(self.pools, self.counts(), strict=True)):
+            if first < n_batches:
+                rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
+                rows = rows[rows < len(self.examples)]
+                order = permutation(len(rows), f"{self.key}/{i}")
+                n_tokens = self.lengths_of(blocks)[order]
+                runs = cut_by_length(rows[order], n_tokens, self.batch_tokens)
+                for j in permutation(len(runs), f"{self.key}/{i}/")[first:]:
+                    yield runs[j]
+            first = max(0, first - n_batches)

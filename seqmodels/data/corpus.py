@@ -1,4 +1,4 @@
-"""Parallel corpora, from two files, a folder or a table.
+"""Parallel corpora and running text, in splits: from files, folders, tables and datasets, by name.
 
 A corpus is not held in memory, but read from its beginning whenever it is needed.
 """
@@ -7,22 +7,48 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seqmodels.data.cache import fingerprint
-from seqmodels.data.languages import LANGUAGES, is_language, resolve_direction
-from seqmodels.data.readers import NO_HEADER, Header, count_lines, header, lines, preview, rows
+from seqmodels.data import readers
+from seqmodels.data.presets import (
+    BIBLE_BOOKS,
+    BIBLE_TEST,
+    EBIBLE_FILES,
+    LANGUAGES,
+    PARALLEL,
+    SHARES,
+    TEXT,
+    Preset,
+    cached,
+    download,
+    fetch_text,
+    fingerprint,
+    local_path,
+    offline_hint,
+)
+from seqmodels.data.readers import (
+    SPLIT_ALIASES,
+    SPLITS,
+    TABLES,
+    TEXT_TABLES,
+    Table,
+    count_lines,
+    lines,
+    preview,
+    read_lines,
+    text_chunks,
+)
 from seqmodels.utils.terminal import one_line
 
-SPLITS = ("train", "valid", "test")
-SPLIT_ALIASES = {"valid": ("valid", "validation", "val", "dev")}
-"""Other names of a split."""
 MAX_HELD_OUT = 2_000
 """Pairs of valid, and of test, if a corpus has only train; at most a twentieth of it each."""
+
+# -------------------------------------------------------------------------------- Parallel text
 
 
 class Pair(NamedTuple):
@@ -31,28 +57,11 @@ class Pair(NamedTuple):
     src: str
     tgt: str
     line: int = 0
-    """Its line in its file, counting blank ones, or its number among its kind; 0: unknown."""
+    """Its line in its file, counting blank ones, or its index within its split; 0: unknown."""
 
 
 PairReader = Callable[[], Iterator[Pair]]
 """Read a split, from its beginning."""
-
-
-class Draw(NamedTuple):
-    """Which pairs of a file belong to which split: a share to each of some splits, else to train.
-
-    The draw depends only on the source, ignoring case and white space.
-    """
-
-    splits: tuple[str, ...] = ()
-    share: float = 1.0
-
-    def split_of(self, src: str) -> str:
-        """Return the split of a source."""
-        if not self.splits or self.share == 1:
-            return self.splits[0] if self.splits else "train"
-        place = int(uniform_hash(src) / self.share)
-        return self.splits[place] if place < len(self.splits) else "train"
 
 
 class ParallelCorpus(NamedTuple):
@@ -72,34 +81,32 @@ class ParallelCorpus(NamedTuple):
 
     def first_lines(self) -> str:
         """Describe where each side is read from and how it begins, one line per side."""
-        src, tgt, _ = next(self.splits["train"](), Pair("", ""))
+        first = next(self.splits["train"](), Pair("", ""))
+        sides = zip(("source", "target"), self.origins, first[:2], strict=True)
         return "\n".join(
             f"{side}: {one_line(origin)}, first line: {preview(text)}"
-            for side, origin, text in zip(
-                ("source", "target"), self.origins, (src, tgt), strict=True
-            )
+            for side, origin, text in sides
         )
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
 
         Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
-        or a twentieth of it. All pairs with the same source sentence are in the same split.
+        or a twentieth of it. The draw depends only on the source, ignoring case and white space:
+        all pairs with the same source sentence are in the same split.
         """
-        draw = self.draw()
-        for split in self.splits:
-            if split == "train" and draw.splits:
-                for pair in self.splits["train"]():
-                    if (found := draw.split_of(pair.src)) in splits:
-                        yield found, pair
+        lacking = [split for split in SPLITS if split not in self.splits]
+        share = min(MAX_HELD_OUT / max(1, self.size()), 0.05) if lacking else 1.0
+        for split, read in self.splits.items():
+            if split == "train" and lacking:
+                for pair in read():
+                    place = int(uniform_hash(pair.src) / share)
+                    drawn = lacking[place] if place < len(lacking) else split
+                    if drawn in splits:
+                        yield drawn, pair
             elif split in splits:
-                for pair in self.splits[split]():
+                for pair in read():
                     yield split, pair
-
-    def draw(self) -> Draw:
-        """Return the draw of the splits that it lacks from train."""
-        lacking = tuple(split for split in SPLITS if split not in self.splits)
-        return Draw(lacking, min(MAX_HELD_OUT / max(1, self.size()), 0.05)) if lacking else Draw()
 
 
 def uniform_hash(sentence: str) -> float:
@@ -108,69 +115,135 @@ def uniform_hash(sentence: str) -> float:
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
 
 
-# ------------------------------------------------------------------------------ Files of lines
+def open_parallel(
+    data: Sequence[str], languages: Sequence[str | None] = (None, None), limit: int | None = None
+) -> ParallelCorpus:
+    """Open a parallel corpus by its name here, or as `read_parallel` does."""
+    name = data[0]
+    preset = PARALLEL.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_parallel(data, languages, limit)
+    path = local_path(preset)
+    if name == "bible" and not (path and (path / "train.de").exists()):
+        path = bible_folder(path, preset)
+    if path and preset.columns:
+        src, tgt = resolve_direction(preset.columns, languages, name)
+        numbers = [str(1 + preset.columns.index(language)) for language in (src, tgt)]
+        opened = read_parallel([str(path)], numbers, limit)
+        return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
+    if path:
+        return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
+    if not preset.is_on_hub:
+        raise ValueError(
+            f"{name} is not downloaded ({preset.source}); {offline_hint(name, preset)}"
+        )
+    try:
+        return read_parallel([preset.source], languages, limit)._replace(name=name)
+    except ValueError as fault:
+        raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
+
+
+def read_parallel(
+    data: Sequence[str | Path],
+    languages: Sequence[str | None] = (None, None),
+    limit: int | None = None,
+    names: Mapping[str, str] | None = None,
+) -> ParallelCorpus:
+    """Open a parallel corpus.
+
+    data        one of: two text files, the second the translation of the first; a folder of
+                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
+                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the hub
+    languages   of source and target: codes of text files, names of columns, or their numbers,
+                from 1; None: the source is the first of two files, or the alphabetically first
+                language if a folder or a table has exactly two
+    limit       pairs of train to stream from a table, shuffled, instead of reading all of it
+    names       names of the splits in a folder of text files, where they differ from ours
+
+    Raises ValueError.
+    """
+    first = Path(data[0])
+    if len(data) > 2:
+        raise ValueError(f"{len(data)} files were given; a parallel corpus has two")
+    if len(data) == 2 or (first.is_dir() and not has_tables(first)):
+        if limit:
+            raise ValueError(
+                "a limit applies only to tables and the hub; text files are read whole"
+            )
+        if len(data) == 2:
+            return read_two_files([first, Path(data[1])], languages)
+        return read_folder(first, languages, names or {})
+    if first.suffix in TEXT_TABLES and first.is_file() and not limit:
+        table = readers.open_table(first, languages)
+    else:
+        from seqmodels.data import hub  # takes seconds to import, not needed for text files
+
+        table = hub.open_table(str(data[0]), languages, limit)
+    src_lang, tgt_lang = resolve_direction(table.columns, languages, table.where)
+    return ParallelCorpus(
+        table.name, src_lang, tgt_lang,
+        {split: partial(read_cells, table, split, src_lang, tgt_lang) for split in table.splits},
+        table.size, table.key,
+        (f"{table.where}, column {src_lang}", f"{table.where}, column {tgt_lang}"),
+    )  # fmt: skip
+
+
+def has_tables(folder: Path) -> bool:
+    """Return whether a folder, or one in it, has tables, as on the hub, and no `train.xx`."""
+    if any(path.suffix not in TABLES for path in folder.glob("train.*")):
+        return False
+    paths = (path for depth in ("*", "*/*") for path in folder.glob(depth))
+    return any(path.suffix in TABLES for path in paths)
+
+
+def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
+    """Yield the pairs of a table; missing sides are blank."""
+    for n, row in table.splits[split]():
+        both = row.get("translation")
+        cells: Mapping[str, Any] = both if isinstance(both, dict) else row
+        pair = Pair(cells.get(src_lang) or "", cells.get(tgt_lang) or "", n)
+        if not (isinstance(pair.src, str) and isinstance(pair.tgt, str)):
+            name = tgt_lang if isinstance(pair.src, str) else src_lang
+            raise ValueError(f"{table.where}, line {n}: {name!r} is not a text")
+        yield pair
 
 
 def read_folder(
     folder: Path, languages: Sequence[str | None], split_names: Mapping[str, str]
 ) -> ParallelCorpus:
     """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other."""
-    codes = _languages(folder)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as fault:
+        raise ValueError(f"{folder} cannot be read: {fault.strerror}") from fault
+    codes = [name.removeprefix("train.") for name in names if name.startswith("train.")]
+    if len(codes) != 2:
+        listed = ", ".join(f"train.{code}" for code in codes) or "no train.xx"
+        raise ValueError(f"{folder} has {listed}; needed: two, e.g. train.de and train.en")
     src_lang, tgt_lang = resolve_direction(codes, languages, str(folder))
-    names = {s: split_names.get(s) or _split_name(folder, s, codes) for s in SPLITS}
-    paths = [folder / f"{names[split]}.{code}" for split in SPLITS for code in codes]
-    if missing := [path.name for path in paths if not path.exists()]:
-        needed = ", ".join(path.name for path in paths)
-        raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {needed}")
-    parts: dict[str, PairReader] = {}
+    paths, needed = {}, []
     for split in SPLITS:
-        src, tgt = (folder / f"{names[split]}.{code}" for code in (src_lang, tgt_lang))
-        parts[split] = partial(read_line_pairs, src, tgt)
-    src, tgt = (folder / f"{names['train']}.{code}" for code in (src_lang, tgt_lang))
+        aliases = [split_names.get(split, split), *SPLIT_ALIASES.get(split, ())]
+        alias = next((name for name in aliases if f"{name}.{codes[0]}" in names), aliases[0])
+        paths[split] = folder / f"{alias}.{src_lang}", folder / f"{alias}.{tgt_lang}"
+        needed += [f"{alias}.{code}" for code in codes]
+    if missing := [name for name in needed if name not in names]:
+        raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {', '.join(needed)}")
+    return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
+
+
+def corpus_of_files(
+    name: str, src_lang: str, tgt_lang: str, paths: Mapping[str, tuple[Path, Path]]
+) -> ParallelCorpus:
+    """Return the corpus whose splits are two text files each."""
+    src, tgt = paths["train"]
     return ParallelCorpus(
-        folder.resolve().name, src_lang, tgt_lang, parts, partial(count_lines, src),
-        " ".join(map(fingerprint, paths)), (str(src), str(tgt)),
+        name, src_lang, tgt_lang,
+        {split: partial(read_line_pairs, *sides) for split, sides in paths.items()},
+        partial(count_lines, src),
+        " ".join(fingerprint(path) for sides in paths.values() for path in sides),
+        (str(src), str(tgt)),
     )  # fmt: skip
-
-
-def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> ParallelCorpus:
-    """Open two text files: the source and its translation, unless languages say otherwise.
-
-    Languages choose between files whose names contain a language, and label other files. Raises
-    ValueError if they contradict the file names.
-    """
-    where = " with ".join(map(str, paths))
-    codes = [_language_of(path, languages) for path in paths]
-    if any(languages) and codes[0] == codes[1] is not None:
-        raise ValueError(
-            f"{where} has {codes[0]!r} twice, so that --source and --target cannot say which is "
-            "which; leave them out: the first file is the source"
-        )
-    if codes == [None, None]:
-        named = list(languages)
-        for code in named:
-            if code is not None and not is_language(code):
-                raise ValueError(f"{code!r} is not a language code such as de, deu or pt_BR")
-    else:
-        others = [code for code in languages if code not in (None, *codes)] or [None]
-        named = [code or others[0] for code in codes]
-    found = [name or path.name for name, path in zip(named, paths, strict=True)]
-    if any(languages):
-        src_lang, tgt_lang = resolve_direction(found, languages, where)
-    else:
-        src_lang, tgt_lang = found
-    src, tgt = paths if src_lang == found[0] else reversed(paths)
-    return ParallelCorpus(
-        src.stem, src_lang, tgt_lang, {"train": partial(read_line_pairs, src, tgt)},
-        partial(count_lines, src), " ".join(map(fingerprint, (src, tgt))), (str(src), str(tgt)),
-    )  # fmt: skip
-
-
-def _language_of(path: Path, languages: Sequence[str | None]) -> str | None:
-    """Return the last part of a file name that is a language or among `languages`; else None."""
-    stem, *parts = path.name.split(".")
-    parts = [stem, *parts] if stem in LANGUAGES else parts
-    return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
 
 
 def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
@@ -191,68 +264,75 @@ def read_line_pairs(src: Path, tgt: Path) -> Iterator[Pair]:
         raise ValueError(f"{src} and {tgt} contain the same text; one must translate the other")
 
 
-def _languages(folder: Path) -> list[str]:
-    """Return the two codes `xx` of the files `train.xx`, in alphabetical order."""
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError as fault:
-        raise ValueError(f"{folder} cannot be read: {fault.strerror}") from fault
-    codes = [name.removeprefix("train.") for name in names if name.startswith("train.")]
-    if len(codes) != 2:
-        found = ", ".join(f"train.{code}" for code in codes) or "no train.xx"
-        raise ValueError(f"{folder} has {found}; needed: two, e.g. train.de and train.en")
-    return codes
+def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> ParallelCorpus:
+    """Open two text files: the source and its translation, unless languages say otherwise.
+
+    Languages choose between files whose names contain a language, and label other files. Raises
+    ValueError if they contradict the file names.
+    """
+    where = " with ".join(map(str, paths))
+    labels = [language_of(path, languages) for path in paths]
+    if any(languages) and labels[0] == labels[1] is not None:
+        raise ValueError(
+            f"{where} has {labels[0]!r} twice, so that --source and --target cannot say which is "
+            "which; leave them out: the first file is the source"
+        )
+    if labels == [None, None]:
+        labels = list(languages)
+        for code in languages:
+            if code is not None and not is_language(code):
+                raise ValueError(f"{code!r} is not a language code such as de, deu or pt_BR")
+    elif None in labels:
+        other = next((code for code in languages if code not in (None, *labels)), None)
+        labels = [label or other for label in labels]
+    names = [label or path.name for label, path in zip(labels, paths, strict=True)]
+    src_lang, tgt_lang = resolve_direction(names, languages, where) if any(languages) else names
+    src, tgt = paths if src_lang == names[0] else reversed(paths)
+    return corpus_of_files(src.stem, src_lang, tgt_lang, {"train": (src, tgt)})
 
 
-def _split_name(folder: Path, split: str, codes: Sequence[str]) -> str:
-    """Return the name of a split in this folder."""
-    names = SPLIT_ALIASES.get(split, (split,))
-    return next((name for name in names if (folder / f"{name}.{codes[0]}").exists()), split)
+CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
+"""A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
+NOT_LANGUAGES = ("txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new")
+"""Three-letter file endings that are not languages."""
 
 
-# -------------------------------------------------------------------------------------- Tables
+def is_language(name: str) -> bool:
+    """Return whether a name is a language code; any three letters can be one."""
+    if (match := CODE.fullmatch(name)) is None or name in NOT_LANGUAGES:
+        return False
+    return len(match[1]) == 3 or match[1] in LANGUAGES
 
 
-def read_table(path: Path, languages: Sequence[str | None]) -> ParallelCorpus:
-    """Open a table, which has only train."""
-    head = header(path, languages) if path.suffix != ".jsonl" else None
-    first = next(rows(path, head), None)
-    if first is None:
-        raise ValueError(f"{path} has no rows")
-    found = translations(first[1]) or [name for name, cell in first[1].items() if is_text(cell)]
-    where = str(path) if path.suffix == ".jsonl" else f"{path} ({NO_HEADER})"
-    src_lang, tgt_lang = resolve_direction(found, languages, where)
-    return ParallelCorpus(
-        path.stem, src_lang, tgt_lang,
-        {"train": partial(_table_pairs, path, head, src_lang, tgt_lang)},
-        partial(count_lines, path), fingerprint(path),
-        (f"{path}, column {src_lang}", f"{path}, column {tgt_lang}"),
-    )  # fmt: skip
+def language_of(path: Path, languages: Sequence[str | None]) -> str | None:
+    """Return the last part of a file name that is a language or among `languages`; else None."""
+    stem, *parts = path.name.split(".")
+    parts = [stem, *parts] if stem in LANGUAGES else parts
+    return next((part for part in parts[::-1] if is_language(part) or part in languages), None)
 
 
-def translations(row: Mapping[str, Any]) -> list[str]:
-    """Return the languages of a row with its texts in `translation`, as in datasets on the hub."""
-    inner = row.get("translation")
-    return [*inner] if isinstance(inner, dict) else []
+def resolve_direction(
+    names: Sequence[str], languages: Sequence[str | None], where: str
+) -> tuple[str, str]:
+    """Return the source language and the target language out of those that a corpus has.
 
-
-def is_text(cell: Any) -> bool:
-    """Return whether a cell can be one side of a pair: a text, or nothing."""
-    return cell is None or isinstance(cell, str)
-
-
-def _table_pairs(path: Path, head: Header | None, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
-    for n, row in rows(path, head):
-        inner = row.get("translation")
-        cells = inner if isinstance(inner, dict) else row
-        src, tgt = cells.get(src_lang), cells.get(tgt_lang)
-        if not (is_text(src) and is_text(tgt)):
-            name = src_lang if not is_text(src) else tgt_lang
-            raise ValueError(f"{path}, line {n}: {name!r} is not a text")
-        yield Pair(src or "", tgt or "", n)
-
-
-# ------------------------------------------------------------------------- Official test sets
+    Raises ValueError if one is missing, if they are the same, or if the choice is ambiguous.
+    """
+    if len(names) < 2:
+        raise ValueError(f"{where} has fewer than two text columns: {', '.join(names) or 'none'}")
+    listed = " and ".join(map(repr, sorted(names)))
+    for side, language in zip(("source", "target"), languages, strict=True):
+        if language is not None and language not in names:
+            raise ValueError(f"{side} is {language!r}; {where} has {listed}")
+    src, tgt = languages
+    if len(names) == 2:
+        src = src or next(name for name in sorted(names) if name != tgt)
+        tgt = tgt or next(name for name in names if name != src)
+    if src is None or tgt is None:
+        raise ValueError(f"{where} has {listed}; name the two with --source and --target")
+    if src == tgt:
+        raise ValueError(f"source and target are both {src!r}; {where} has {listed}")
+    return src, tgt
 
 
 def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
@@ -265,9 +345,8 @@ def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
     pair = f"{src_lang}-{tgt_lang}"
     if test not in utils.get_available_testsets():
         raise ValueError(f"{test!r} is not a test set of sacreBLEU; `sacrebleu --list` lists them")
-    if pair not in utils.get_langpairs_for_testset(test):
-        known = ", ".join(sorted(utils.get_langpairs_for_testset(test)))
-        raise ValueError(f"sacreBLEU's {test} has no {pair}, but {known}")
+    if pair not in (pairs := sorted(utils.get_langpairs_for_testset(test))):
+        raise ValueError(f"sacreBLEU's {test} has no {pair}, but {', '.join(pairs)}")
     try:
         src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
     except (Exception, SystemExit) as fault:  # from one of several network libraries
@@ -276,3 +355,244 @@ def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
             "folder that SACREBLEU names (default ~/.sacrebleu), or leave out --test"
         ) from fault
     return partial(read_line_pairs, Path(src), Path(tgt))
+
+
+# ------------------------------------------------------------------------------------ The Bible
+
+
+def bible_folder(folder: Path | None, preset: Preset) -> Path:
+    """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
+    paths = [folder / Path(file).name for file in EBIBLE_FILES] if folder else []
+    if not (paths and all(path.exists() for path in paths)):
+        listed = ", ".join(Path(file).name for file in EBIBLE_FILES)
+        hint = f"{offline_hint('bible', preset)}; it has either our splits or eBible's {listed}"
+        paths = [
+            download(preset.source + file, Path(file).name, lambda content: b"\n" in content, hint)
+            for file in EBIBLE_FILES
+        ]
+    key = ["bible", 2, *map(fingerprint, paths)]
+    return cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
+
+
+def split_bible(paths: Sequence[Path], out: Path) -> dict[str, int]:
+    """Write `train.de`, `train.en`, … into a folder; return how many pairs each split has.
+
+    Line n of each of eBible's files is verse n of `vref.txt`, such as `GEN 1:1`. A verse is a pair
+    if both translations have it on its own line: if the line is blank, the translation lacks the
+    verse; if it is `<range>`, the line before contains it together with other verses. Raises
+    ValueError if a test verse is missing.
+    """
+    refs, de, en = ([line.strip() for line in read_lines(path)] for path in paths)
+    if not len(refs) == len(de) == len(en):
+        raise ValueError(
+            f"{', '.join(map(str, paths))} have {len(refs):,}, {len(de):,}, {len(en):,} lines; "
+            "each needs one line per verse"
+        )
+    tested = set(read_lines(BIBLE_TEST))
+    splits: dict[str, list[tuple[str, str]]] = {
+        name: [] for name in ("train", "valid", "test", "test_books")
+    }
+    for i, (ref, *verse) in enumerate(zip(refs, de, en, strict=True)):
+        if all(verse) and "<range>" not in (*verse, *de[i + 1 : i + 2], *en[i + 1 : i + 2]):
+            name = "test" if ref in tested else BIBLE_BOOKS.get(ref[:3], "train")
+            tested.discard(ref)
+            splits[name].append((verse[0], verse[1]))
+    if tested:
+        raise ValueError(
+            f"{len(tested):,} test verses, such as {min(tested)}, are not in both "
+            f"{paths[1]} and {paths[2]}; give eBible's Luther 1912 and World English Bible"
+        )
+    for name, verses in splits.items():
+        for side, code in enumerate(("de", "en")):
+            text = "".join(f"{verse[side]}\n" for verse in verses)
+            (out / f"{name}.{code}").write_text(text, "utf-8", newline="\n")
+    return {name: len(verses) for name, verses in splits.items()}
+
+
+# --------------------------------------------------------------------------------- Running text
+
+TextReader = Callable[[], Iterator[str]]
+"""Read a split, chunk by chunk, from its beginning."""
+TEXT_COLUMNS = ("text", "sentence")
+"""Names by which the text column is found."""
+
+
+class TextCorpus(NamedTuple):
+    """Running text: three splits, each of which can be read any number of times."""
+
+    name: str
+    splits: Mapping[str, TextReader]
+    key: str
+    """Changes whenever the content does; known without reading it."""
+    origin: str
+    """Where it is read from."""
+    whole: TextReader
+    """Read the text, or train if it has splits of its own."""
+    is_valid_tested: bool = False
+    """There is no third split: test is valid."""
+    n_left_out: Callable[[], int] = int
+    """Count the characters of headers and footers that are left out."""
+
+    def first_line(self) -> str:
+        """Describe where the text is read from and how it begins."""
+        all_lines = (line for chunk in self.whole() for line in chunk.split("\n"))
+        first = next((line for line in all_lines if line.strip()), "")
+        return f"text: {one_line(self.origin)}, first line: {preview(first)}"
+
+
+def open_text(
+    data: Sequence[str], column: str | None = None, limit: int | None = None
+) -> TextCorpus:
+    """Open running text by its name here, or as `read_text_corpus` does."""
+    name = data[0]
+    preset = TEXT.get(name) if len(data) == 1 else None
+    if preset is None:
+        return read_text_corpus(data, column, limit)
+    path = local_path(preset)
+    if path is None and preset.is_on_hub:
+        try:
+            return read_text_corpus([preset.source], column, limit)._replace(name=name)
+        except ValueError as fault:
+            raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
+    path = path or fetch_text(name, preset)
+    return read_text_corpus([path], column, limit, preset.shares)._replace(name=name)
+
+
+def read_text_corpus(
+    data: Sequence[str | Path],
+    column: str | None = None,
+    limit: int | None = None,
+    shares: Mapping[str, tuple[float, float]] = SHARES,
+) -> TextCorpus:
+    """Open running text.
+
+    data     text files, which are read one after the other; or one of: a file .tsv .csv .jsonl
+             .parquet; a folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the
+             hub: each row is a document
+    column   the text column; None: `text` or `sentence`, or the only one
+    limit    rows of train to stream from a table, shuffled, instead of reading all of it
+    shares   where each split begins and ends, in characters, for data without splits
+
+    If a dataset has no valid or no test, the other one serves as both. Raises ValueError.
+    """
+    paths = [Path(what) for what in data]
+    first = paths[0]
+    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+        return read_documents(str(data[0]), column, limit, shares)
+    for flag, given in (("limit", limit), ("column", column)):
+        if given:
+            raise ValueError(
+                f"a {flag} applies only to a table or the hub; text files are read whole"
+            )
+    if tables := [str(path) for path in paths if path.suffix in TABLES]:
+        raise ValueError(f"{tables[0]} is a table; several files must all be text files")
+    key = " ".join([*map(fingerprint, paths), str(shares)])
+    more = f" and {len(paths) - 1} more" if paths[1:] else ""
+    books = [partial(book_chunks if has_boilerplate(p) else text_chunks, p) for p in paths]
+    whole = partial(concatenate, books)
+    return TextCorpus(
+        first.name + more, split_by_share(whole, shares), key, f"{first}{more}", whole,
+        shares["valid"] == shares["test"],
+        lambda: sum(
+            sum(map(len, text_chunks(path))) - sum(map(len, book()))
+            for path, book in zip(paths, books, strict=True)
+            if book.func is book_chunks
+        ),
+    )  # fmt: skip
+
+
+def read_documents(
+    data: str, column: str | None, limit: int | None, shares: Mapping[str, tuple[float, float]]
+) -> TextCorpus:
+    """Open a table or a dataset, each row of which is a document."""
+    from seqmodels.data import hub  # takes seconds to import, not needed for text files
+
+    table = hub.open_table(data, [column], limit, n_known=1)
+    only = table.columns if len(table.columns) == 1 else []
+    wanted = [column] if column else [*TEXT_COLUMNS, *only]
+    name = next((name for name in wanted if name in table.columns), None)
+    if name is None:
+        listed = ", ".join(map(repr, table.columns)) or "none"
+        raise ValueError(
+            f"{data} has no text column {' or '.join(map(repr, wanted))}, but {listed}; choose one "
+            "with --column"
+        )
+
+    def read(split: str) -> Iterator[str]:
+        for _, row in table.splits[split]():
+            if (text := row[name]) is not None:
+                yield text if text.endswith("\n") else f"{text}\n"
+
+    texts: dict[str, TextReader] = {split: partial(read, split) for split in table.splits}
+    splits: Mapping[str, TextReader] = texts
+    key, is_valid_tested = f"{table.key} {name}", len(texts) == 2
+    if len(texts) == 1:
+        splits = split_by_share(texts["train"], shares)
+        key, is_valid_tested = f"{key} {shares}", shares["valid"] == shares["test"]
+    elif len(texts) == 2:
+        held_out = next(texts[split] for split in texts if split != "train")
+        splits = {"train": texts["train"], "valid": held_out, "test": held_out}
+    return TextCorpus(
+        table.name, splits, key, f"{data}, column {name}", texts["train"],
+        is_valid_tested,
+    )  # fmt: skip
+
+
+def concatenate(texts: Sequence[TextReader]) -> Iterator[str]:
+    """Yield the pieces of several texts; each but the last ends in a line feed."""
+    last = "\n"
+    for read in texts:
+        if not last.endswith("\n"):
+            yield "\n"
+        for piece in read():
+            yield piece
+            last = piece
+
+
+def split_by_share(
+    text: TextReader, shares: Mapping[str, tuple[float, float]]
+) -> dict[str, TextReader]:
+    """Cut a text into splits, each a share of its characters."""
+    size: Callable[[], int] = cache(lambda: sum(map(len, text())))
+
+    def read(low: float, high: float) -> Iterator[str]:
+        start, end, n = int(low * size()), int(high * size()), 0
+        for piece in text():
+            if part := piece[max(0, start - n) : max(0, end - n)]:
+                yield part
+            n += len(piece)
+            if n >= end:
+                return
+
+    return {split: partial(read, *share) for split, share in shares.items()}
+
+
+BOILERPLATE = re.compile(
+    r"^(?:\*\*\* ?(START|END) OF TH|End of (?:the )?Project Gutenberg)[^\n]*\n?", re.MULTILINE
+)
+"""A line that begins or ends a book of Project Gutenberg."""
+
+
+def has_boilerplate(path: Path) -> bool:
+    """Return whether a text has a header of Project Gutenberg, or several."""
+    return any(
+        mark[1] == "START"
+        for chunk in text_chunks(path)
+        if "START OF TH" in chunk
+        for mark in BOILERPLATE.finditer(chunk)
+    )
+
+
+def book_chunks(path: Path) -> Iterator[str]:
+    """Yield the books of a file without Project Gutenberg's headers and licences, each whole."""
+    book: list[str] | None = None  # outside of a book
+    for chunk in text_chunks(path):
+        start = 0
+        for mark in BOILERPLATE.finditer(chunk):
+            if book is not None:
+                yield "".join([*book, chunk[start : mark.start()]])
+            book, start = [] if mark[1] == "START" else None, mark.end()
+        if book is not None:
+            book.append(chunk[start:])
+    if book is not None:
+        yield "".join(book)

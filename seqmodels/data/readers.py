@@ -11,21 +11,19 @@ import codecs
 import csv
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from seqmodels.data.languages import LANGUAGES
+from seqmodels.data.presets import LANGUAGES, fingerprint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
 CHUNK_BYTES = 2**20
-"""Bytes of running text that are read at a time, plus the rest of the last line."""
-MAX_LINE_BYTES = 2**24
-"""Limit of a line, in bytes."""
+"""Bytes of text that are read at a time, plus the rest of the last line."""
+MAX_LINE = 2**24
+"""Limit of a line, in characters."""
 
 
 def preview(text: str) -> str:
@@ -37,41 +35,54 @@ def preview(text: str) -> str:
 # ----------------------------------------------------------------------------------- Text files
 
 
-@contextmanager
-def _opened(path: str | Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
-    """Open a text file; raise ValueError that names it if it cannot be read."""
+def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
+    """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+
+    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. Raises ValueError that
+    names file and line for anything that is not text.
+    """
+    decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
         with files.opened(Path(path), takes_pipe) as file:
-            yield file
+            is_last = False
+            while not is_last:
+                raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
+                raw += file.read(1) if raw.endswith(b"\r") else b""
+                is_last = not raw
+                text = decode(raw, is_last)
+                if (zero := text.find("\0")) >= 0:
+                    n += text.count("\n", 0, zero)
+                    raise ValueError(f"{path}, line {n}: a zero byte, not text; is it UTF-16?")
+                if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
+                    raise ValueError(
+                        f"{path}, line 1: no line feed, only carriage returns; convert its lines"
+                    )
+                is_empty, n = is_empty and not text, n + text.count("\n")
+                if text:
+                    yield text.replace("\r\n", "\n")
+    except UnicodeDecodeError as fault:
+        n += fault.object.count(b"\n", 0, fault.start)
+        byte = fault.object[fault.start]
+        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    if is_empty:
+        raise ValueError(f"{path} is empty")
 
 
 def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without their LF or CRLF and without a byte-order mark.
-
-    Raises ValueError that names file and line for anything that is not text.
-    """
-    with _opened(path, takes_pipe) as file:
-        for n in count(1):
-            raw = file.readline(MAX_LINE_BYTES + 1)
-            if n == 1:
-                raw = raw.removeprefix(codecs.BOM_UTF8)
-            if not raw and n == 1:
-                raise ValueError(f"{path} is empty")
-            if not raw:
-                return
-            yield _decode_line(path, n, raw)
-
-
-def _decode_line(path: str | Path, n: int, raw: bytes) -> str:
-    """Return a line's text."""
-    if len(raw) > MAX_LINE_BYTES:
-        raise ValueError(f"{path}, line {n}: more than {MAX_LINE_BYTES:,} bytes")
-    text = _decode(path, n, raw, lambda raw, _: raw.decode())
-    return text.removesuffix("\n").removesuffix("\r")
+    """Yield the lines of a UTF-8 file, without their LF or CRLF; raises as `text_chunks` does."""
+    n, rest = 0, ""
+    for chunk in text_chunks(path, takes_pipe):
+        *complete, rest = (rest + chunk).split("\n")
+        yield from complete
+        n += len(complete)
+        if len(rest) > MAX_LINE:
+            raise ValueError(f"{path}, line {n + 1}: more than {MAX_LINE:,} characters")
+    if rest:
+        yield rest.removesuffix("\r")
 
 
 def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
@@ -79,52 +90,9 @@ def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
     return list(lines(path, takes_pipe))
 
 
-def read_text(path: str | Path) -> str:
-    """Return the text of a UTF-8 file, with LF for CRLF and without a byte-order mark."""
-    return "".join(text_chunks(path))
-
-
-def text_chunks(path: str | Path) -> Iterator[str]:
-    """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
-
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. Raises ValueError that
-    names file and line for anything that is not text.
-    """
-    decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
-    with _opened(path) as file:
-        while raw := file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES):
-            raw += file.read(1) if raw.endswith(b"\r") else b""
-            text = _decode(path, n, raw, decode)
-            is_empty, n = is_empty and not text, n + text.count("\n")
-            yield text.replace("\r\n", "\n")
-        _decode(path, n, b"", decode)
-    if is_empty:
-        raise ValueError(f"{path} is empty")
-
-
-def _decode(path: str | Path, n: int, raw: bytes, decode: Callable[[bytes, bool], str]) -> str:
-    """Return the text of a piece that begins in line n; no bytes mean the end of the file."""
-    try:
-        text = decode(raw, not raw)
-    except UnicodeDecodeError as fault:
-        n += fault.object.count(b"\n", 0, fault.start)
-        byte = fault.object[fault.start]
-        raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
-    if (start := text.find("\0")) >= 0:
-        n += text.count("\n", 0, start)
-        raise ValueError(f"{path}, line {n}: a zero byte, which is not text; is it UTF-16?")
-    if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
-        raise ValueError(f"{path}, line 1: no line feed, only carriage returns; convert its lines")
-    return text
-
-
 def count_lines(path: str | Path) -> int:
-    """Return the number of lines of a file, without decoding them."""
-    n, last = 0, b"\n"
-    with _opened(path) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            n, last = n + chunk.count(b"\n"), chunk[-1:]
-    return n + (last != b"\n")
+    """Return the number of lines of a file."""
+    return sum(1 for _ in lines(path))
 
 
 def sha256(chunks: Iterable[str]) -> str:
@@ -140,10 +108,49 @@ def sha256(chunks: Iterable[str]) -> str:
 
 # ---------------------------------------------------------------------------------- Tables
 
+SPLITS = ("train", "valid", "test")
+SPLIT_ALIASES = {"valid": ("valid", "validation", "val", "dev")}
+"""Other names of a split."""
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
 TEXT_TABLES = (".tsv", ".csv", ".jsonl")
-"""Endings of tables that are text; `hub` reads the others."""
+"""Endings of tables that are read here; `hub` reads the others."""
+NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
+NAMES = (
+    "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
+    "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
+    "dutch czech polish turkish arabic chinese japanese korean vietnamese"
+)
+KNOWN_COLUMNS = LANGUAGES.union(NAMES.split())
+"""Names of columns, in lower case, by which a header is recognised."""
+
+
+class Table(NamedTuple):
+    """Rows of texts, in splits, which can be read any number of times."""
+
+    name: str
+    where: str
+    columns: list[str]
+    """Columns that are text, or the languages of a column `translation`."""
+    splits: Mapping[str, Callable[[], Iterator[tuple[int, dict[str, Any]]]]]
+    """Read the line, or the number, and the cells of each row of a split."""
+    size: Callable[[], int]
+    """Return the number of rows of train, at most."""
+    key: str
+    """Changes whenever the content does; known without reading it."""
+
+
+def open_table(path: Path, columns: Sequence[str | None]) -> Table:
+    """Open a TSV, CSV or JSONL file, which has only train."""
+    head = header(path, columns) if path.suffix != ".jsonl" else None
+    _, first = next(rows(path, head), (0, None))
+    if first is None:
+        raise ValueError(f"{path} has no rows")
+    found = [name for name, cell in first.items() if cell is None or isinstance(cell, str)]
+    if isinstance(both := first.get("translation"), dict):  # as on the hub
+        found = [*both]
+    splits = {"train": partial(rows, path, head)}
+    return Table(path.stem, str(path), found, splits, partial(count_lines, path), fingerprint(path))
 
 
 class Header(NamedTuple):
@@ -154,15 +161,6 @@ class Header(NamedTuple):
     """Whether the first line is a header, if perhaps with other names, or the first row."""
 
 
-NAMES = (
-    "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
-    "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
-    "dutch czech polish turkish arabic chinese japanese korean vietnamese"
-)
-KNOWN_COLUMNS = LANGUAGES.union(NAMES.split())
-"""Names of columns, in lower case, by which a header is recognised."""
-
-
 def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Header:
     """Return the names of the columns of a TSV or CSV file.
 
@@ -171,7 +169,7 @@ def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Heade
     whether there is a header: a row taken for a header would be lost, and a header taken for a row
     would be trained on.
     """
-    first = next((cells for _, cells in _cells(path) if any(cells)), [])
+    first = next((cells for _, cells in cells_of(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)
     is_in_file |= sum(cell.strip().lower() in KNOWN_COLUMNS for cell in first) >= n_known
     if any(name is not None and name.isdecimal() and name not in first for name in columns):
@@ -189,70 +187,50 @@ def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Heade
 
 
 def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the line and the cells of each row of a TSV, CSV or JSONL file.
+    """Yield the line and the cells of each row of a TSV, CSV or JSONL file, but for blank lines.
 
-    TSV has no quoting. Blank lines are skipped. Raises ValueError that names file and line.
+    Raises ValueError that names file and line.
     """
     if header is None:
-        yield from _json_rows(path)
+        for n, line in enumerate(lines(path), 1):
+            if line.strip():
+                yield n, json_row(path, n, line)
         return
     names, is_in_file = header
-    for line, row in _cells(path):
-        if not any(row):
+    for n, cells in cells_of(path):
+        if not any(cells):
             continue
         if is_in_file:
             is_in_file = False
             continue
-        if len(row) != len(names):
+        if len(cells) != len(names):
             raise ValueError(
-                f"{path}, line {line}: {len(row)} columns, but the first line has {len(names)}"
+                f"{path}, line {n}: {len(cells)} columns, but the first line has {len(names)}"
             )
-        yield line, dict(zip(names, row, strict=True))
+        yield n, dict(zip(names, cells, strict=True))
 
 
-def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return _tsv_rows(path) if path.suffix == ".tsv" else _csv_rows(path)
-
-
-def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return enumerate((line.split("\t") for line in lines(path)), start=1)
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row of a CSV file, or a TSV file, without quoting."""
+    if path.suffix == ".tsv":
+        yield from enumerate((line.split("\t") for line in lines(path)), 1)
+        return
     reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)
     try:
-        for row in reader:
-            yield reader.line_num, row
+        for cells in reader:
+            yield reader.line_num, cells
     except csv.Error as fault:
         raise ValueError(f"{path}, line {reader.line_num}: {fault}") from fault
 
 
-NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for n, line in enumerate(lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as fault:
-            raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, line {n}: not an object with names and texts")
-        if SURROGATE.search(line) and not is_utf8(json.dumps(row, ensure_ascii=False)):
-            raise ValueError(f"{path}, line {n}: a lone surrogate, which is not a character")
-        yield n, row
-
-
-SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""A surrogate as JSON escapes it."""
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether UTF-8 can encode a text: not a lone surrogate."""
+def json_row(path: Path, n: int, line: str) -> dict[str, Any]:
+    """Return the object in line n of a JSONL file."""
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        row = json.loads(line)
+        if r"\ud" in line.lower():  # a surrogate, which is no character without a second one
+            json.dumps(row, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as fault:
+        raise ValueError(f"{path}, line {n}: not JSON: {fault}") from fault
+    if not isinstance(row, dict):
+        raise ValueError(f"{path}, line {n}: not an object with names and texts")
+    return row

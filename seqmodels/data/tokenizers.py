@@ -20,10 +20,12 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import tiktoken
 import tokenizers as hf
 
@@ -111,25 +113,6 @@ def byte_values() -> dict[str, int]:
     return {chr(value): value for value in themselves} | moved
 
 
-def load_encoding(name: str) -> tiktoken.Encoding:
-    """Return a published encoding; raise ValueError if it is not available."""
-    if name not in TIKTOKEN_ENCODINGS:
-        raise ValueError(
-            f"{name!r} is not a published encoding; choose from {', '.join(TIKTOKEN_ENCODINGS)}"
-        )
-    try:
-        return tiktoken.get_encoding(name)
-    except OSError as fault:  # including requests' errors, whose text is long
-        why = fault.strerror or type(fault).__name__
-    except ValueError as fault:
-        why = str(fault)
-    raise ValueError(
-        f"the encoding {name} is not available ({why}); on a machine with a network, set "
-        f"TIKTOKEN_CACHE_DIR to a folder and call tiktoken.get_encoding('{name}'), then copy that "
-        "folder here and set TIKTOKEN_CACHE_DIR to it, or use --tokenizer bpe, trained here"
-    )
-
-
 # ----------------------------------------------------------------------------- Tokenizers
 
 
@@ -140,6 +123,13 @@ class Tokenizer(ABC):
     """Its name in tables and figures, with its size."""
     labels: Sequence[str]
     """The printable piece of every id."""
+    fields: dict[str, Any]
+    """What `load` builds it from, as JSON values."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the smallest type of integers for the ids."""
+        return np.min_scalar_type(self.vocab_size - 1)
 
     @property
     def vocab_size(self) -> int:
@@ -163,14 +153,14 @@ class Tokenizer(ABC):
         return len(self.decode(ids).encode())
 
     def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON; `load` reads it."""
-        fields = json.dumps(self._fields(), ensure_ascii=False, indent=0)
-        write(Path(path), fields + "\n")
-        Path(path).with_suffix(RANKS).unlink(missing_ok=True)  # from another tokenizer
-
-    @abstractmethod
-    def _fields(self) -> dict[str, Any]:
-        """Return what `load` builds it from, as JSON values."""
+        """Write the tokenizer as JSON, which `load` reads; the ranks of a BPE also for tiktoken."""
+        write(Path(path), json.dumps(self.fields, ensure_ascii=False, indent=0) + "\n")
+        ranks = Path(path).with_suffix(RANKS)
+        if "ranks" in self.fields:
+            rows = (f"{piece} {rank}\n" for rank, piece in enumerate(self.fields["ranks"]))
+            write(ranks, "".join(rows))
+        else:
+            ranks.unlink(missing_ok=True)  # from another tokenizer
 
 
 def split_words(text: str) -> list[str]:
@@ -194,6 +184,7 @@ class Words(Tokenizer):
         self.labels = [*map(printable, self._words)]
         self.name = f"{self.kind} ({self.vocab_size:,})"
         self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
+        self.fields = {"kind": self.kind, "words": [*words]}
 
     @classmethod
     def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MAX_VOCAB) -> Words:
@@ -219,9 +210,6 @@ class Words(Tokenizer):
         """Return the words with spaces between them, and none before a closing mark."""
         spaced = " ".join(self._words[i] for i in ids if i >= UNK)
         return re.sub(r" ([,.;:!?])", r"\1", spaced)
-
-    def _fields(self) -> dict[str, Any]:
-        return {"kind": self.kind, "words": self._words[N_SPECIALS:]}
 
 
 def split_spaces(text: str) -> list[str]:
@@ -269,6 +257,7 @@ class Characters(_Pieces):
         super().__init__([character.encode() for character in characters])
         self.name = f"characters ({self.vocab_size:,})"
         self._ids = {character: i for i, character in enumerate(characters, N_SPECIALS)}
+        self.fields = {"kind": "characters", "characters": characters}
 
     @classmethod
     def train(cls, lines: Iterable[str], min_count: int = 1) -> Characters:
@@ -283,23 +272,17 @@ class Characters(_Pieces):
         """Return an id per character; UNK for one that is not in the vocabulary."""
         return [self._ids.get(character, UNK) for character in text]
 
-    def _fields(self) -> dict[str, Any]:
-        return {"kind": "characters", "characters": "".join(self._ids)}
-
 
 class Bytes(_Pieces):
     """The 256 byte values."""
 
     def __init__(self) -> None:
         super().__init__([bytes([value]) for value in range(256)])
-        self.name = "bytes"
+        self.name, self.fields = "bytes", {"kind": "bytes"}
 
     def encode(self, text: str) -> list[int]:
         """Return one id per byte."""
         return [N_SPECIALS + value for value in text.encode()]
-
-    def _fields(self) -> dict[str, Any]:
-        return {"kind": "bytes"}
 
 
 class _Merged(_Pieces):
@@ -323,10 +306,6 @@ class _Merged(_Pieces):
         text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
         return [*chain.from_iterable(map(self._encoding.encode_ordinary, blocks(text)))]
 
-    def _ranks(self) -> list[str]:
-        """Return the pieces in order, as in JSON and in tiktoken's files."""
-        return [base64.b64encode(piece).decode() for piece in self._pieces[N_SPECIALS:]]
-
 
 class BPE(_Merged):
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
@@ -342,6 +321,7 @@ class BPE(_Merged):
     def __init__(self, pieces: Sequence[bytes]):
         super().__init__(pieces, SPLIT)
         self.name = f"BPE ({self.vocab_size:,})"
+        self.fields = {"kind": "bpe", "split": SPLIT, "ranks": as_base64(pieces)}
 
     @classmethod
     def train(cls, lines: Iterable[str], vocab_size: int) -> BPE:
@@ -355,15 +335,6 @@ class BPE(_Merged):
         in_order = sorted(rank_of, key=rank_of.__getitem__)
         return cls([bytes(value_of[char] for char in piece) for piece in in_order])
 
-    def save(self, path: str | Path) -> None:
-        """Write the tokenizer as JSON, which `load` reads, and its ranks for tiktoken beside it."""
-        super().save(path)
-        lines = [f"{piece} {rank}\n" for rank, piece in enumerate(self._ranks())]
-        write(Path(path).with_suffix(RANKS), "".join(lines))
-
-    def _fields(self) -> dict[str, Any]:
-        return {"kind": "bpe", "split": SPLIT, "ranks": self._ranks()}
-
 
 class Published(_Merged):
     """One of tiktoken's encodings, which tiktoken downloads once and caches.
@@ -374,17 +345,33 @@ class Published(_Merged):
     """
 
     def __init__(self, name: str, sha256: str | None = None):
-        fetched = load_encoding(name)
+        if name not in TIKTOKEN_ENCODINGS:
+            raise ValueError(
+                f"{name!r} is not a published encoding; choose from {', '.join(TIKTOKEN_ENCODINGS)}"
+            )
+        try:
+            fetched = tiktoken.get_encoding(name)
+        except (OSError, ValueError) as fault:  # including requests' errors, whose text is long
+            why = str(fault) if isinstance(fault, ValueError) else type(fault).__name__
+            raise ValueError(
+                f"the encoding {name} is not available ({getattr(fault, 'strerror', None) or why});"
+                " on a machine with a network, set TIKTOKEN_CACHE_DIR to a folder and call "
+                f"tiktoken.get_encoding('{name}'), then copy that folder here and set "
+                "TIKTOKEN_CACHE_DIR to it, or use --tokenizer bpe, trained here"
+            ) from fault
         ranks = fetched._mergeable_ranks
-        super().__init__(sorted(ranks, key=ranks.__getitem__), fetched._pat_str)
+        pieces = sorted(ranks, key=ranks.__getitem__)
+        super().__init__(pieces, fetched._pat_str)
         self.name = f"{name} ({self.vocab_size:,})"
-        found = hashlib.sha256("\n".join(self._ranks()).encode()).hexdigest()
-        if sha256 not in (None, found):
+        digest = hashlib.sha256("\n".join(as_base64(pieces)).encode()).hexdigest()
+        if sha256 not in (None, digest):
             raise ValueError(f"its sha256 is not that of the ranks of {name} on this machine")
-        self._saved = {"kind": "published", "name": name, "sha256": found}
+        self.fields = {"kind": "published", "name": name, "sha256": digest}
 
-    def _fields(self) -> dict[str, Any]:
-        return self._saved
+
+def as_base64(pieces: Iterable[bytes]) -> list[str]:
+    """Return pieces as in JSON and in tiktoken's files."""
+    return [base64.b64encode(piece).decode() for piece in pieces]
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
@@ -444,6 +431,28 @@ def load(path: str | Path) -> Tokenizer:
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
     raise ValueError(f"{path} is not a tokenizer: unknown kind, or wrong fields")
+
+
+class Encoded(NamedTuple):
+    """The tokens of some texts, one text after the other."""
+
+    sizes: np.ndarray
+    """Number of tokens of each text."""
+    ids: np.ndarray
+
+
+def encode_texts(path: Path, texts: Sequence[str]) -> Encoded:
+    """Return the tokens of some texts, by the tokenizer in a file."""
+    tokenizer = load_once(path)
+    rows = [tokenizer.encode(text) for text in texts]
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    return Encoded(sizes, np.fromiter(chain.from_iterable(rows), tokenizer.dtype, sizes.sum()))
+
+
+@lru_cache(1)
+def load_once(path: Path) -> Tokenizer:
+    """Return the tokenizer in a file, which each process loads once."""
+    return load(path)
 
 
 def _check_sizes(pieces: Sequence[bytes]) -> None:

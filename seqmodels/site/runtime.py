@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from filelock import FileLock
 
-from seqmodels.data.cache import cache_dir, ensure_dir
+from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import print_line
 
 HERE = Path(__file__).parent / "templates"

@@ -26,7 +26,7 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
         raise ValueError(
             f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
         )
-    fields = {"name": tokenizer.name, "labels": [*tokenizer.labels], **tokenizer._fields()}
+    fields = {"name": tokenizer.name, "labels": [*tokenizer.labels], **tokenizer.fields}
     if isinstance(tokenizer, Words):
         pattern = r"\n|\S+" if isinstance(tokenizer, Spaces) else WORD.pattern
         classes = {escape: python_class(escape) for escape in (r"\w", r"\s")}

@@ -83,13 +83,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.task import Recipe, Task, TestSet
-from seqmodels.data.batches import Example
+from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, contexts
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.corpus import SPLITS
+from seqmodels.data.corpus import SPLITS, open_text
 from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
-from seqmodels.data.windows import ContextWindows, SlidingWindow, contexts
 from seqmodels.interface import BOS
 from tasks.made import stories
 from tasks.recipes import POSITIONED, PROSE, RECIPES
@@ -403,7 +402,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     """Return the task on the user's own text, or on one known by name."""
     recipe = CORPUS_RECIPES.get(args.data[0], DEFAULT)
     context, block, stride = window_sizes(args, recipe)
-    corpus = presets.open_text(args.data, args.column, args.limit)
+    corpus = open_text(args.data, args.column, args.limit)
     print(presets.describe(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or recipe.tokenizer
     known = presets.TEXT.get(args.data[0])

@@ -91,7 +91,7 @@ from typing import NamedTuple
 
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task
 from seqmodels.data.batches import lengths
-from seqmodels.data.corpus import ParallelCorpus, sacrebleu_testset
+from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
@@ -197,7 +197,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
 
 def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
     """Return the corpus that --data names, with the test set that --test names."""
-    corpus = presets.open_parallel(args.data, (args.source, args.target), args.limit)
+    corpus = open_parallel(args.data, (args.source, args.target), args.limit)
     print(presets.describe(args.data[0]) + corpus.first_lines())
     if args.test:
         test = sacrebleu_testset(args.test, corpus.src_lang, corpus.tgt_lang)
