@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -52,6 +55,24 @@ def test_every_page_is_found_from_the_readme() -> None:
     """Keeps out a page that no link leads to."""
     text = README.read_text(encoding="utf-8")
     assert all(f"(docs/{path.name})" in text for path in DOCS)
+
+
+@pytest.mark.slow
+def test_a_model_of_ones_own_is_compared(tmp_path: Path) -> None:
+    """Keeps out a tutorial whose files do not run, or whose model no table shows."""
+    text = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
+    model, program = (block for kind, block in FENCE.findall(text) if kind == "python")
+    (tmp_path / "bag.py").write_text(model, encoding="utf-8")
+    (tmp_path / "compare.py").write_text(program, encoding="utf-8")
+    (command,) = [words for words in commands(ROOT / "docs" / "your-model.md") if words]
+    argv = [sys.executable, *command[1:], "--tokens", "600"]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in (tmp_path / "runs" / "bag").glob("*-seed1.json")}
+    assert made == {"bag-seed1.json", "rnn_encdec-seed1.json", "bahdanau-seed1.json"}
+    row = next(line for line in done.stdout.splitlines() if line.startswith("Bag of words"))
+    assert len(row.split()) > 4
 
 
 # --------------------------------------------------------------------------------------- Commands
@@ -111,6 +132,8 @@ def check(words: list[str], project: dict[str, Any]) -> None:
             assert not {word for word in rest if word.endswith(".lock")} - {"requirements.lock"}
         case ["git", "diff", *rest]:
             assert all((ROOT / word).exists() for word in rest if not word.startswith("-"))
+        case ["python", "compare.py", *_]:
+            pass  # the tutorial's own file, which has its own test
         case ["python", script, *_]:
             assert (ROOT / script).exists()
         case [program, *_]:
