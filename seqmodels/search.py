@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from seqmodels.interface import BOS, EOS, PAD, SequenceModel, reorder
-from seqmodels.models.ops.kernels import prepack
+from seqmodels.models.ops import prepack
 
 Choose = Callable[[Float[Tensor, "R V"]], Int[Tensor, " R"]]
 

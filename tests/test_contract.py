@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from seqmodels import PAD, SequenceModel, unroll
 from seqmodels.models import model_of
-from seqmodels.models.ops.kv_cache import tensors_of
+from seqmodels.models.ops import tensors_of
 
 
 @pytest.fixture(params=MODELS_AND_VARIANTS)

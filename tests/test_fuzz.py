@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from seqmodels.comparison import trained
 from seqmodels.data import tokenizers
-from seqmodels.evaluation import alignments, external
+from seqmodels.evaluation import external
 from seqmodels.evaluation.external import Text
 from seqmodels.models import build
 from seqmodels.records import ledger, significance
@@ -69,11 +69,11 @@ def test_any_bytes_are_lines_or_refused(data: bytes, tmp_path: Path) -> None:
 def test_any_line_is_links_or_refused(line: str) -> None:
     """Keeps out a link that is lost or read from a part of a word, and a traceback."""
     try:
-        (pair,) = alignments.parse(Text(Path("some.links"), [line])).links
+        (pair,) = external.parse_links(Text(Path("some.links"), [line])).links
     except ValueError as error:
         check_refusal(error, "some.links, line 1")
     else:
-        words = alignments.LINE_NUMBER.sub("", line).split()
+        words = external.LINE_NUMBER.sub("", line).split()
         written = {f"{i}{mark}{j}" for i, j in pair.possible for mark in "-?p"}
         assert all("-".join(map(str, map(int, split(word)))) in written for word in words)
         assert pair.sure <= pair.possible

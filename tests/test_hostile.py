@@ -244,11 +244,11 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, b"x yz\nw\n")
-        _, ref, hyp = external.read(tmp_path / "src", pipe, [tmp_path / "hyp"])
+        _, ref, hyp = external.read_translations(tmp_path / "src", pipe, [tmp_path / "hyp"])
     assert ref.lines == hyp.lines == ["x yz", "w"]
     for again in (pipe, tmp_path / "." / "fifo"):  # no one waits for a writer
         with pytest.raises(ValueError, match="are the same file; give each file once"):
-            external.read(tmp_path / "src", pipe, [again])
+            external.read_translations(tmp_path / "src", pipe, [again])
     with pytest.raises(ValueError, match="is not a regular file"):
         files.read(pipe)
 
@@ -261,7 +261,7 @@ def test_a_pipe_that_gives_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, b"y\n" * 501)
         with pytest.raises(ValueError, match="more than 1,000 bytes"):
-            external.read(pipe, tmp_path / "b", [tmp_path / "c"])
+            external.read_translations(pipe, tmp_path / "b", [tmp_path / "c"])
 
 
 def test_a_figure_is_written_before_the_table_is_printed(

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops.kernels import attend
+from seqmodels.models.ops import attend
 
 FAVOR = {"feature_map": "favor", "n_draws": 3}
 BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])

@@ -10,8 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from seqmodels import unroll
-from seqmodels.models.ops.kernels import PackedLinear, attend, can_pack, head_width, prepack, tanh
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, head_width, prepack, tanh
 
 # ------------------------------------------------------------------------------------ the kernels
 

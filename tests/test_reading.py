@@ -277,7 +277,7 @@ def test_the_harness_knows_no_model(path: Path) -> None:
 
 NO_TORCH = [
     "report.figures", "report.summary", "evaluation.metrics", "evaluation.external",
-    "evaluation.alignments", "report.systems", "cli.score",
+    "report.systems", "cli.score",
 ]  # fmt: skip
 
 

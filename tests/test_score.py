@@ -343,8 +343,8 @@ def test_figures_show_systems_as_what_they_are(
     [
         ({"good.de": None}, ["good.de does not exist", "UTF-8 text file"]),
         ({"ref.de": None}, ["ref.de does not exist"]),
-        ({"poor.de": b"a\nb\nc\n"}, ["ref.de has 4 lines and ", "poor.de has 3", "must translate"]),
-        ({"src.en": b"a\nb\n"}, ["ref.de has 4 lines and ", "src.en has 2"]),
+        ({"poor.de": b"a\nb\nc\n"}, ["src.en has 4 lines and ", "poor.de has 3", "line n of"]),
+        ({"src.en": b"a\nb\n"}, ["src.en has 2 lines and ", "ref.de has 4"]),
         ({"good.de": b""}, ["good.de is empty"]),
         ({"ref.de": b""}, ["ref.de is empty"]),
         ({"src.en": b"\n \n\n\n"}, ["src.en has no words"]),

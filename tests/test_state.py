@@ -20,7 +20,7 @@ from conftest import (
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel, reorder, unroll
-from seqmodels.models.ops.kv_cache import tensors_of
+from seqmodels.models.ops import tensors_of
 
 
 @pytest.fixture(params=MODELS_AND_VARIANTS)

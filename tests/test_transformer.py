@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from seqmodels import SequenceModel
 from seqmodels.models import gpt, transformer
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache
 
 
 @pytest.mark.parametrize(("cfg", "millions"), [(transformer.BASE, 65), (transformer.BIG, 213)])

@@ -24,7 +24,7 @@ from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate, intervals
 from seqmodels.interface import BOS, EOS, PAD
-from seqmodels.models.ops.kernels import attend
+from seqmodels.models.ops import attend
 from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.training import loop

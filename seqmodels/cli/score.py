@@ -36,9 +36,9 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
     from seqmodels.report import drawing, style, systems
 
     tokenize = "13a" if args.tokenize is None else args.tokenize
-    texts = external.read(args.src, args.ref, args.hyps)
+    texts = external.read_translations(args.src, args.ref, args.hyps)
     out = ensure_out_folder(args.out) if args.out else None
-    result = external.score(texts, tokenize, args.lowercase, ends)
+    result = external.score_translations(texts, tokenize, args.lowercase, ends)
     if out is None:
         return [systems.translation_table(result)]
     from seqmodels.site.report import write_systems
@@ -53,12 +53,12 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
 
 def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
     """Return the tables and the path of what is written."""
-    from seqmodels.evaluation import alignments
+    from seqmodels.evaluation import external
     from seqmodels.report import systems
 
-    given = alignments.read(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
+    given = external.read_alignments(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
     out = ensure_out_folder(args.out) if args.out else None
-    result = alignments.score(given, ends)
+    result = external.score_alignments(*given, ends)
     table = systems.alignment_table(result)
     return [table, "", write_json(result, out / "alignments.json")] if out else [table]
 

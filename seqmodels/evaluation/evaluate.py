@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
-from seqmodels.models.ops.kv_cache import tensors_of
+from seqmodels.models.ops import tensors_of
 from seqmodels.search import beam, greedy
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.world import world

@@ -1,7 +1,12 @@
-"""Score translations of other systems: BLEU and chrF, overall and by source length, and compare.
+"""Score other systems: translations by BLEU and chrF, word alignments by error rate. No torch.
 
-Every file holds one sentence per line and is scored as is: subword marks or tokens must be joined
-beforehand. All scores, and the significance test between systems, are sacreBLEU's. No torch.
+Every file holds one sentence per line. Translations are scored as they are: subword marks or tokens
+must be joined beforehand. Their scores, and the test between systems, are sacreBLEU's.
+
+Alignments are in Pharaoh format: `i-j` links source word i to target word j, counted from 0. A gold
+standard marks as possible, `i?j` or `ipj`, the links on which annotators disagreed; the others are
+sure. Some gold standards count words from 1, and nothing in the file says so: with the wrong base,
+an alignment with an error rate of 4 % appears to have one of 44 %.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -20,6 +25,7 @@ from sacrebleu.significance import PairedTest
 
 from seqmodels.data import readers
 from seqmodels.evaluation import intervals
+from seqmodels.evaluation.intervals import Interval
 from seqmodels.evaluation.metrics import (
     METRICS,
     by_bucket,
@@ -29,14 +35,15 @@ from seqmodels.evaluation.metrics import (
 )
 from seqmodels.utils.terminal import printable
 
-SCHEMA = "seqmodels.score/2"
-
 MAX_LINES = 20_000
 """Most lines on which systems are compared: the test holds all resamples, 80 kB per line."""
+LINK = re.compile(r"([0-9]{1,6})([-?p])([0-9]{1,6})")
+LINE_NUMBER = re.compile(r"^[0-9]+\t")
+"""Some files of alignments begin each line with its number."""
 
+Link = tuple[int, int]
 Result = dict[str, Any]
 """What is written as JSON."""
-
 
 # ------------------------------------------------------------------------------------- Reading
 
@@ -58,44 +65,24 @@ class Text(NamedTuple):
         return [len(line.split()) for line in self.lines]
 
 
-def read(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
-    """Return the source, the reference and each system's text.
-
-    Raises ValueError for a file that cannot be read or is given twice, and if the numbers of lines
-    differ.
-    """
-    src_text, ref_text, *systems = read_files((src, ref, *hyps))
-    for text in (src_text, *systems):
-        check_lines(ref_text, text, "must translate")
-    if not any(src_text.lengths()):
-        raise ValueError(f"{src} has no words; scores are grouped by the number of source words")
-    if len(hyps) > 1 and (n := len(ref_text.lines)) > MAX_LINES:
-        raise ValueError(
-            f"{ref} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
-            "score one system at a time"
-        )
-    return [src_text, ref_text, *systems]
-
-
 def read_files(paths: Sequence[Path]) -> list[Text]:
-    """Return the text of each file. A pipe is read once.
+    """Return the text of each file; a pipe is read once.
 
-    Raises ValueError for a file that is not text, and for a file given twice.
+    Raises ValueError for a file that is not text, for a file given twice, and if the numbers of
+    lines differ.
     """
     for one, other in combinations(paths, 2):
         with suppress(OSError):  # files that cannot be read are named below
             if one.samefile(other):
                 raise ValueError(f"{one} and {other} are the same file; give each file once")
-    return [Text(path, readers.read_lines(path, takes_pipe=True)) for path in paths]
-
-
-def check_lines(one: Text, other: Text, verb: str) -> None:
-    """Raise ValueError unless two texts have the same number of lines."""
-    if len(other.lines) != len(one.lines):
-        raise ValueError(
-            f"{one.path} has {len(one.lines):,} lines and {other.path} has {len(other.lines):,}; "
-            f"line n of one {verb} line n of the other"
-        )
+    first, *others = [Text(path, readers.read_lines(path, takes_pipe=True)) for path in paths]
+    for text in others:
+        if len(text.lines) != len(first.lines):
+            raise ValueError(
+                f"{first.path} has {len(first.lines):,} lines and {text.path} has "
+                f"{len(text.lines):,}; line n of one must belong to line n of the other"
+            )
+    return [first, *others]
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -115,11 +102,48 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return [printable(name) for name in names]
 
 
-# ------------------------------------------------------------------------------------- Scoring
+def by_length(
+    n: int,
+    lengths: Sequence[int] | None,
+    ends: Sequence[int],
+    score: Callable[[np.ndarray], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return scores overall and, if lengths are given, in buckets with these ends.
+
+    The first bucket starts at 1; another one is for all longer sources.
+    """
+    buckets: list[tuple[int, int]] = []
+    if lengths:
+        longer = [max(lengths)] if max(lengths) > ends[-1] else []
+        buckets = [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
+    overall = {"n": n, **score(np.arange(n))}
+    return {"overall": overall, "buckets": by_bucket(lengths or [], buckets, score)}
 
 
-def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequence[int]) -> Result:
-    """Score all systems in `texts` (see read), in buckets of source words with these ends.
+# --------------------------------------------------------------------------------- Translations
+
+
+def read_translations(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
+    """Return the source, the reference and each system's text.
+
+    Raises ValueError as `read_files` does, for a source without words and for more lines than
+    systems can be compared on.
+    """
+    src_text, ref_text, *systems = read_files((src, ref, *hyps))
+    if not any(src_text.lengths()):
+        raise ValueError(f"{src} has no words; scores are grouped by the number of source words")
+    if len(hyps) > 1 and (n := len(ref_text.lines)) > MAX_LINES:
+        raise ValueError(
+            f"{ref} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
+            "score one system at a time"
+        )
+    return [src_text, ref_text, *systems]
+
+
+def score_translations(
+    texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequence[int]
+) -> Result:
+    """Score all systems in `texts` (see read_translations), in buckets of source words.
 
     Differences are from the first system. Raises ValueError for a tokenizer that sacreBLEU does not
     have, or that does not work here.
@@ -131,8 +155,14 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
     counted, entries = [], []
     for text, name in zip(systems, names_of([text.path for text in systems]), strict=True):
         counts = {k: sacrebleu_counts(metric, text.lines, None) for k, metric in metrics.items()}
+
+        def score(places: np.ndarray, counts: dict[str, np.ndarray] = counts) -> dict[str, Any]:
+            scores = {key: METRICS[key].score(each[places]) for key, each in counts.items()}
+            n_hyp, n_ref = counts["bleu"][places, :2].sum(0)
+            return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
+
         n_tokenized = sum(line.endswith(" .") for line in text.lines)
-        parts = scores_of(counts, lengths, ends)
+        parts = by_length(len(lengths), lengths, ends, score)
         counted.append(counts)
         entries.append({"name": name, **text.facts(), "n_tokenized": n_tokenized, **parts})
     paired = {}
@@ -141,7 +171,7 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
         for entry, difference in zip(entries[1:], differences, strict=True):
             entry.setdefault("against_first", {})[key] = difference
     return {
-        "schema": SCHEMA,
+        "schema": "seqmodels.score/2",
         "n": len(lengths),
         "src": src.facts(),
         "ref": ref.facts(),
@@ -150,29 +180,6 @@ def score(texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequen
         "paired_signatures": paired,
         "systems": entries,
     }
-
-
-def scores_of(
-    counts: Mapping[str, np.ndarray], lengths: Sequence[int], ends: Sequence[int]
-) -> dict[str, Any]:
-    """Return one system's scores and length ratios, overall and by bucket."""
-
-    def score_part(places: np.ndarray) -> dict[str, Any]:
-        scores = {key: METRICS[key].score(of_system[places]) for key, of_system in counts.items()}
-        n_hyp, n_ref = counts["bleu"][places, :2].sum(0)
-        return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
-
-    overall = {"n": len(lengths), **score_part(np.arange(len(lengths)))}
-    return {
-        "overall": overall,
-        "buckets": by_bucket(lengths, buckets_of(lengths, ends), score_part),
-    }
-
-
-def buckets_of(lengths: Sequence[int], ends: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the buckets with these ends, starting at 1, and one for all longer sources."""
-    longer = [max(lengths)] if max(lengths) > ends[-1] else []
-    return [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
 
 
 def against_first(
@@ -195,3 +202,168 @@ def against_first(
         }
         for other, counts in zip(others, counted[1:], strict=True)
     ]
+
+
+# ----------------------------------------------------------------------------------- Alignments
+
+
+class Links(NamedTuple):
+    """The links of one sentence pair, words counted from 0."""
+
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+    """All links, including the sure ones."""
+
+
+class Alignment(NamedTuple):
+    """The links of one file, one item per line."""
+
+    text: Text
+    links: list[Links]
+
+    def facts(self) -> dict[str, Any]:
+        """Return which file it is, how many links it has and the lowest number of a word."""
+        numbers = [i for pair in self.links for link in pair.possible for i in link]
+        facts = {**self.text.facts(), "lowest_word": min(numbers, default=None)}
+        return {**facts, "n_links": sum(len(pair.possible) for pair in self.links)}
+
+
+def parse_links(
+    text: Text, first: int = 0, is_gold: bool = True, sides: Sequence[Text | None] = ()
+) -> Alignment:
+    """Parse the links of a file in which words are counted from `first`: 0 or 1.
+
+    `sides` are the source and the target. Raises ValueError that names file and line for a link
+    that cannot be parsed, one to a word that its sentence does not have and, unless the file is
+    gold, one that is only possible.
+    """
+    lengths = [side.lengths() if side else None for side in sides]
+    parsed = []
+    for n, line in enumerate(text.lines):
+        sure, possible = set(), set()
+        for word in LINE_NUMBER.sub("", line).split():
+            where = f"{text.path}, line {n + 1}: {word[:30]!r}"
+            if (match := LINK.fullmatch(word)) is None:
+                raise ValueError(
+                    f"{where} is not a link such as 3-4, or 3?4 or 3p4 where it is only possible"
+                )
+            if match[2] != "-" and not is_gold:
+                raise ValueError(f"{where} is only possible; only --gold has such links")
+            link = int(match[1]) - first, int(match[3]) - first
+            if min(link) < 0:
+                raise ValueError(f"{where} links word 0; with --gold-one-based, words begin at 1")
+            for i, side, n_words in zip(link, sides, lengths, strict=False):
+                if side and n_words and i >= n_words[n]:
+                    hint = "; if --gold counts them from 1, give --gold-one-based" * (not first)
+                    raise ValueError(
+                        f"{where} links word {i + first}; {side.path} has {n_words[n]} words "
+                        f"there, counted from {first}{hint if is_gold else ''}"
+                    )
+            possible.add(link)
+            if match[2] == "-":
+                sure.add(link)
+        parsed.append(Links(frozenset(sure), frozenset(possible)))
+    return Alignment(text, parsed)
+
+
+def read_alignments(
+    gold: Path,
+    alignments: Sequence[Path],
+    src: Path | None = None,
+    tgt: Path | None = None,
+    is_one_based: bool = False,
+) -> tuple[Alignment, list[Alignment], Text | None]:
+    """Read a gold standard, alignments and, if given, the source; check links against the texts.
+
+    Raises ValueError as `read_files` and `parse_links` do, and for a gold standard without sure
+    links.
+    """
+    gold_text, *texts = read_files([gold, *alignments, *(path for path in (src, tgt) if path)])
+    given = iter(texts[len(alignments) :])
+    sides = [next(given) if path else None for path in (src, tgt)]
+    gold_links = parse_links(gold_text, int(is_one_based), True, sides)
+    if not any(pair.sure for pair in gold_links.links):
+        raise ValueError(f"{gold} has no sure links (such as 3-4), over which recall is computed")
+    systems = [parse_links(text, 0, False, sides) for text in texts[: len(alignments)]]
+    return gold_links, systems, sides[0]
+
+
+def link_counts(found: Sequence[Links], gold: Sequence[Links]) -> np.ndarray:
+    """Return a row per sentence pair: |A ∩ S|, |A ∩ P|, |A| and |S|.
+
+    A are all links found, S the sure gold links, P all gold links. Raises ValueError for unequal
+    lengths.
+    """
+    if len(found) != len(gold):
+        raise ValueError(f"{len(found):,} and {len(gold):,} alignments cannot be compared")
+    rows = []
+    for ours, true in zip(found, gold, strict=True):
+        a, s, p = ours.possible, true.sure, true.possible
+        rows.append((len(a & s), len(a & p), len(a), len(s)))
+    return np.array(rows, dtype=np.float64)
+
+
+class Rate(NamedTuple):
+    """A percentage: some columns of `link_counts` over others."""
+
+    above: list[int]
+    below: list[int]
+    is_error: bool = False
+    """It is what is missing to 100 %."""
+
+    def of(self, sums: np.ndarray) -> np.ndarray:
+        """Compute it from sums over sentences, (..., 4) -> (...); a share of nothing is 0."""
+        above, below = (sums[..., columns].sum(-1) for columns in (self.above, self.below))
+        share = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+        return 100 * (1 - share if self.is_error else share)
+
+    def interval(self, columns: np.ndarray) -> Interval:
+        """Return it with its 95 % interval; None where there are no links to divide by."""
+        if not columns[:, self.below].any():
+            return {"value": None, "low": None, "high": None}
+        return intervals.interval(columns, self.of, is_percent=True)
+
+
+RATES = {
+    "aer": Rate([0, 1], [2, 3], is_error=True),
+    "precision": Rate([1], [2]),
+    "recall": Rate([0], [3]),
+}
+"""As defined by Och and Ney (2003): AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)."""
+
+
+def aer_difference(sums: np.ndarray) -> np.ndarray:
+    """Return the AER of the second system minus that of the first, their counts side by side."""
+    return RATES["aer"].of(sums[..., 4:]) - RATES["aer"].of(sums[..., :4])
+
+
+def score_alignments(
+    gold: Alignment, systems: Sequence[Alignment], src: Text | None, ends: Sequence[int]
+) -> Result:
+    """Score all alignments, in buckets of source words with these ends if the source is given.
+
+    Differences are from the first alignment.
+    """
+    lengths = src.lengths() if src else None
+    counted, entries = [], []
+    names = names_of([system.text.path for system in systems])
+    for name, system in zip(names, systems, strict=True):
+        counts = link_counts(system.links, gold.links)
+
+        def score(places: np.ndarray, counts: np.ndarray = counts) -> dict[str, Any]:
+            return {key: rate.interval(counts[places]) for key, rate in RATES.items()}
+
+        counted.append(counts)
+        parts = by_length(len(counts), lengths, ends, score)
+        entries.append({"name": name, **system.facts(), **parts})
+    for entry, counts in zip(entries[1:], counted[1:], strict=True):
+        both = np.hstack([counted[0], counts])
+        entry["against_first"] = {"aer": intervals.interval(both, aer_difference)}
+    return {
+        "schema": "seqmodels.alignments/1",
+        "n": len(gold.links),
+        "gold": {**gold.facts(), "n_sure": sum(len(pair.sure) for pair in gold.links)},
+        "src": src.facts() if src else None,
+        "n_bootstrap": intervals.N_BOOTSTRAP,
+        "systems": entries,
+    }

@@ -46,7 +46,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops.kernels import tanh
+from seqmodels.models.ops import tanh
 
 # ------------------------------------------------------------------------------------- Config
 

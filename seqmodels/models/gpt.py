@@ -43,8 +43,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops.kernels import attend, head_width
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache, attend, head_width
 
 # ------------------------------------------------------------------------------------- Config
 

@@ -40,7 +40,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import PAD, SequenceModel
-from seqmodels.models.ops.kernels import head_width
+from seqmodels.models.ops import head_width
 
 # ------------------------------------------------------------------------------------- Config
 

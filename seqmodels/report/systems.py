@@ -17,7 +17,7 @@ MANY_TOKENIZED = 100
 
 Systems = Sequence[Mapping[str, Any]]
 Result = Mapping[str, Any]
-"""What `external.score` or `alignments.score` returns."""
+"""What evaluation/external.py returns."""
 
 
 def translation_table(result: Result) -> str:

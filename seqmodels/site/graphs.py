@@ -30,7 +30,7 @@ from torch.export import Dim
 
 from seqmodels.interface import BOS, SequenceModel, watch_attention
 from seqmodels.models import bahdanau, linear_attention, lstm_seq2seq, rnn_encdec
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache
 
 OPSET = 18
 MAX_TOKENS = 4096

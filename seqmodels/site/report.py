@@ -240,7 +240,7 @@ def write_systems(
     is_lowercase: bool,
     out: Path,
 ) -> Path:
-    """Write report.html to a folder: the scores of `external.score`, and the texts behind them."""
+    """Write report.html to a folder: the scores of other systems, and the texts behind them."""
     scored, title = result["systems"], systems.subtitle(result)
     name, labels = Path(result["ref"]["file"]).name, [system["name"] for system in scored]
     src, ref, *hyps = (text.lines for text in texts)

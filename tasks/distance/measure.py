@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, collate
 from seqmodels.interface import Batch, SequenceModel
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache
 
 Rows = list[dict[str, float | str]]
 QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}

@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length, collate
-from seqmodels.evaluation.alignments import RATES, Link, Links, counts
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, teacher_forced
+from seqmodels.evaluation.external import RATES, Link, Links, link_counts
 from seqmodels.interface import EOS, PAD, SequenceModel, watch_attention
 
 Rows = list[dict[str, float | str]]
@@ -85,7 +85,7 @@ def links_of(
 def error_rate(found: Sequence[frozenset[Link]], gold: Sequence[Sequence[Link]]) -> float:
     """Return the alignment error rate over all sentences (%); all gold links are sure."""
     ours, true = ([Links(frozenset(a), frozenset(a)) for a in side] for side in (found, gold))
-    return float(RATES["aer"].of(counts(ours, true).sum(0, keepdims=True))[0])
+    return float(RATES["aer"].of(link_counts(ours, true).sum(0, keepdims=True))[0])
 
 
 def with_mean(weights: Float[Tensor, "B H N M"]) -> Float[Tensor, "B H1 N M"]:

@@ -1,1 +1,243 @@
-"""Operations that make the chapters fast; each documents exactly what it computes."""
+"""What makes the chapters fast: the same numbers in fewer steps, held equal by tests.
+
+To a chapter `attend` is its equation, `tanh` is tanh, and a `KVCache` is `torch.cat` along the
+tokens. `B` sources, `R` = B × W rows, the W beams of each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+M = TypeVar("M", bound=nn.Module)
+FEW = 16
+"""Queries per text in a search, at most: its beams."""
+
+# ---------------------------------------------------------------------------------- Functions
+
+
+def head_width(d_model: int, n_heads: int) -> int:
+    """Return the width of one of `n_heads` equal heads.
+
+    Raises ValueError if they do not fill the model.
+    """
+    if n_heads < 1 or d_model % n_heads:
+        raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+    return d_model // n_heads
+
+
+def attend(
+    q: Float[Tensor, "B H N K"],
+    k: Float[Tensor, "B H M K"],
+    v: Float[Tensor, "B H M Kv"],
+    mask: Bool[Tensor, ...],
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H N Kv"]:
+    """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True.
+
+    torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
+    in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries.
+    """
+    is_bfloat16, is_search = q.dtype == torch.bfloat16, not torch.is_grad_enabled()
+    if q.is_cuda or not (is_bfloat16 or (is_search and q.shape[2] <= FEW)):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+    q = q / q.shape[-1] ** 0.5
+    score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
+    weights = torch.where(mask, score, -torch.inf).softmax(-1)
+    return F.dropout(weights, dropout) @ v if dropout else weights @ v
+
+
+class _Tanh(torch.autograd.Function):
+    """tanh x = 1 - 2 σ(-2x)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Return tanh x."""
+        y = (-2 * x).sigmoid_().mul_(-2).add_(1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        """Return grad (1 - tanh² x)."""
+        return torch.ops.aten.tanh_backward(grad, *ctx.saved_tensors)
+
+
+def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
+    """Compute tanh x to within 2e-7: on CPUs torch's float32 sigmoid is six times as fast."""
+    if x.is_cuda or x.dtype != torch.float32:
+        return torch.tanh(x)
+    return _Tanh.apply(x)
+
+
+# ------------------------------------------------------------------------------ Packed weights
+
+
+class PackedLinear(nn.Module):
+    """Compute what an `nn.Linear` computes, with the weight in oneDNN's layout."""
+
+    def __init__(self, linear: nn.Linear, n_rows: int):
+        super().__init__()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight, n_rows)
+        self.bias = linear.bias
+
+    def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D2"]:
+        """Return W x + b."""
+        return torch.ops.mkldnn._linear_pointwise(x, self.weight, self.bias, "none", [], "")
+
+
+def can_pack(weight: Tensor) -> bool:
+    """Return whether oneDNN can use this weight packed: on CPUs, with operators of torch.
+
+    These are private, so they can be missing.
+    """
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return weight.dtype == torch.float32 or is_bfloat16
+
+
+def prepack(module: M, n_rows: int) -> M:
+    """Return a copy that computes the same with packed weights, fastest for `n_rows` rows.
+
+    Unpacked weights are packed again in every product. The module itself is not changed.
+    """
+    twin = copy(module)
+    twin._modules = {
+        name: PackedLinear(part, n_rows)
+        if isinstance(part, nn.Linear) and can_pack(part.weight)
+        else prepack(part, n_rows)
+        for name, part in module.named_children()
+    }
+    return twin
+
+
+# ------------------------------------------------------------------------------------- The cache
+
+
+class KVCache:
+    """Keys and values of every layer, and which of them each row sees.
+
+    `grow` and `reorder` do not change it, but return another one; `update` fills a new one. It
+    hides from the model that
+
+    - buffers have room for more tokens, so that writing one does not copy the others;
+    - the beams of a source write into the same buffer, and `visible` says which slots each beam
+      sees, so that a search reorders beams without copying keys or values;
+    - caches that grew from one another share buffers; growing the same one twice copies.
+    """
+
+    def __init__(
+        self,
+        visible: Bool[Tensor, "R N"],
+        n_sources: int | None = None,
+        layers: Sequence[tuple[Tensor, Tensor]] = (),
+        n_written: list[int] | None = None,
+    ):
+        self.visible = visible
+        self.n_sources = len(visible) if n_sources is None else n_sources
+        self.layers = list(layers)
+        """Keys (B,H,M,K) and values (B,H,M,Kv) of each layer, M ≥ N slots."""
+        self.n_written = [visible.shape[1]] if n_written is None else n_written
+        """One number for all caches that share the buffers: how many slots are taken."""
+
+    @property
+    def mask(self) -> Bool[Tensor, "B 1 W N"]:
+        """The slots that each row sees, the rows of one source side by side."""
+        return self.visible.unflatten(0, (self.n_sources, 1, -1))
+
+    @property
+    def lengths(self) -> Int[Tensor, " R"]:
+        """The number of tokens that each row sees: the position of its next one."""
+        return self.visible.sum(1)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All that is cached, without the spare room."""
+        n = self.visible.shape[1]
+        return [self.visible, *(t[:, :, :n] for layer in self.layers for t in layer)]
+
+    def __getitem__(self, layer: int) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
+        """Return a layer's keys and values."""
+        k, v = self.layers[layer]
+        n = self.visible.shape[1]
+        return k.narrow(2, 0, n), v.narrow(2, 0, n)
+
+    def grow(self) -> KVCache:
+        """Return this cache with a slot for one more token of every row, which it alone sees.
+
+        `update` fills the slots: by `torch.cat` if gradients are enabled, otherwise in place. The
+        first call of `grow` gets the spare room behind the cache, the next one a copy.
+        """
+        n, width = self.visible.shape[1], len(self.visible) // self.n_sources
+        if width == 1:
+            visible = F.pad(self.visible, (0, 1), value=True)
+        else:
+            own = torch.eye(width, dtype=torch.bool, device=self.visible.device)
+            visible = torch.cat([self.visible, own.repeat(self.n_sources, 1)], 1)
+        if torch.is_grad_enabled():
+            return KVCache(visible, self.n_sources, self.layers)
+        n_slots = min((k.shape[2] for k, _ in self.layers), default=n + width)
+        if self.n_written != [n] or n + width > n_slots:
+            room = 2 * (n + 16 * width)  # for as many again, and for 16 tokens a row
+            layers = [(copy_with_room(k, n, room), copy_with_room(v, n, room))
+                      for k, v in self.layers]  # fmt: skip
+            return KVCache(visible, self.n_sources, layers)
+        self.n_written[0] = n + width
+        return KVCache(visible, self.n_sources, self.layers, self.n_written)
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B H n K"], v: Float[Tensor, "B H n Kv"]
+    ) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N Kv"]]:
+        """Put keys and values of the last n tokens into a layer; return all of the layer's."""
+        if layer == len(self.layers):
+            self.layers.append((k, v))
+            return k, v
+        old_k, old_v = self.layers[layer]
+        n = self.visible.shape[1] - k.shape[2]
+        if torch.is_grad_enabled():
+            self.layers[layer] = (
+                torch.cat([old_k[:, :, :n], k], 2),
+                torch.cat([old_v[:, :, :n], v], 2),
+            )
+            return self.layers[layer]
+        old_k.narrow(2, n, k.shape[2]).copy_(k)
+        old_v.narrow(2, n, k.shape[2]).copy_(v)
+        return self[layer]
+
+    def reorder(
+        self, rows: Int[Tensor, " R2"], sources: Int[Tensor, " B2"] | None = None
+    ) -> KVCache:
+        """Return the cache whose row i continues the old row `rows[i]`.
+
+        Keys and values are kept for the given sources (None: all, uncopied).
+        """
+        visible = self.visible.index_select(0, rows)
+        if sources is None:
+            return KVCache(visible, self.n_sources, self.layers, self.n_written)
+        kept = [self[layer] for layer in range(len(self.layers))]
+        layers = [(k.index_select(0, sources), v.index_select(0, sources)) for k, v in kept]
+        return KVCache(visible, len(sources), layers)
+
+
+def tensors_of(state: Iterable[Tensor | KVCache]) -> list[Tensor]:
+    """Return all tensors that a State holds."""
+    found = []
+    for field in state:
+        found += [field] if isinstance(field, Tensor) else field.tensors
+    return found
+
+
+def copy_with_room(t: Float[Tensor, "B H M K"], n: int, room: int) -> Float[Tensor, "B H M2 K"]:
+    """Copy the first n slots into a buffer of `room` slots."""
+    buffer = t.new_empty(*t.shape[:2], room, t.shape[3])
+    buffer[:, :, :n] = t[:, :, :n]
+    return buffer

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from seqmodels.interface import EOS
 from seqmodels.models import lstm_seq2seq
 from seqmodels.models.lstm_seq2seq import DeepLSTM, LSTMSeq2Seq
-from seqmodels.models.ops.kernels import tanh
+from seqmodels.models.ops import tanh
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from seqmodels.models import transformer
-from seqmodels.models.ops.kv_cache import KVCache
+from seqmodels.models.ops import KVCache
 from seqmodels.models.transformer import Layer, Transformer
 
 
