@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import peers
 from benchmarks.measure import RATE, Effort, Size, Work, contest, training
 from benchmarks.peers import Setting
+from seqmodels.comparison.compare import fastest_precision
 from seqmodels.data.batches import (
     Example,
     batches_by_length,
@@ -30,7 +31,6 @@ from seqmodels.models import MODELS, build
 from seqmodels.search import beam, sample
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
-from seqmodels.training.runtime import fastest_precision
 from seqmodels.training.trainer import Trainer
 from tasks.made import grammar, trees
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from seqmodels.comparison.sizes import model_sizes
+from seqmodels.comparison.arm import model_sizes
 from seqmodels.data.batches import training_batches
 from seqmodels.models import PAPERS, build
 from seqmodels.training import loop

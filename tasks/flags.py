@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,10 +78,10 @@ def check_shared_flags(args: argparse.Namespace) -> None:
         if twice := [str(value) for value in given if given.count(value) > 1]:
             raise ValueError(f"--{flag}: {twice[0]} is given twice; give each once")
     if args.vary:
-        from seqmodels.comparison.arm import check_vary  # imports torch
+        from seqmodels.comparison.arm import make_arms  # imports torch
 
         try:
-            check_vary(args.models, args.vary)
+            make_arms(args.models, args.vary)
         except ValueError as error:
             raise ValueError(f"--vary: {error}") from None
     if args.address and args.launcher != "ray":
@@ -89,7 +90,7 @@ def check_shared_flags(args: argparse.Namespace) -> None:
 
 def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None:
     """Add the flags that all tasks share."""
-    names = [*PAPERS, *VARIANTS]
+    names = ChainMap(VARIANTS, PAPERS)  # a view: it has what is registered later
     others = ", ".join(name for name in names if name not in models)
     p.add_argument("--models", nargs="+", choices=names, default=models, metavar="NAME",
                    help=f"models to train: {', '.join(models)} (default: these), or any of "

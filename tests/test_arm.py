@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import Call, Run
-from toy_task import toy
+from toy_task import flags, toy
 
 import seqmodels
 from seqmodels import models
-from seqmodels.comparison import arm
-from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison import arm, compare
+from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.records import record
 from seqmodels.report import reading, style
 from seqmodels.training.config import TrainConfig
@@ -38,12 +38,13 @@ def _own_variants() -> Iterator[None]:
 def test_an_arm_changes_one_field() -> None:
     """Keeps out a grid, a value of the base trained twice, and a recipe that wins over the arm."""
     vary = [("n_heads", ["1", "2", "4"]), ("lr", ["0.01", "0.02"]), ("width", ["3"])]
-    made = arm.make_arms(["gpt"], vary, toy())
+    made = arm.make_arms(["gpt"], vary)
+    for a in made:
+        a.register()
+    made = arm.without_repeats(made, toy(), None)
     names = ["gpt", "gpt-n_heads-1", "gpt-n_heads-4", "gpt-lr-0.02", "gpt-width-3"]
     assert [a.name for a in made] == names
     assert [a.training for a in made] == [{}, {}, {}, {"lr": 0.02}, {}]
-    for a in made:
-        a.register()
     sizes = [model_sizes(name, toy()) for name in names]
     assert [s["n_heads"] for s in sizes] == [2, 1, 4, 2, 2]
     assert sizes[4]["d_model"] == 3 * sizes[0]["d_model"]
@@ -53,9 +54,22 @@ def test_an_arm_changes_one_field() -> None:
     assert n[4] > 2 * n[0]
 
 
+def test_the_precision_is_chosen_before_arms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a model that is trained twice in the precision that was measured."""
+    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
+    vary = [("precision", ["float32", "bfloat16"])]
+    args = flags(tmp_path, models=["gpt"], precision="auto", vary=vary)
+    runs = [run for run, _ in compare.plan(tmp_path, "cpu", toy(), args)]
+    assert [(run.name, run.cfg.precision) for run in runs] == [
+        ("gpt", "bfloat16"), ("gpt-precision-float32", "float32"),
+    ]  # fmt: skip
+
+
 def test_an_arm_of_a_variant_keeps_its_switch() -> None:
     """Keeps out an arm of a variant that is one of its model, and a recipe that is overlooked."""
-    *_, last = arm.make_arms(["transformer_rotary"], [("rotary_base", ["30"])], toy())
+    *_, last = arm.make_arms(["transformer_rotary"], [("rotary_base", ["30"])])
     last.register()
     sizes = model_sizes(last.name, toy())
     assert (sizes["positions"], sizes["rotary_base"], sizes["d_ff"]) == ("rotary", 30.0, 32)

@@ -12,7 +12,7 @@ from conftest import Pairs, Run, Tiny, V
 from torch.testing import assert_close
 
 from seqmodels import EOS, build
-from seqmodels.comparison.sizes import model_sizes
+from seqmodels.comparison.arm import model_sizes
 from seqmodels.models.bahdanau import Bahdanau
 from tasks.bottleneck import __main__ as bottleneck
 

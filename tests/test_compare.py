@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from seqmodels.comparison import compare, launch, runs
 from seqmodels.data import tokenizers
 from seqmodels.evaluation import intervals
 from seqmodels.records import record
+from seqmodels.training.config import Precision
 
 
 def named_files(folder: Path) -> dict[str, int]:
@@ -153,3 +155,12 @@ def test_a_run_that_diverges_costs_the_others_nothing(
         compare_and_report(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
     assert (tmp_path / "gpt-seed1.json").exists()
     assert "score-length.svg" in capsys.readouterr().out
+
+
+def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out bfloat16 on processors that take longer for it."""
+    assert compare.fastest_precision("cpu") in get_args(Precision)
+    for seconds, choice in ((0.9, "float32"), (0.5, "bfloat16")):
+        ticks = itertools.chain.from_iterable((0.0, duration) for duration in [1.0, seconds] * 10)
+        monkeypatch.setattr(compare.time, "perf_counter", lambda ticks=ticks: next(ticks))
+        assert compare.fastest_precision("cpu") == choice

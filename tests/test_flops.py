@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from seqmodels.comparison.measure import N_ROWS, flops_per_token
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.flops import N_ROWS, flops_per_token
 
 V, D = 11, 8
 CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)

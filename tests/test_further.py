@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from toy_task import contents, flags, toy
 
-from seqmodels.comparison import compare, measure
+from seqmodels.comparison import compare, runs
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import batch_indices
 from seqmodels.evaluation import intervals
@@ -22,9 +22,8 @@ from seqmodels.records import record
 from seqmodels.report import figures
 from seqmodels.report.reading import subtitle
 from seqmodels.training import loop
-from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.trainer import Trainer
+from seqmodels.training.trainer import PreparedBatch, Trainer
 from seqmodels.utils import files
 
 
@@ -119,7 +118,7 @@ def test_training_further_survives_a_stop(finished: Path, monkeypatch: pytest.Mo
         raise ValueError("a fault in evaluation")
 
     with monkeypatch.context() as patch:
-        patch.setattr(measure, "evaluate", fail)
+        patch.setattr(runs, "evaluate", fail)
         with pytest.raises(ValueError, match="a fault in evaluation"):
             compare.compare(longer(600), flags(finished, models=["gpt"]))
     after = contents(finished)

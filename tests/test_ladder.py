@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
-from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson

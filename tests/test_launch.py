@@ -330,5 +330,5 @@ def test_a_cluster_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(compare, "fastest_precision", lambda device: pytest.fail("measured"))
     for device, precision in (("cpu", "float32"), ("cuda", "bfloat16")):
         args = flags(tmp_path, models=["gpt"], precision="auto", launcher="ray")
-        _, (run,), *_ = compare.plan(tmp_path, device, toy(), args)
+        ((run, _),) = compare.plan(tmp_path, device, toy(), args)
         assert run.cfg.precision == precision

@@ -21,7 +21,7 @@ import ziamath
 from conftest import Call
 
 from seqmodels.cli import main
-from seqmodels.comparison.sizes import count_parameters
+from seqmodels.comparison.arm import count_parameters
 from seqmodels.models import MODELS, PAPERS
 from seqmodels.report import reading
 from seqmodels.site import attention, build, equations, layout, pair, source

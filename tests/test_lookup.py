@@ -14,7 +14,7 @@ from conftest import Run
 
 from seqmodels import EOS, MODELS
 from seqmodels.comparison import compare
-from seqmodels.comparison.sizes import model_sizes
+from seqmodels.comparison.arm import model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.models import VARIANTS
 from tasks.lookup import __main__ as lookup
@@ -44,7 +44,7 @@ def test_earlier_runs_decide_the_precision(monkeypatch: pytest.MonkeyPatch) -> N
     """Keeps out a folder of two precisions: flag, earlier runs and task decide in this order."""
     monkeypatch.setattr(compare, "fastest_precision", lambda device: "measured")
     own, free = made(), replace(made(), training={})
-    earlier = [{"precision": "bfloat16"}]
+    earlier = ["bfloat16"]
     chosen = [
         compare.with_precision(*given).training["precision"]
         for given in (

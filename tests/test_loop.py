@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from typing import Any, get_args
@@ -17,7 +16,7 @@ from toy_training import Calling, draw_examples
 from seqmodels import EOS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate
-from seqmodels.training import loop, runtime
+from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
 
@@ -68,15 +67,6 @@ def test_both_precisions_learn_the_same(name: str, precision: Precision, fresh: 
     curve = loop.train(Trainer(model, cfg), examples[50:], examples[:50])
     assert all(p.dtype == torch.float32 for p in model.parameters())
     assert curve[-1]["valid_nats"] < 0.5
-
-
-def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out bfloat16 on processors that take longer for it."""
-    assert runtime.fastest_precision("cpu") in get_args(Precision)
-    for seconds, choice in ((0.9, "float32"), (0.5, "bfloat16")):
-        ticks = itertools.chain.from_iterable((0.0, duration) for duration in [1.0, seconds] * 10)
-        monkeypatch.setattr(runtime.time, "perf_counter", lambda ticks=ticks: next(ticks))
-        assert runtime.fastest_precision("cpu") == choice
 
 
 def test_the_budget_is_kept(fresh: Tiny) -> None:

@@ -14,7 +14,7 @@ from conftest import Run
 from own_data import from_text
 
 from seqmodels import BOS, MODELS
-from seqmodels.comparison.sizes import model_sizes
+from seqmodels.comparison.arm import model_sizes
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, contexts, shuffled_batches
 from seqmodels.data.corpus import SPLITS

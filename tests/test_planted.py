@@ -22,9 +22,8 @@ from seqmodels.data.prepare import prepare_text
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import evaluate, intervals, metrics
 from seqmodels.training import loop
-from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.config import TrainConfig
-from seqmodels.training.trainer import N_LOSSES, Trainer, is_spike
+from seqmodels.training.trainer import PreparedBatch, Trainer
 from tasks.made import pairs
 
 
@@ -120,15 +119,6 @@ def test_a_record_names_the_method_of_each_interval() -> None:
         "Wilson",
         *["BCa bootstrap"] * 2,
     )
-
-
-def test_a_spike_is_six_deviations_high() -> None:
-    """Keeps out a warning for every loss that is a nat above the mean of lively ones."""
-    lively = [2.0, 4.0] * (N_LOSSES // 2)
-    assert [is_spike(loss, lively) for loss in (4.5, 8.9, 9.1)] == [False, False, True]
-    assert not is_spike(9.1, lively[1:])
-    calm = [2.0] * N_LOSSES
-    assert [is_spike(loss, calm) for loss in (2.9, 3.1)] == [False, True]
 
 
 def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

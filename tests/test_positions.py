@@ -9,7 +9,7 @@ import pytest
 from checks import check_folder
 from conftest import Run
 
-from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.models import build
 from tasks.positions import __main__ as positions

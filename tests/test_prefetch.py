@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,7 +18,8 @@ from toy_training import CFG, assert_same, examples, finish
 
 from seqmodels import Batch, SequenceModel
 from seqmodels.data.batches import Example, collate
-from seqmodels.training import batches, loop, runtime
+from seqmodels.training import loop, trainer
+from seqmodels.training.loop import prefetch
 from seqmodels.training.trainer import Trainer
 
 
@@ -30,14 +31,13 @@ def threads() -> list[threading.Thread]:
 @pytest.fixture
 def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepare batches in a thread, as for a GPU."""
-    monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetched(items))
+    monkeypatch.setattr(loop, "prefetch", lambda items, device: in_advance(items))
 
 
-@contextmanager
-def prefetched(items: Iterator[Any]) -> Iterator[Iterator[Any]]:
+def in_advance(items: Iterator[Any]) -> Iterator[Any]:
     """Yield items that a thread makes in advance, on a CPU."""
-    with ThreadPoolExecutor(1, "prefetch") as pool:
-        yield runtime._made_in_advance(pool, items)
+    with mock.patch("torch.cuda.set_device"):
+        yield from prefetch(items, torch.device("cuda"))
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -66,12 +66,12 @@ def test_one_item_is_made_in_advance() -> None:
                 asked.set()
             yield i
 
-    with prefetched(make()) as items:
+    with closing(in_advance(make())) as items:
         assert next(items) == 1
         assert asked.wait(5)
         assert numbers == [1, 2]
-        assert [*items] == [2, 3, 4]
         assert threads()
+        assert [*items] == [2, 3, 4]
     assert not threads()
 
 
@@ -79,30 +79,30 @@ def test_what_it_raises_is_raised(
     fresh: Tiny, threaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
-    trainer, collate_all, calls = Trainer(fresh("gpt"), CFG), batches.collate, itertools.count(1)
+    one, collate_all, calls = Trainer(fresh("gpt"), CFG), trainer.collate, itertools.count(1)
 
     def failing(rows: list[Example]) -> Batch:
         if next(calls) == 4:
             raise ValueError("the fourth batch cannot be read")
         return collate_all(rows)
 
-    monkeypatch.setattr(batches, "collate", failing)
+    monkeypatch.setattr(trainer, "collate", failing)
     with pytest.raises(ValueError, match="the fourth batch cannot be read"):
-        finish(trainer)
-    assert trainer.progress.step == 3
+        finish(one)
+    assert one.progress.step == 3
     assert not threads()
 
 
 def test_it_ends_where_training_is_stopped(fresh: Tiny, threaded: None) -> None:
     """Keeps out a thread that makes batches for nobody."""
-    trainer = Trainer(fresh("gpt"), CFG)
+    one = Trainer(fresh("gpt"), CFG)
 
     def stop() -> bool:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        finish(trainer, is_due=stop)
-    assert trainer.progress.step == 1
+        finish(one, is_due=stop)
+    assert one.progress.step == 1
     assert not threads()
 
 
@@ -110,17 +110,17 @@ def test_pieces_made_before_memory_ran_out_are_not_used(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out pieces that are as large as those for which there was no memory."""
-    trainer, sizes, loss_of = Trainer(fresh("gpt"), CFG), [], loop.loss_of
-    prepared = trainer.prepare(collate(examples(8)))
+    one, sizes, loss_of = Trainer(fresh("gpt"), CFG), [], loop.loss_of
+    prepared = one.prepare(collate(examples(8)))
 
     def watch(model: SequenceModel, piece: Batch, *rest: Any) -> torch.Tensor:
         sizes.append(len(piece.src))
         return loss_of(model, piece, *rest)
 
     monkeypatch.setattr(loop, "loss_of", watch)
-    loop.backward(trainer, prepared)
-    trainer.progress.n_parts = 4
-    loop.backward(trainer, prepared)
+    loop.backward(one, prepared)
+    one.progress.n_parts = 4
+    loop.backward(one, prepared)
     assert sizes == [8, 2, 2, 2, 2]
 
 
@@ -139,10 +139,10 @@ def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
     """Keeps out a read of the device for each piece of a batch."""
     found = []
     for n_parts in (1, 4):
-        trainer = Trainer(fresh("transformer"), CFG)
-        trainer.progress.n_parts = n_parts
-        batch = trainer.prepare(collate(examples(8)))
+        one = Trainer(fresh("transformer"), CFG)
+        one.progress.n_parts = n_parts
+        batch = one.prepare(collate(examples(8)))
         with Reads() as reads:
-            loop.optimizer_step(trainer, batch, 1e-2)
+            loop.optimizer_step(one, batch, 1e-2)
         found.append(reads.n)
     assert found[0] == found[1]

@@ -21,9 +21,8 @@ from seqmodels.comparison import compare
 from seqmodels.evaluation import intervals
 from seqmodels.records import record
 from seqmodels.training import loop
-from seqmodels.training.batches import PreparedBatch
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.trainer import Trainer
+from seqmodels.training.trainer import PreparedBatch, Trainer
 from seqmodels.utils import files
 
 

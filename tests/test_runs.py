@@ -19,8 +19,7 @@ from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
 from seqmodels.comparison import compare, measure, runs, task, trained
-from seqmodels.comparison.arm import unchanged
-from seqmodels.comparison.sizes import count_parameters, fit_width
+from seqmodels.comparison.arm import count_parameters, fit_width, unchanged
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
@@ -71,7 +70,7 @@ def test_widths_make_models_equal(name: str, task: str, vocab_size: int, n_param
 def test_widths_are_found_at_once() -> None:
     """Keeps out 800 modules, and seconds, that torch imports to fill parameters nobody reads."""
     program = (
-        "import sys\nfrom seqmodels.comparison.sizes import fit_width\n"
+        "import sys\nfrom seqmodels.comparison.arm import fit_width\n"
         "from tasks.recipes import COPYING as RECIPES\n"
         "before = len(sys.modules)\n"
         "for name, recipe in RECIPES.items(): fit_width(name, 71, 500_000, **recipe.sizes)\n"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from checks import check_folder
-from conftest import Run
+from conftest import Call, Run
 from fake_records import drawn_scores, scored
 from torch import Tensor, nn
 
@@ -103,6 +103,16 @@ def test_it_runs_in_every_task(task, flags: list[object], run: Run, tmp_path: Pa
     for name in ("tables.md", "curves.svg", "state.svg"):
         assert "Bag of words" in (tmp_path / name).read_text(encoding="utf-8")
     assert record.load(tmp_path / "toy-seed1.json")["alignment"] is None
+
+
+def test_what_it_lacks_is_said_before_training(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out an hour of training that cannot be recorded: a Config without its count."""
+    monkeypatch.delattr(Config, "source_floats")
+    code, _, err = call(recall, "--models", "toy", "--out", tmp_path)
+    assert (code, [*tmp_path.glob("toy*")]) == (2, [])
+    assert "toy: its Config lacks the method source_floats(n)" in err
 
 
 def test_the_commands_know_it(

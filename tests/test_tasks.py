@@ -15,8 +15,8 @@ from conftest import Run
 
 from seqmodels import MODELS, build
 from seqmodels.cli import compare
+from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
-from seqmodels.comparison.sizes import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data import presets
 from seqmodels.data.corpus import SPLITS

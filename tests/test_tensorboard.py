@@ -15,7 +15,8 @@ from toy_task import flags, toy
 from seqmodels.comparison import compare
 from seqmodels.evaluation import intervals
 from seqmodels.report import figures
-from seqmodels.training import loop, tensorboard
+from seqmodels.training import loop
+from seqmodels.training.tensorboard import Curves
 from seqmodels.training.trainer import Trainer
 
 TRAINING = {"tokens": 3_000, "batch_tokens": 100, "n_validations": 4}
@@ -80,7 +81,7 @@ def test_stopped_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pl
     A signal in mid-step is heard after it.
     """
     compared(tmp_path / "whole")
-    owner = tensorboard.Curves if place == "draw" else loop
+    owner = Curves if place == "draw" else loop
     original, calls = getattr(owner, place), iter(range(1, 10_000))
     stops = {"draw": (12, 41), "validate": (2, 4), "training_step": (12, 41)}[place]
 
@@ -125,7 +126,7 @@ def test_only_if_asked_for(tmp_path: Path) -> None:
 
 def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a traceback after the first step, where the package is missing."""
-    monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
+    monkeypatch.setattr(compare, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install tensorboard"):
         compared(tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -19,8 +19,7 @@ from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.loop import loss_of
-from seqmodels.training.runtime import seed_all
-from seqmodels.training.trainer import Trainer, lr_factor
+from seqmodels.training.trainer import Trainer, lr_factor, seed_all
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 

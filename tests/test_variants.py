@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from toy_task import toy
 
 from seqmodels import MODELS, build, models
-from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.models import PAPERS, VARIANTS, papers, transformer
 from seqmodels.models.variants import positions

@@ -27,8 +27,7 @@ from seqmodels import MODELS, Batch
 from seqmodels.comparison import compare
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
-from seqmodels.training.batches import take_rows
-from seqmodels.training.trainer import Trainer
+from seqmodels.training.trainer import Trainer, take_rows
 from seqmodels.utils.world import World
 from tools.survival import results
 

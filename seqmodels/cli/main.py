@@ -34,7 +34,7 @@ def models(args: argparse.Namespace) -> None:
     """Print the models in order of history."""
     import torch
 
-    from seqmodels.comparison.sizes import count_parameters
+    from seqmodels.comparison.arm import count_parameters
     from seqmodels.models import MODELS, PAPERS
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")

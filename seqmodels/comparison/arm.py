@@ -1,24 +1,30 @@
-"""Arms of a comparison: a model, and what is changed in it."""
+"""Arms of a comparison: a model, what is changed in it, and its sizes.
+
+Models have equal parameter counts, unless a recipe or an arm has a width.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple, get_args, get_type_hints
 
+import torch
 from pydantic import TypeAdapter, ValidationError
+from torch.overrides import TorchFunctionMode
 
-from seqmodels.comparison.sizes import model_sizes
 from seqmodels.comparison.task import Task
-from seqmodels.models import MODELS, Paper, arm_paper, lineage, paper_of, register
+from seqmodels.interface import SequenceModel
+from seqmodels.models import MODELS, Paper, arm_paper, build, lineage, paper_of, register
 from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
 FIXED = ("seed", "shards")
 """Fields of TrainConfig that belong to all arms of a command."""
+Vary = Iterable[tuple[str, Sequence[str]]]
+"""Fields, and the values that each is given, as they are written on the command line."""
 
 
 class Arm(NamedTuple):
@@ -45,10 +51,13 @@ class Arm(NamedTuple):
         for name, paper in self.papers.items():
             register(name, paper)
 
-    def recorded(self) -> dict[str, Any] | None:
-        """Return what its records hold of it; None for a model as it is."""
-        if not self.is_changed:
-            return None
+    def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
+        """Return how it is trained: as the task says, at this learning rate or its recipe's."""
+        own = {"lr": lr or task.recipe(self.name).lr, **task.training, **self.training}
+        return TrainConfig(**{**own, "seed": seed})
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what its records hold of it."""
         paper = self.papers[self.name]
         return {
             "varies": paper.variant_of,
@@ -59,73 +68,39 @@ class Arm(NamedTuple):
         }
 
 
-def fields_of(model: str) -> dict[str, Any]:
-    """Return the types of all that can be changed in a model, by name."""
-    config, training = MODELS[model].config_type, get_type_hints(TrainConfig)
-    own = {name: hint for name, hint in get_type_hints(config).items() if name != "vocab_size"}
-    return {WIDTH: int, **{k: v for k, v in training.items() if k not in FIXED}, **own}
+def make_arms(models: Iterable[str], vary: Vary) -> list[Arm]:
+    """Return each model as it is, followed by an arm for each value of each field.
 
-
-def parse_value(model: str, field: str, text: str) -> Any:
-    """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
-    known = fields_of(model)
-    if field not in known:
-        raise ValueError(f"{model} has no field {field!r}; choose from {', '.join(known)}")
-    if text == "None" and type(None) in get_args(known[field]):
-        return None
-    try:
-        value = TypeAdapter(known[field]).validate_strings(text)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]["msg"]
-        raise ValueError(f"{field}={text}: {problem}") from None
-    is_size = field == WIDTH or known[field] in (int, int | None)
-    if (isinstance(value, float) and not math.isfinite(value)) or (is_size and value < 1):
-        raise ValueError(f"{field}={text}: give a {'positive' if is_size else 'finite'} number")
-    return value
-
-
-Vary = Iterable[tuple[str, Sequence[str]]]
-"""Fields, and the values that each is given, as they are written on the command line."""
-
-
-def check_vary(models: Iterable[str], vary: Vary) -> None:
-    """Raise ValueError for a field that a model lacks, or a value that the field cannot have."""
-    for model in models:
-        for field, texts in vary:
-            for text in texts:
-                parse_value(model, field, text)
-
-
-def make_arms(models: Sequence[str], vary: Vary, task: Task, lr: float | None = None) -> list[Arm]:
-    """Return each model as it is, and an arm for each value of each field that is not its own.
-
-    Raises ValueError for an unknown field, or a value that the field cannot have.
+    Raises ValueError for a field that a model lacks, or a value that the field cannot have.
     """
     arms = []
     for model in models:
         base = unchanged(model)
         arms.append(base)
         for field, texts in vary:
-            own = lr if lr and field == "lr" else own_value(model, field, task)
-            values = {parse_value(model, field, text): None for text in texts}
-            arms += [changed(base, field, value) for value in values if value != own]
+            values = dict.fromkeys(parse_value(model, field, text) for text in texts)
+            arms += [
+                changed(base, field, value) for value in values if (field, value) != (WIDTH, 1)
+            ]
     return arms
+
+
+def without_repeats(arms: Iterable[Arm], task: Task, lr: float | None) -> list[Arm]:
+    """Leave out arms whose value is the model's own: they would train the same again."""
+    different, trained = list[Arm](), list[tuple[Any, ...]]()
+    for arm in arms:
+        model_type = MODELS[arm.name]
+        config = model_type.config_type(**model_sizes(arm.name, task))
+        settings = model_type, config, arm.train_config(task, lr, seed=1)
+        if not arm.is_changed or settings not in trained:
+            different.append(arm)
+            trained.append(settings)
+    return different
 
 
 def unchanged(model: str) -> Arm:
     """Return a model or a variant as it is."""
     return Arm(model, {name: paper_of(name) for name in reversed(lineage(model))})
-
-
-def own_value(model: str, field: str, task: Task) -> Any:
-    """Return a field's value in a model as the task trains it."""
-    if field == WIDTH:
-        return paper_of(model).width
-    config = MODELS[model].config_type
-    if field in {f.name for f in fields(config)}:
-        return model_sizes(model, task).get(field, getattr(config, field, None))
-    own = {"lr": task.recipe(model).lr, **task.training}
-    return own.get(field, getattr(TrainConfig, field, None))
 
 
 def changed(base: Arm, field: str, value: Any) -> Arm:
@@ -139,3 +114,85 @@ def changed(base: Arm, field: str, value: Any) -> Arm:
     paper = arm_paper(base.name, label, sizes, width)
     training = {} if is_size or is_width else {field: value}
     return Arm(name, {**base.papers, name: paper}, sizes, width, training)
+
+
+def parse_value(model: str, field: str, text: str) -> Any:
+    """Return a value of a model's field; raise ValueError for an unknown field or a wrong value."""
+    config = get_type_hints(MODELS[model].config_type)
+    hints = {WIDTH: int, **get_type_hints(TrainConfig), **config}
+    fields = [name for name in hints if name not in (*FIXED, "vocab_size")]
+    if field not in fields:
+        raise ValueError(f"{model} has no field {field!r}; choose from {', '.join(fields)}")
+    hint = hints[field]
+    if text == "None" and type(None) in get_args(hint):
+        return None
+    try:
+        value = TypeAdapter(hint).validate_strings(text)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]["msg"]
+        raise ValueError(f"{field}={text}: {problem}") from None
+    is_size = hint in (int, int | None)
+    if (isinstance(value, float) and not math.isfinite(value)) or (is_size and value < 1):
+        raise ValueError(f"{field}={text}: give a {'positive' if is_size else 'finite'} number")
+    return value
+
+
+# ----------------------------------------------------------------------------------------- Sizes
+
+
+def model_sizes(name: str, task: Task) -> dict[str, Any]:
+    """Return the arguments of `build`: the recipe's, with the width that fits the task.
+
+    A recipe that has a width keeps it; a variant in width is a multiple as wide.
+    """
+    vocab_size, paper = task.tokenizer.vocab_size, paper_of(name)
+    sizes = {**task.recipe(name).sizes, **paper.sizes}
+    if "d_model" not in sizes:
+        sizes = fit_width(name, vocab_size, task.n_parameters, **sizes)
+    return {"vocab_size": vocab_size, **sizes, "d_model": paper.width * sizes["d_model"]}
+
+
+def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
+    """Return the sizes with the d_model whose parameter count is closest to `n_parameters`.
+
+    Raises ValueError if none is within 5 %.
+    """
+    counts, refused = {}, ValueError(f"{name} has no width from 16 to 2,048")
+    for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
+        with torch.device("meta"), SkipInit():
+            for d_model in range(16, 2049, step):
+                try:
+                    model = build(name, vocab_size, d_model=d_model, **sizes)
+                except ValueError as error:  # such as a width that its heads do not divide
+                    refused = error
+                    continue
+                counts[d_model] = count_parameters(model)
+                if counts[d_model] > n_parameters:
+                    break
+        if not counts:
+            raise refused
+        d_model = min(counts, key=lambda d: abs(counts[d] - n_parameters))
+        if abs(counts[d_model] / n_parameters - 1) <= 0.05:
+            return {"d_model": d_model, **sizes}
+    raise ValueError(
+        f"{name} has no width within 5 % of {n_parameters:,} parameters with {sizes}; "
+        f"the nearest is {counts[d_model]:,}"
+    )
+
+
+class SkipInit(TorchFunctionMode):
+    """Skip random initialization: parameters need no values to be counted.
+
+    On the meta device, the first random draw imports 800 modules, which takes over a second.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Skip functions that fill a tensor with random numbers."""
+        if getattr(func, "__name__", "") in ("normal_", "uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+def count_parameters(model: SequenceModel) -> int:
+    """Return the number of parameters, counting shared ones once."""
+    return sum(p.numel() for p in model.parameters())

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from seqmodels.comparison.arm import count_parameters
 from seqmodels.comparison.runs import Run, build_model
-from seqmodels.comparison.sizes import count_parameters
 from seqmodels.records import record
 from seqmodels.utils.progress import format_duration
 from seqmodels.utils.terminal import format_table

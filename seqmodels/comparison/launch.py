@@ -17,7 +17,7 @@ import torch
 
 from seqmodels.comparison.runs import Run, run_one
 from seqmodels.evaluation.metrics import first_score
-from seqmodels.training.runtime import is_out_of_memory
+from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
 from seqmodels.utils.progress import ProgressBoard, read_status
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by

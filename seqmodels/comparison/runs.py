@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from seqmodels.comparison.arm import Arm
-from seqmodels.comparison.measure import evaluate_all, example_alignment
-from seqmodels.comparison.sizes import count_parameters, model_sizes
+from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
+from seqmodels.comparison.measure import evaluate, example_alignment, flops_per_token
 from seqmodels.comparison.task import Task
 from seqmodels.comparison.trained import load_model
 from seqmodels.data.batches import place_of
@@ -21,14 +21,12 @@ from seqmodels.evaluation.metrics import methods, signatures
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build, lineage
 from seqmodels.records import record
-from seqmodels.training import checkpoint, tensorboard
+from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.flops import flops_per_token
 from seqmodels.training.loop import train
-from seqmodels.training.runtime import seed_all
-from seqmodels.training.trainer import Trainer
-from seqmodels.utils.files import GRACE_S, LOCK, Lock
+from seqmodels.training.trainer import Trainer, seed_all
+from seqmodels.utils.files import LOCK, Lock
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.terminal import defer_signals, print_line
 from seqmodels.utils.world import world
@@ -50,15 +48,15 @@ def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
     return data | {"beam": old["beam"], "varied": varied} | sizes | old["train_config"]
 
 
-def check_same_settings(path: Path, was: Any, now: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
     A missing count is not a difference: it follows from text and tokenizer. Without `shards`, a
     batch is not shared.
     """
-    was, now = ({"shards": 1} | (d if isinstance(d, dict) else {}) for d in (was, now))
-    known = [k for k in now if k in was or not k.startswith("data.n_")]
-    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in known if was.get(k) != now[k]]
+    was, now = ({"shards": 1, **settings} for settings in (was, now))
+    keys = [k for k in now if k in was or not k.startswith("data.n_")]
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in keys if was.get(k) != now[k]]
     if changed:
         raise ValueError(
             f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "
@@ -92,14 +90,19 @@ class Run(NamedTuple):
         """Return its name in messages."""
         return f"{self.name}, seed {self.cfg.seed}"
 
-    def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
-        """Return its checkpoints, with a timer of their own."""
-        return Checkpoints(self.path, self.checkpoint_every_s, about)
+    @property
+    def curves(self) -> Path:
+        """Return the folder of its curves for TensorBoard."""
+        return self.path.parent / "tensorboard" / self.path.stem
 
     @property
     def status(self) -> StatusFile:
         """Return the file that says how far it is."""
         return StatusFile(self.path, self.title, self.cfg.tokens)
+
+    def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
+        """Return its checkpoints, with a timer of their own."""
+        return Checkpoints(self.path, self.checkpoint_every_s, about)
 
     def remove(self) -> None:
         """Delete all its files."""
@@ -107,7 +110,7 @@ class Run(NamedTuple):
         self.status.delete()
         for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
-        tensorboard.remove(self.path)
+        shutil.rmtree(self.curves, ignore_errors=True)
 
     def settings(self) -> dict[str, Any]:
         """Return everything its result depends on, as a flat dictionary."""
@@ -115,83 +118,33 @@ class Run(NamedTuple):
         return shared_settings(self.task) | sizes | self.cfg.settings()
 
 
-def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
-    """Train a run's model, resuming from its latest checkpoint; return the progress.
+def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
+    """Train, evaluate and record one model, unless another process has; return the record.
 
-    A run that has a record is trained further, with a new schedule for the remaining tokens.
+    Raises ValueError if another process does so at present, and has not ended in `patience_s`; see
+    Lock.
     """
-    trainer, is_first = Trainer(model, run.cfg, status), world().is_first
-    provenance = record.provenance(run.device, world().size)
-    checkpoints = run.checkpoints({"settings": run.settings(), "provenance": provenance})
-    begin_or_resume(trainer, run, checkpoints, provenance)
-    is_drawn = run.tensorboard and is_first
-    curves = tensorboard.Curves(run.path, trainer.progress.step) if is_drawn else None
+    run.arm.register()
+    with locked(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
+        old = world().broadcast_from_rank0(
+            lambda: record.load(run.path) if run.path.exists() else None
+        )
+        if old and old["train_config"]["tokens"] >= run.cfg.tokens:
+            return old
+        status = run.status if world().is_first else SILENT
+        with status.running():
+            return train_and_record(run, old, status)
+
+
+@contextmanager
+def locked(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
+    """Hold a lock in the first of several processes, while the others wait for it."""
+    lock = world().on_rank0(lambda: Lock(folder, name, patience_s, print_line))
     try:
-        train(trainer, run.task.train, run.task.valid, checkpoints if is_first else None, curves)
+        yield
     finally:
-        if curves:
-            curves.close()
-    return trainer.progress
-
-
-def begin_or_resume(
-    trainer: Trainer, run: Run, checkpoints: Checkpoints, where: Mapping[str, Any]
-) -> None:
-    """Restore a run's latest checkpoint; without one, begin, or go on from its record.
-
-    Raises ValueError if the checkpoint is of another run.
-    """
-    n_bytes = sum(p.nbytes for p in trainer.model.parameters())
-    most_bytes = 2**26 + 5 * n_bytes  # larger files cannot be its own
-    saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log, most_bytes))
-    if saved is None:
-        if run.path.exists():
-            continue_training(trainer, run)
-        if not {*lineage(run.name)} & {*run.task.recipes}:
-            trainer.log_event(
-                "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
-            )
-        trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
-        return
-    check_same_settings(saved.path, saved.state.get("settings"), run.settings())
-    try:
-        trainer.restore(saved.tensors, saved.state)
-    except ValueError as error:
-        raise ValueError(
-            f"{saved.path} does not fit this run: {error}; --fresh starts again"
-        ) from None
-    done = f"{trainer.progress.tokens:,} of {run.cfg.tokens:,} tokens"
-    trainer.log_event("resumed", f"resumed after {done}{environment_changes(saved.state, where)}")
-
-
-def continue_training(trainer: Trainer, run: Run) -> None:
-    """Continue where a finished run ended: with its weights, its curve and the next batches.
-
-    Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
-    """
-    old, cfg = record.load(run.path), run.cfg
-    weights = load_model(old, run.path.with_suffix(".safetensors")).state_dict()
-    trainer.model.load_state_dict(weights)
-    trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
-    last = old["curve"][-1]
-    epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
-    place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
-    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
-    trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
-    seed_all(cfg.seed)
-    trainer.log_event(
-        "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
-    )
-
-
-def environment_changes(state: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return a note on a changed environment, which can change the last digits."""
-    was = state.get("provenance")
-    was = was if isinstance(was, dict) else {}
-    differ = [
-        key for key in ("versions", "system", "device", "threads") if was.get(key) != now[key]
-    ]
-    return f"; other {', '.join(differ)} than before: last digits may differ" if differ else ""
+        if lock:
+            lock.release()
 
 
 def build_model(run: Run) -> SequenceModel:
@@ -200,70 +153,40 @@ def build_model(run: Run) -> SequenceModel:
     return build(run.name, **model_sizes(run.name, run.task)).to(run.device)
 
 
-def measure_task(
-    run: Run, model: SequenceModel, status: StatusFile
-) -> dict[str, list[dict[str, float | str]]]:
-    """Return what the task measures of a trained model besides its scores; without dropout."""
-    if not run.task.measure:
-        return {}
-    results, untrained_model = {}, build_model(run)
-    for i, (name, measure) in enumerate(run.task.measure.items()):
-        status.update("analysis", i, len(run.task.measure), name)
-        results[name] = measure(model.eval(), untrained_model.eval())
-    return results
-
-
-def run_one(run: Run, patience_s: float = GRACE_S) -> dict[str, Any]:
-    """Train, evaluate and record one model, unless another process has; return the record.
-
-    Raises ValueError if another process does so at present, and has not ended in `patience_s`.
-    """
-    run.arm.register()
-    with locked(run, patience_s):
-        if (done := world().broadcast_from_rank0(lambda: recorded(run))) is not None:
-            return done
-        status = run.status if world().is_first else SILENT
-        with status.running():
-            return train_and_record(run, status)
-
-
-@contextmanager
-def locked(run: Run, patience_s: float) -> Iterator[None]:
-    """Hold the run's lock, in the first process."""
-    name = f".{run.path.stem}{LOCK}"
-    lock = world().on_rank0(lambda: Lock(run.path.parent, name, patience_s, print_line))
-    try:
-        yield
-    finally:
-        if lock:
-            lock.release()
-
-
-def recorded(run: Run) -> dict[str, Any] | None:
-    """Return a run's record, if it has one with its budget."""
-    old = record.load(run.path) if run.path.exists() else None
-    return old if old and old["train_config"]["tokens"] >= run.cfg.tokens else None
-
-
-def train_and_record(run: Run, status: StatusFile) -> dict[str, Any]:
-    """Train, evaluate and record one model; return the record.
+def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:
+    """Train, evaluate and record one model, whose earlier record may be there; return the record.
 
     Where several processes train it, all evaluate their share, and the first one writes.
     """
-    record.reset_peak_memory(run.device)
+    task, device = run.task, run.device
+    record.reset_peak_memory(device)
     model = build_model(run)
     progress = train_run(run, model, status)
-    since = time.perf_counter()
-    rows, tests = evaluate_all(model, run.task, run.device, status)
+    since, rows, tests = time.perf_counter(), [], []
+    for test in task.tests:
+        status.detail = f"test set {test.name}"
+        test_rows, scores = evaluate(model, task, test, device, status)
+        rows += test_rows
+        tests.append(scores)
+    status.detail = ""
     evaluate_s = time.perf_counter() - since
     result = build_record(run, model, progress, tests) | {
-        "analyses": measure_task(run, model, status),
+        "continued": None,
+        "analyses": {},
         "speed": {
             "train_tokens_per_s": progress.curve[-1]["tokens"] / progress.curve[-1]["seconds"],
             "evaluate_sentences_per_s": len(rows) / evaluate_s,
         },
         "evaluate_s": evaluate_s,
     }
+    if progress.schedule_from:
+        sha256 = old["weights_sha256"] if old else None
+        started = {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
+        result["continued"] = started
+    untrained = build_model(run) if task.measure else model
+    for i, (name, measure) in enumerate(task.measure.items()):
+        status.update("analysis", i, len(task.measure), name)
+        result["analyses"][name] = measure(model.eval(), untrained.eval())
     if world().is_first:
         with defer_signals():
             weights = run.path.with_suffix(".safetensors")
@@ -278,7 +201,7 @@ def build_record(
 ) -> dict[str, Any]:
     """Return a run's record without its speed, weights and the task's own measurements."""
     task, device = run.task, run.device
-    kept = cache_bytes(model, device)
+    state_bytes = cache_bytes(model, device)
     return {
         "schema": record.SCHEMA,
         "task": task.name,
@@ -296,20 +219,83 @@ def build_record(
         "tests": tests,
         "signatures": signatures(task.bleu_tokenize),
         "alignment": example_alignment(model, task, device),
-        "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in kept],
-        "cache_bytes": kept,
+        "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
+        "cache_bytes": state_bytes,
         "flops_per_token": flops_per_token(model, task.train, run.cfg),
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
         "intervals": methods(name for test in tests for name in test["overall"]),
-        "continued": continued_from(run, progress),
     }
 
 
-def continued_from(run: Run, progress: Progress) -> dict[str, Any] | None:
-    """Return what a run that was trained further started from."""
-    if not progress.schedule_from:
-        return None
-    sha256 = record.load(run.path)["weights_sha256"] if run.path.exists() else None
-    return {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
+# --------------------------------------------------------------------------------------- Training
+
+
+def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Progress:
+    """Train a run's model; return the progress.
+
+    It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
+    and any other begins. Raises ValueError if what it goes on from is not its own.
+    """
+    trainer, is_first = Trainer(model, run.cfg, status), world().is_first
+    about = {"settings": run.settings(), "provenance": record.provenance(run.device, world().size)}
+    checkpoints = run.checkpoints(about)
+    saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log))
+    if saved and run.path.exists() and saved.settings.get("tokens") != run.cfg.tokens:
+        saved = None  # left by a process that was killed when it had recorded the run
+    if saved:
+        resume(trainer, saved, about)
+    else:
+        if run.path.exists():
+            train_further(trainer, run)
+        if not {*lineage(run.name)} & {*run.task.recipes}:
+            trainer.log_event(
+                "recipe", "no recipe of its own: default sizes, default lr for its kind of memory"
+            )
+        trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
+    curves: Any = nullcontext()
+    if run.tensorboard and is_first:
+        from seqmodels.training.tensorboard import Curves  # an optional package
+
+        curves = Curves(run.curves, trainer.progress.step)
+    with curves as writer:
+        train(trainer, run.task.train, run.task.valid, checkpoints if is_first else None, writer)
+    return trainer.progress
+
+
+def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, Any]) -> None:
+    """Go on from a checkpoint; raise ValueError if it is of another run."""
+    check_same_settings(saved.path, saved.settings, about["settings"])
+    try:
+        trainer.restore(saved.tensors, saved.state)
+    except ValueError as error:
+        raise ValueError(
+            f"{saved.path} does not fit this run: {error}; --fresh starts again"
+        ) from None
+    was, now = saved.state.get("provenance"), about["provenance"]
+    was = was if isinstance(was, dict) else {}
+    keys = [k for k in ("versions", "system", "device", "threads") if was.get(k) != now[k]]
+    done = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
+    note = f"; other {', '.join(keys)} than before: last digits may differ" if keys else ""
+    trainer.log_event("resumed", f"resumed after {done}{note}")
+
+
+def train_further(trainer: Trainer, run: Run) -> None:
+    """Go on where a finished run ended: with its weights, its curve and the next batches.
+
+    Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
+    """
+    old, cfg = record.load(run.path), run.cfg
+    weights = load_model(old, run.path.with_suffix(".safetensors")).state_dict()
+    trainer.model.load_state_dict(weights)
+    trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
+    last = old["curve"][-1]
+    epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
+    place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
+    place |= {key: last[key] for key in ("step", "tokens", "seconds")}
+    trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])
+    seed_all(cfg.seed)
+    trainer.log_event(
+        "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,15 +43,13 @@ class Alignment(NamedTuple):
     """A row per target token, a column per source token; GPT's rows sum to less than one."""
 
 
+@dataclass
 class TrainedRun:
     """A trained run: its model, tokenizer and record."""
 
-    def __init__(
-        self, model: SequenceModel, tokenizer: tokenizers.Tokenizer, record: dict[str, Any]
-    ):
-        self.model = model
-        self.tokenizer = tokenizer
-        self.record = record
+    model: SequenceModel
+    tokenizer: tokenizers.Tokenizer
+    record: dict[str, Any]
 
     def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
         """Translate each source; a beam of 1 is greedy search.
@@ -84,12 +83,12 @@ class TrainedRun:
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
         hyps, refs = self.translate(sources, beam), [*map(self.in_its_case, references)]
-        found: dict[str, Any] = {"n": len(hyps)}
+        scores: dict[str, Any] = {"n": len(hyps)}
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
         for key, metric in METRICS.items():
             if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:
-                found[key] = metric.score(terms)
-        return found | {"signatures": signatures(tokenize)}
+                scores[key] = metric.score(terms)
+        return scores | {"signatures": signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
         """Return the generated tokens for each source."""
@@ -152,18 +151,19 @@ def load(run: str | Path) -> TrainedRun:
     """
     run = Path(run)
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
-    made, weights = record.load(path), path.with_suffix(".safetensors")
+    run_record, weights = record.load(path), path.with_suffix(".safetensors")
+    token = torch.tensor([EOS])
     try:
-        with warnings.catch_warnings(
-            action="ignore"
-        ):  # about empty tensors: the error below is enough
-            model = load_model(made, weights)
-            smoke_test(model)
+        # Warnings are about empty tensors: the error below is enough.
+        with warnings.catch_warnings(action="ignore"):
+            model = load_model(run_record, weights)
+        with torch.inference_mode():  # sizes that fit the weights need not fit each other
+            model.step(token, model.encode(token[None], token[None] == EOS))
     except (ArithmeticError, RuntimeError, TypeError) as error:
         raise ValueError(f"{path} does not describe a working model: {error}") from error
     if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ValueError(f"{weights} contains non-finite numbers; train the run again")
-    if made["weights_sha256"] is None:
+    if run_record["weights_sha256"] is None:
         print(f"{path} has no checksum of the weights; they are not checked", file=sys.stderr)
     tokenizer = tokenizers.load(path.with_name("tokenizer.json"))
     if (n := model.config.vocab_size) != tokenizer.vocab_size:
@@ -171,7 +171,7 @@ def load(run: str | Path) -> TrainedRun:
             f"{path} has a vocabulary of {n}, the tokenizer beside it {tokenizer.vocab_size}; "
             "one of them belongs to another run"
         )
-    return TrainedRun(model, tokenizer, made)
+    return TrainedRun(model, tokenizer, run_record)
 
 
 def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
@@ -206,10 +206,3 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
     except (SafetensorError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
         raise ValueError(f"{path} does not match its record; train it again: {error}") from error
     return model.eval()
-
-
-@torch.inference_mode()
-def smoke_test(model: SequenceModel) -> None:
-    """Run one step: sizes that fit the weights need not fit each other."""
-    token = torch.tensor([EOS])
-    model.step(token, model.encode(token[None], token[None] == EOS))

@@ -37,6 +37,12 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
     """Everything except the tensors, unchecked."""
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of its run, if it says any."""
+        settings = self.state.get("settings")
+        return settings if isinstance(settings, dict) else {}
+
 
 class Checkpoints:
     """The latest two checkpoints of a run, beside its record, RUN.json.
@@ -48,15 +54,15 @@ class Checkpoints:
         self.folder, self.run, self.every_s = record.parent, record.stem, every_s
         self.about = dict(about or {})
         self.pattern = re.compile(
-            re.escape(self.run) + r"\.checkpoint-(\d+)-([0-9a-f]{16})\.safetensors"
+            re.escape(self.run) + r"\.checkpoint-(\d+)-[0-9a-f]{16}\.safetensors"
         )
         self.last: Path | None = None
         self.due = time.monotonic() + every_s
 
     def paths(self) -> list[Path]:
         """Return the run's checkpoints, intact or damaged, the latest first."""
-        found = [path for path in self.folder.iterdir() if self.pattern.fullmatch(path.name)]
-        return sorted(found, key=self.number, reverse=True)
+        paths = [path for path in self.folder.iterdir() if self.pattern.fullmatch(path.name)]
+        return sorted(paths, key=self.number, reverse=True)
 
     def number(self, path: Path) -> int:
         """Return the number of a checkpoint."""
@@ -76,36 +82,26 @@ class Checkpoints:
         metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **self.about, **state})}
         number = self.number(self.last) + 1 if self.last else 1
         with defer_signals():
-            content = safetensors.torch.save(contiguous(tensors), metadata)
+            content = to_bytes(tensors, metadata)
             name = f"{self.run}.checkpoint-{number:06d}-{sha256(content)[:16]}.safetensors"
             path = files.write(self.folder / name, content)
-            self.remove_others(path)
+            for old in self.paths():
+                if old not in (path, self.last):
+                    old.unlink(missing_ok=True)
             self.last, now = path, time.monotonic()
             self.due = now + max(self.every_s, (now - since) / MAX_TIME_SHARE)
 
-    def remove_others(self, path: Path) -> None:
-        """Remove all checkpoints but this one and the last before it."""
-        for old in self.paths():
-            if old not in (path, self.last):
-                old.unlink(missing_ok=True)
-
-    def latest(
-        self, log: Callable[[str], None] = print, most_bytes: int = MAX_BYTES
-    ) -> Checkpoint | None:
+    def latest(self, log: Callable[[str], None] = print) -> Checkpoint | None:
         """Return the latest intact checkpoint, or None; report the damaged ones."""
         for path in self.paths():
-            if (found := self.intact(path, log, most_bytes)) is not None:
-                self.last = path
-                return found
+            try:
+                checkpoint = read(path)
+            except (ValueError, OSError) as error:
+                log(f"{error}; going back to the previous checkpoint")
+                continue
+            self.last = path
+            return checkpoint
         return None
-
-    def intact(self, path: Path, log: Callable[[str], None], most_bytes: int) -> Checkpoint | None:
-        """Return a checkpoint, or None if it is damaged, which is reported."""
-        try:
-            return read(path, most_bytes)
-        except (ValueError, OSError) as error:
-            log(f"{error}; going back to the previous checkpoint")
-            return None
 
     def remove(self) -> None:
         """Remove all checkpoints: the run is recorded, or starts again."""
@@ -113,31 +109,24 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def sha256(content: bytes) -> str:
-    """Return the SHA-256, as `sha256sum` prints it."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def read(path: Path, most_bytes: int = MAX_BYTES) -> Checkpoint:
+def read(path: Path) -> Checkpoint:
     """Read a checkpoint.
 
     Raises ValueError that names the file if its content does not match its name.
     """
-    content = files.read(path, most_bytes)
+    content = files.read(path, MAX_BYTES)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:
         n = int.from_bytes(content[:8], "little")  # the header's length: safetensors' format
         state = json.loads(json.loads(content[8 : 8 + n])["__metadata__"]["seqmodels"])
         tensors = safetensors.torch.load(content)
-    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if state.pop("schema") != SCHEMA:
+            raise ValueError(f"this version reads {SCHEMA}")
+    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError,
+            RecursionError) as error:  # fmt: skip
         raise ValueError(f"{path} is not a checkpoint: {error}") from None
-    if not isinstance(state, dict) or state.pop("schema", None) != SCHEMA:
-        raise ValueError(f"{path} is not a checkpoint of this version ({SCHEMA})")
     return Checkpoint(path, tensors, state)
-
-
-# ------------------------------------------------------------------------------- Weights alone
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
@@ -145,11 +134,17 @@ def save_weights(path: Path, weights: Mapping[str, Tensor]) -> str:
 
     Raises WriteError.
     """
-    content = safetensors.torch.save(contiguous(weights))
+    content = to_bytes(weights)
     files.write(path, content)
     return sha256(content)
 
 
-def contiguous(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors as safetensors writes them."""
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+def to_bytes(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """Return tensors in safetensors' format."""
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    return safetensors.torch.save(on_cpu, metadata)
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256, as `sha256sum` prints it."""
+    return hashlib.sha256(content).hexdigest()

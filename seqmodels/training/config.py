@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from seqmodels.training.runtime import Precision
+Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Progress(BaseModel):
     tokens: Count = 0
     seconds: float = 0.0
     losses: list[float] = []
-    """Losses of the last batches, to detect a spike."""
+    """Losses of the last batches."""
     nats_sum: float = 0.0
     """Sum of the losses since the curve's last point."""
     n_losses: Count = 0

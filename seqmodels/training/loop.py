@@ -1,12 +1,19 @@
-"""The training loop: the same optimiser, data order and budget for every model."""
+"""The training loop: the same optimiser, data order and budget for every model.
+
+Read `train` first, then what it calls for each batch: `training_step`, `optimizer_step`,
+`backward`, `loss_of`.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,29 +24,29 @@ from torch.nn.utils import clip_grad_norm_
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.evaluate import teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
-from seqmodels.training.batches import PreparedBatch, prepared_batches, split
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.runtime import (
-    is_out_of_memory,
-    prefetch,
-    rng_restored_on_error,
+from seqmodels.training.trainer import (
+    PreparedBatch,
+    Trainer,
+    rng_states,
     seed_all,
     seed_shard,
-    subnormals_flushed,
-    trim_heap,
+    set_rng_states,
+    split,
 )
-from seqmodels.training.tensorboard import Curves
-from seqmodels.training.trainer import Trainer
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import ProcessLostError, world
 
+if TYPE_CHECKING:
+    from seqmodels.training.tensorboard import Curves
+
+T = TypeVar("T")
 TRIM_EVERY = 20
 """Steps after which free memory is returned to the system."""
 
 
-@subnormals_flushed()
 def train(
     trainer: Trainer,
     examples: Sequence[Example],
@@ -57,14 +64,16 @@ def train(
     if not progress.step:
         seed_all(cfg.seed)
     trainer.model.train()
-    batches = prepared_batches(examples, cfg, trainer.device, progress.epoch, progress.batch)
 
     def save() -> None:
         if checkpoints:
             checkpoints.save(trainer.tensors(), trainer.state())
 
+    # A CPU is many times slower with numbers below 1e-38, and the gradients of a model that has
+    # learned its task are full of them: let them be zero.
+    torch.set_flush_denormal(True)
     try:
-        with prefetch(batches, trainer.device) as ready:
+        with closing(prefetch(trainer.batches(examples), trainer.device)) as batches:
             while True:
                 if is_validation_due(progress, cfg):
                     scores = validate(trainer.model, valid, str(trainer.device), trainer.status)
@@ -76,7 +85,7 @@ def train(
                 trainer.status.update(TRAINING, done, cfg.tokens, describe_losses(progress))
                 if progress.tokens >= cfg.tokens:
                     break
-                batch = next(ready)
+                batch = next(batches)
                 with defer_signals():  # a step is taken completely or not at all
                     training_step(trainer, batch)
                 if progress.step % TRIM_EVERY == 0:
@@ -86,7 +95,10 @@ def train(
     except (KeyboardInterrupt, ProcessLostError):
         save()
         raise
-    save()
+    else:
+        save()
+    finally:
+        torch.set_flush_denormal(False)
     trainer.model.load_state_dict(trainer.best)
     return progress.curve
 
@@ -96,9 +108,12 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
 
     If the step raises, progress and random generators are as they were before it.
     """
-    started = time.perf_counter()
-    with rng_restored_on_error():
+    started, generators = time.perf_counter(), rng_states()
+    try:
         loss = optimizer_step(trainer, batch, trainer.next_lr())
+    except BaseException:
+        set_rng_states(generators)  # whoever resumes draws the same dropout again
+        raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
 
 
@@ -196,3 +211,44 @@ def describe_losses(progress: Progress) -> str:
         "valid": [p["valid_nats"] for p in progress.curve[-1:]],
     }
     return ", ".join(f"{name} {fmean(values):.3f}" for name, values in losses.items() if values)
+
+
+# ------------------------------------------------------------------------------ Speed and memory
+
+
+def prefetch(items: Iterator[T], device: torch.device) -> Generator[T]:
+    """Yield the items; for a GPU, a thread makes the next one while one is in use.
+
+    What is raised there is raised where the item is asked for. The thread ends with the iterator.
+    """
+    if device.type != "cuda":
+        yield from items
+        return
+    with ThreadPoolExecutor(1, "prefetch", torch.cuda.set_device, (device,)) as pool:
+        coming = pool.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, items, None)
+            yield item
+
+
+def trim_heap() -> None:
+    """Return free memory to the system: batches of varying sizes fragment glibc's heap.
+
+    Does nothing with another C library.
+    """
+    with suppress(AttributeError, TypeError):  # no such function; on Windows no such library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+OUT_OF_MEMORY_ERRORS = (
+    "can't allocate memory",
+    "could not create a primitive",
+    "could not create a memory object",
+)
+"""Messages of torch and oneDNN when a CPU's memory is full."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, on a GPU or according to torch or oneDNN."""
+    is_full = isinstance(error, (torch.OutOfMemoryError, MemoryError))
+    return is_full or any(text in str(error) for text in OUT_OF_MEMORY_ERRORS)

@@ -1,32 +1,56 @@
-"""A model in training: its optimiser, its progress, and all that resumes it."""
+"""A model in training: its optimiser, its batches, its progress, and all that resumes it."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seqmodels.interface import Batch, SequenceModel
-from seqmodels.training.batches import PreparedBatch, prepare
+from seqmodels.data.batches import Example, batch_indices, collate
+from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
-from seqmodels.training.runtime import rng_states, set_rng_states
 from seqmodels.utils.progress import SILENT, StatusFile
+from seqmodels.utils.world import world
+
+# oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""
 N_LOSSES = 100
-"""Recent losses with which a loss is compared to detect a spike."""
-SPIKE_NATS, SPIKE_DEVIATIONS = 1.0, 6.0
-"""A loss is a spike if it exceeds the recent mean by both."""
+"""Recent losses that are kept, to be shown."""
 MAX_SKIPPED = 10
 """Batches without a finite loss that a run skips before it stops."""
-MAX_EVENTS = 1_000
-"""Events in a record, at most."""
+
+
+class Shard(NamedTuple):
+    """A share of a batch's rows, on the model's device."""
+
+    number: int
+    rows: Batch
+    n_targets: list[int]
+    """Scored target tokens of each row: counted on the CPU, so that a GPU is not waited for."""
+
+
+class PreparedBatch(NamedTuple):
+    """A batch that is ready to be trained on."""
+
+    shards: list[Shard]
+    """Those of this process."""
+    n_targets: int
+    """Scored target tokens of the whole batch."""
+    n_rows: int
+    """Rows of the whole batch."""
+    lines: Sequence[int] = ()
+    """Lines of its examples in the training data, for messages."""
+    next_place: tuple[int, int] = 0, 0
+    """Epoch and number of the batch after it."""
 
 
 class Trainer:
@@ -46,46 +70,26 @@ class Trainer:
             fused=True,
         )
 
+    # -------------------------------------------------------------------------- Batches
+
+    def batches(self, examples: Sequence[Example]) -> Iterator[PreparedBatch]:
+        """Yield the batches that come next, without end."""
+        cfg, progress = self.cfg, self.progress
+        for place in batch_indices(
+            examples, cfg.batch_tokens, cfg.seed, progress.epoch, progress.batch
+        ):
+            rows = [examples[i] for i in place.rows]
+            lines = [row.line or i + 1 for row, i in zip(rows, place.rows, strict=True)]
+            batch = self.prepare(collate(rows))
+            yield batch._replace(lines=lines, next_place=(place.epoch, place.batch + 1))
+
     def prepare(self, batch: Batch) -> PreparedBatch:
-        """Return a batch on the CPU as `loop.training_step` takes it."""
-        return prepare(batch, self.cfg.shards, self.device)
-
-    # ------------------------------------------------------------------------- Progress
-
-    def next_lr(self) -> float:
-        """Return the learning rate of the next step."""
-        since = self.progress.schedule_from
-        done = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
-        return self.cfg.lr * lr_factor(done, self.cfg.warmup)
-
-    def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
-        """Add one step to the progress; note a spike, or a batch without a finite loss.
-
-        Raises ValueError if too many batches had no finite loss or gradient.
-        """
-        progress = self.progress
-        progress.epoch, progress.batch = batch.next_place
-        progress.step += 1
-        progress.tokens += batch.n_targets
-        progress.seconds += seconds
-        if math.isfinite(loss):
-            progress.nats_sum += loss
-            progress.n_losses += 1
-            if is_spike(loss, progress.losses):
-                usual = statistics.fmean(progress.losses)
-                lines = describe_lines(batch.lines)
-                self.log_event("spike", f"loss {loss:.3g}, usually {usual:.3g}; {lines}")
-            progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
-            return
-        progress.n_skipped += 1
-        where = f"no finite loss or gradient; {describe_lines(batch.lines)}"
-        if progress.n_skipped > MAX_SKIPPED:
-            raise ValueError(
-                f"training diverged at step {progress.step:,}: {where}, after {MAX_SKIPPED} "
-                f"batches skipped for this reason; the last checkpoint is kept; use an lr below "
-                f"{self.cfg.lr}"
-            )
-        self.log_event("skipped", f"batch skipped: {where}")
+        """Cut a batch into shards, and move those of this process to the model's device."""
+        shards = []
+        for i in world().my_shard(range(self.cfg.shards)):
+            rows = take_rows(batch, i, self.cfg.shards)
+            shards.append(Shard(i, to_device(rows, self.device), count_targets(rows)))
+        return PreparedBatch(shards, sum(count_targets(batch)), len(batch.src))
 
     def halve_pieces(self, batch: PreparedBatch) -> None:
         """Split batches into twice as many pieces from here on.
@@ -98,11 +102,44 @@ class Trainer:
         self.progress.n_parts = n_parts
         self.log_event("memory", f"out of memory; batches are in {n_parts} pieces from here on")
 
+    # ------------------------------------------------------------------------- Progress
+
+    def next_lr(self) -> float:
+        """Return the learning rate of the next step."""
+        since = self.progress.schedule_from
+        done = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
+        return self.cfg.lr * lr_factor(done, self.cfg.warmup)
+
+    def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
+        """Add one step to the progress; note a batch without a finite loss.
+
+        Raises ValueError if too many batches had no finite loss or gradient.
+        """
+        progress = self.progress
+        progress.epoch, progress.batch = batch.next_place
+        progress.step += 1
+        progress.tokens += batch.n_targets
+        progress.seconds += seconds
+        if math.isfinite(loss):
+            progress.nats_sum += loss
+            progress.n_losses += 1
+            progress.losses = [*progress.losses[1 - N_LOSSES :], loss]
+            return
+        progress.n_skipped += 1
+        lines = ", ".join(map(str, sorted(batch.lines)[:8])) + ", …" * (len(batch.lines) > 8)
+        why = f"no finite loss or gradient; lines {lines} of the training data"
+        if progress.n_skipped > MAX_SKIPPED:
+            raise ValueError(
+                f"training diverged at step {progress.step:,}: {why}, after {MAX_SKIPPED} "
+                f"batches skipped for this reason; the last checkpoint is kept; use an lr below "
+                f"{self.cfg.lr}"
+            )
+        self.log_event("skipped", f"batch skipped: {why}")
+
     def log_event(self, kind: str, what: str) -> None:
         """Log an event, and keep it for the record."""
         self.log(f"step {self.progress.step:,}: {what}")
-        if len(self.progress.events) < MAX_EVENTS:
-            self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
+        self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
 
     def add_point(self, scores: Mapping[str, float]) -> None:
         """Add a point to the curve; the weights are kept if it is the best.
@@ -173,19 +210,6 @@ def lr_factor(done: float, warmup: float) -> float:
     return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
 
 
-def is_spike(loss: float, losses: Sequence[float]) -> bool:
-    """Return whether a loss exceeds the last ones' mean by a nat and six standard deviations."""
-    if len(losses) < N_LOSSES or loss <= SPIKE_NATS + statistics.fmean(losses):
-        return False
-    return bool(loss > np.mean(losses) + SPIKE_DEVIATIONS * np.std(losses))
-
-
-def describe_lines(lines: Sequence[int]) -> str:
-    """Return the lines of a batch's examples, the first few of them."""
-    more = ", …" if len(lines) > 8 else ""
-    return f"lines {', '.join(map(str, sorted(lines)[:8]))}{more} of the training data"
-
-
 def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Raise ValueError that names a tensor which is missing, unknown, or of another shape."""
     for name in sorted({*tensors, *expected}):
@@ -195,3 +219,84 @@ def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
         )
         if actual != wanted:
             raise ValueError(f"{name} is {actual}, expected {wanted}")
+
+
+# ------------------------------------------------------------------------------ Parts of a batch
+
+
+def take_rows(batch: Batch, first: int, step: int) -> Batch:
+    """Return every step-th row, without the columns that only other rows need."""
+    src, src_mask, tgt_in, tgt_out = (tensor[first::step] for tensor in batch)
+    n_src, n_tgt = (int(real.any(0).sum()) for real in (src_mask, tgt_in != PAD))
+    return Batch(src[:, :n_src], src_mask[:, :n_src], tgt_in[:, :n_tgt], tgt_out[:, :n_tgt])
+
+
+def to_device(batch: Batch, device: torch.device) -> Batch:
+    """Return a batch on a device; a GPU copies it when it comes to it."""
+    if device.type == "cuda" and not batch.src.is_cuda:
+        batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
+    return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
+
+
+def count_targets(batch: Batch) -> list[int]:
+    """Return the number of scored target tokens of each row."""
+    return (batch.tgt_out != PAD).sum(1).tolist()
+
+
+def split(shard: Shard, n_parts: int) -> Iterator[tuple[Batch, int]]:
+    """Yield a shard's rows in pieces that have targets, each with the number of these."""
+    start = 0
+    for piece in map(Batch._make, zip(*(t.chunk(n_parts) for t in shard.rows), strict=True)):
+        end = start + len(piece.src)
+        if n := sum(shard.n_targets[start:end]):
+            yield piece, n
+        start = end
+
+
+# ----------------------------------------------------------------------------- Random generators
+
+
+def seed_all(seed: int) -> None:
+    """Seed every random generator."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def seed_shard(seed: int, step: int, shard: int) -> None:
+    """Seed torch's generators for one share of a batch, in whatever process it is."""
+    seeds = np.random.SeedSequence([seed, step, shard])
+    torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
+
+
+def rng_states() -> dict[str, Any]:
+    """Return the state of every random generator that training may draw from, in JSON types."""
+    version, words, gauss = random.getstate()
+    numpy = np.random.get_state(legacy=False)
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return {
+        "python": [version, list(words), gauss],
+        "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
+        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+        "cuda": [state.numpy().tobytes().hex() for state in cuda],
+    }
+
+
+def set_rng_states(states: Any) -> None:
+    """Restore the random generators.
+
+    Raises ValueError for an invalid state.
+    """
+    try:
+        version, words, gauss = states["python"]
+        random.setstate((version, tuple(words), gauss))
+        np.random.set_state(states["numpy"])
+        cpu, *cuda = (
+            torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8)
+            for state in (states["torch"], *states["cuda"][: torch.cuda.device_count()])
+        )
+        torch.set_rng_state(cpu)
+        for i, state in enumerate(cuda):
+            torch.cuda.set_rng_state(state, i)
+    except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
+        raise ValueError(f"invalid state of a random generator: {error}") from None
