@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from checks import check_folder
@@ -17,6 +18,7 @@ from toy_task import toy
 from seqmodels import MODELS, build, models
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
+from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, papers, transformer
 from seqmodels.models.variants import positions
 from seqmodels.report import reading, style
@@ -58,7 +60,7 @@ def test_a_variant_is_registered_among_variants(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_name_decides_the_positions() -> None:
     """Keeps out three names of one model: the switch is in the Config, and so in the record."""
-    for kind in ("learned", "rotary", "none"):
+    for kind in ("learned", "rotary", "alibi", "none"):
         model = build(f"transformer_{kind}", V, d_model=8, n_heads=2, n_layers=1)
         assert model.config.positions == kind
         assert model_sizes(f"transformer_{kind}", toy())["positions"] == kind
@@ -167,6 +169,30 @@ def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None
             a, b = (torch.view_as_complex(x.unflatten(-1, (4, 2))) for x in (q[:, n], k[:, m]))
             score = (a * b.conj() * torch.exp(1j * (n - m) * theta)).real.sum(-1)
             assert_close((seen[0][:, :, n] * seen[1][:, :, m]).sum(-1), score, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out slopes of another head, distances of one sign, and a fused call without them.
+
+    With two heads, scores fall by 1/16 and 1/256 a token (Press et al. 2022, section 3).
+    """
+    model, seen = tiny("transformer_alibi", n_heads=2), []
+    attention = model.get_submodule(f"{side}.1.self_attention")
+    attention.register_forward_hook(lambda _, given, out: seen.extend([*given, out]))
+    model(*pairs)
+    q, k, v, bias, out = (t.detach() for t in seen)
+    is_text = pairs[1] if side == "encoder" else pairs[2] != PAD
+    heads = torch.zeros_like(q)
+    for row, head, i in np.ndindex(*q.shape[:3]):
+        js = [j for j in range(k.shape[2]) if (is_text[row, j] if side == "encoder" else j <= i)]
+        slope = (1 / 16, 1 / 256)[head]
+        query = q[row, head, i]
+        score = [float(query @ k[row, head, j]) / 8**0.5 - slope * abs(i - j) for j in js]
+        alpha = torch.tensor(score, dtype=torch.double).softmax(0)
+        assert_close(attention.weights(q, k, v, bias)[row, head, i, js], alpha)
+        heads[row, head, i] = alpha @ v[row, head, js]
+    assert_close(attention.W_o(heads.transpose(1, 2).flatten(2)), out)
 
 
 def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:

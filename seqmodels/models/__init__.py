@@ -212,6 +212,7 @@ VARIANTS |= {
         ("sinusoids", "sinusoids", 2017, "Vaswani et al., arXiv:1706.03762"),
         ("learned", "learned positions", 2017, "Gehring et al., arXiv:1705.03122"),
         ("rotary", "rotary positions", 2021, "Su et al., arXiv:2104.09864"),
+        ("alibi", "linear biases", 2022, "Press et al., arXiv:2108.12409"),
         ("none", "no positions", 2022, "Haviv et al., arXiv:2203.16634"),
     )
 }

@@ -68,7 +68,7 @@ SHARED = {
     "d_ff": 512, "n_heads": 4, "n_layers": 2, "dropout": 0.0, "is_prenorm": True,
     "n_positions": 160,
 }  # fmt: skip
-RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in MODELS}
+RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in [*MODELS, "transformer_alibi"]}
 
 # ----------------------------------------------------------------------------------------- Run
 

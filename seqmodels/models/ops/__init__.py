@@ -36,10 +36,10 @@ def attend(
     q: Float[Tensor, "B H N K"],
     k: Float[Tensor, "B H M K"],
     v: Float[Tensor, "B H M Kv"],
-    mask: Bool[Tensor, ...],
+    mask: Bool[Tensor, ...] | Float[Tensor, ...],
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H N Kv"]:
-    """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True.
+    """Compute dropout(softmax(q kᵀ / √K)) v, where the mask is True; numbers are added to scores.
 
     torch's fused kernel does not store the weights. On CPUs, separate products are faster than it
     in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries.
@@ -49,7 +49,8 @@ def attend(
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     q = q / q.shape[-1] ** 0.5
     score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
-    weights = torch.where(mask, score, -torch.inf).softmax(-1)
+    score = torch.where(mask, score, -torch.inf) if mask.dtype == torch.bool else score + mask
+    weights = score.softmax(-1)
     return F.dropout(weights, dropout) @ v if dropout else weights @ v
 
 

@@ -5,6 +5,9 @@
                 arXiv:1705.03122, section 3.1)
     rotary      queries and keys of self-attention are rotated by their positions, so that a score
                 depends on the distance of two tokens alone (Su et al. 2021, arXiv:2104.09864)
+    alibi       scores of self-attention fall with the distance of two tokens, in each head at
+                another rate (Press et al. 2022, arXiv:2108.12409; theirs is a decoder, in the
+                encoder the distance counts in both directions)
     none        the encoder reads a set of words; the decoder can tell by its causal mask how many
                 came before (Haviv et al. 2022, arXiv:2203.16634)
 
@@ -22,14 +25,14 @@ from torch import Tensor, nn
 
 from seqmodels.models import transformer
 from seqmodels.models.ops import KVCache
-from seqmodels.models.transformer import Layer, Transformer
+from seqmodels.models.transformer import Layer, MultiHeadAttention, Transformer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(transformer.Config):
     """Sizes of a Transformer, and its positions."""
 
-    positions: Literal["sinusoids", "learned", "rotary", "none"] = "sinusoids"
+    positions: Literal["sinusoids", "learned", "rotary", "alibi", "none"] = "sinusoids"
     """How tokens in different places are told apart."""
     rotary_base: float = 10_000.0
     """Rotary wavelengths grow from 2π towards 2π times this (3.2.2: 10,000)."""
@@ -67,6 +70,39 @@ class RotaryLayer(Layer):
         return self.self_attention(q, k, v, mask)
 
 
+class BiasedAttention(MultiHeadAttention):
+    """Attention whose mask holds numbers that are added to the scores."""
+
+    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+        """Return each query's weights over the keys."""
+        return (q @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1)
+
+
+class BiasedLayer(Layer):
+    """A layer whose self-attention prefers near tokens: ALiBi, section 3."""
+
+    def __init__(self, cfg: Config, layer: int, is_decoder: bool):
+        super().__init__(cfg, layer, is_decoder)
+        self.is_decoder, H = is_decoder, cfg.n_heads
+        self.self_attention = BiasedAttention(cfg)
+        self.slope = 0.5 ** (8 * torch.arange(1, H + 1, dtype=torch.double) / H)[:, None, None]
+
+    def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
+        """Do as the published layer does, with a bias for each head and pair of tokens."""
+        if self.is_decoder:  # a target token sees all before it, itself last
+            distance = mask.sum(-1, keepdim=True) - mask.cumsum(-1)
+        else:
+            position = torch.arange(x.shape[1], device=x.device)
+            distance = (position - position.unsqueeze(-1)).abs()
+        k, v = cache.update(self.layer, *self.self_attention.keys_values(x))
+        q = self.self_attention.queries(x)
+        bias = torch.where(mask, -self.slope.to(x.device) * distance, -torch.inf)
+        return self.self_attention(q, k, v, bias.to(q))
+
+
+LAYERS = {"rotary": RotaryLayer, "alibi": BiasedLayer}
+
+
 class TransformerPositions(Transformer):
     """A Transformer with the positions that its Config names."""
 
@@ -79,8 +115,9 @@ class TransformerPositions(Transformer):
             nn.init.normal_(self.positions.weight, std=0.5**0.5)
         if cfg.positions == "rotary":
             check_rotary(cfg)
-            self.encoder = nn.ModuleList(RotaryLayer(cfg, i, False) for i in range(cfg.n_layers))
-            self.decoder = nn.ModuleList(RotaryLayer(cfg, i, True) for i in range(cfg.n_layers))
+        if layer := LAYERS.get(cfg.positions):
+            self.encoder = nn.ModuleList(layer(cfg, i, False) for i in range(cfg.n_layers))
+            self.decoder = nn.ModuleList(layer(cfg, i, True) for i in range(cfg.n_layers))
             self.src_attentions = [layer.src_attention for layer in self.decoder]
             transformer.init(self)
 
