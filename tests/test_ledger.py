@@ -132,11 +132,11 @@ def test_only_the_same_data_are_compared(entries: list[ledger.Entry]) -> None:
 
 def test_its_models_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a sixth model that no figure could be set beside, and a name that is misspelt."""
-    assert [ledger.known_model(name) for name in PAPERS] == list(PAPERS)
+    assert [ledger.check_model(name) for name in PAPERS] == list(PAPERS)
     with pytest.raises(ValueError, match="unknown model 'gru'; choose from rnn_encdec, bahdanau"):
-        ledger.known_model("gru")
+        ledger.check_model("gru")
     monkeypatch.setitem(PAPERS, "gru", PAPERS["rnn_encdec"])
-    assert ledger.known_model("gru") == "gru"
+    assert ledger.check_model("gru") == "gru"
 
 
 def test_the_committed_tables_are_those_of_the_records(

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from seqmodels.comparison.task import Task
 from seqmodels.interface import SequenceModel
-from seqmodels.models import MODELS, Paper, arm_paper, build, lineage, paper_of, register
+from seqmodels.models import MODELS, Paper, build, lineage, paper_of, register, vary
 from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
@@ -111,7 +111,7 @@ def changed(base: Arm, field: str, value: Any) -> Arm:
     is_width, is_size = field == WIDTH, field in get_type_hints(MODELS[base.name].config_type)
     label = f"{value} × width" if is_width else f"{field} {value}"
     sizes, width = {field: value} if is_size else {}, value if is_width else 1
-    paper = arm_paper(base.name, label, sizes, width)
+    paper = vary(base.name, label, sizes, width)
     training = {} if is_size or is_width else {field: value}
     return Arm(name, {**base.papers, name: paper}, sizes, width, training)
 

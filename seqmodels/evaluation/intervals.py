@@ -83,13 +83,14 @@ def interval(
     value, n = score(total).item(), len(sums)
     if n < MIN_ROWS:
         return {"value": value, "low": None, "high": None}
-    if is_yes_no and n == len(columns):
+    is_proportion = is_yes_no and n == len(columns)
+    if not is_proportion:
+        drawn = score(resample(sums))
+        is_proportion = is_percent and np.ptp(drawn) == 0
+    if is_proportion:
         low, high = (100 * end for end in wilson(value / 100, n))
         return {"value": value, "low": low, "high": high}
-    drawn, without = score(resample(sums)), score(total - sums)
-    if is_percent and np.ptp(drawn) == 0:
-        low, high = (100 * end for end in wilson(value / 100, n))
-        return {"value": value, "low": low, "high": high}
+    without = score(total - sums)
     below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
     influence = without.mean() - without

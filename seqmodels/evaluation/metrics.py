@@ -42,8 +42,8 @@ class Metric:
     """Decimals in tables."""
     better: Literal["higher", "lower"] | None = "higher"
     """None: neither is better."""
-    decoding: Literal["teacher-forced", "free-running"] = "free-running"
-    """Whether each token is predicted after the true tokens or after the model's own."""
+    is_teacher_forced: bool = False
+    """Whether each token is predicted after the true tokens, not after the model's own."""
     top: float | None = None
     """The best possible score, if there is one."""
     interval: str | None = "BCa bootstrap"
@@ -68,11 +68,6 @@ class Metric:
         return self.better == "lower"
 
     @property
-    def is_teacher_forced(self) -> bool:
-        """Return whether each token is predicted after the true tokens."""
-        return self.decoding == "teacher-forced"
-
-    @property
     def is_percent(self) -> bool:
         """Return whether the score is between 0 and 100."""
         return self.top == 100
@@ -90,12 +85,13 @@ class Metric:
 
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
-        is_yes_no = self.interval == "Wilson"
-        found = interval(terms, self.of_sums, groups, self.is_percent, is_yes_no)
-        if self.sacrebleu:  # the last digits are sacreBLEU's, too
+        result = interval(
+            terms, self.of_sums, groups, self.is_percent, is_yes_no=self.interval == "Wilson"
+        )
+        if self.sacrebleu:  # to the last digit
             counted = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
-            found["value"] = float(counted.score)
-        return found
+            result["value"] = float(counted.score)
+        return result
 
 
 # -------------------------------------------------------------------------------- Other scores
@@ -255,23 +251,23 @@ LOSSES = ("nats", "bits_per_byte")
 
 METRICS = {
     "nats": Metric(
-        label="loss", unit="nats per token", digits=3, better="lower", decoding="teacher-forced",
+        label="loss", unit="nats per token", digits=3, better="lower", is_teacher_forced=True,
         ratio=("nats", "n_tokens", 1.0),
     ),
     "bits_per_byte": Metric(
-        label="loss", unit="bits per byte", digits=3, better="lower", decoding="teacher-forced",
+        label="loss", unit="bits per byte", digits=3, better="lower", is_teacher_forced=True,
         ratio=("nats", "n_bytes", 1 / math.log(2)),
     ),
     "perplexity": Metric(
-        label="perplexity", unit="per token", better="lower", decoding="teacher-forced",
+        label="perplexity", unit="per token", better="lower", is_teacher_forced=True,
         compute=perplexity,
     ),
     "token_accuracy": Metric(
-        label="next-token accuracy", unit="%", decoding="teacher-forced", top=100,
+        label="next-token accuracy", unit="%", is_teacher_forced=True, top=100,
         ratio=("n_correct", "n_tokens", 100.0),
     ),
     "source_gain": Metric(
-        label="gain from the source", unit="nats per token", digits=3, decoding="teacher-forced",
+        label="gain from the source", unit="nats per token", digits=3, is_teacher_forced=True,
         compute=source_gain,
     ),
     "exact_match": Metric(
@@ -314,8 +310,11 @@ def sacrebleu_metrics(
     tokenize: str = "13a", is_lowercase: bool = False, references: Any = None
 ) -> dict[str, Any]:
     """Return sacreBLEU's objects for its metrics in the table."""
-    made = {k: m.sacrebleu for k, m in METRICS.items() if m.sacrebleu}
-    return {key: make(tokenize, is_lowercase, references) for key, make in made.items()}
+    return {
+        key: metric.sacrebleu(tokenize, is_lowercase, references)
+        for key, metric in METRICS.items()
+        if metric.sacrebleu
+    }
 
 
 def scores_by_bucket(
@@ -332,13 +331,13 @@ def scores_by_bucket(
         terms = {key: each[places] for key, each in counted.items() if each is not None}
         own = None if groups is None else [groups[i] for i in places]
         part = Part([rows[i] for i in places], terms, own, tokenize)
-        found: dict[str, Interval | None] = {}
+        scores: dict[str, Interval] = {}
         for key, metric in METRICS.items():
             if key in terms:
-                found[key] = metric.score(terms[key], own)
-            elif metric.compute:
-                found[key] = metric.compute(part)
-        return {key: each for key, each in found.items() if each is not None}
+                scores[key] = metric.score(terms[key], own)
+            elif metric.compute and (result := metric.compute(part)):
+                scores[key] = result
+        return scores
 
     lengths = [row["x"] for row in rows] if buckets else []
     return score(np.arange(len(rows))), by_bucket(lengths, buckets, score)
@@ -368,8 +367,7 @@ def by_bucket(
 
 def methods(keys: Iterable[str]) -> dict[str, str]:
     """Return the method used for each score's interval."""
-    named = {key: metric_of(key).interval for key in keys}
-    return {key: method for key, method in named.items() if method}
+    return {key: method for key in keys if (method := metric_of(key).interval)}
 
 
 def signatures(tokenize: str = "13a") -> dict[str, str]:

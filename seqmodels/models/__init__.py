@@ -102,12 +102,9 @@ VARIANTS: dict[str, Paper] = {}
 
 def papers() -> dict[str, Paper]:
     """Return all papers by name: each model, then its variants."""
-    variants = [(model_of(name), name) for name in VARIANTS]
-    return {
-        name: (PAPERS | VARIANTS)[name]
-        for model in PAPERS
-        for name in (model, *(variant for root, variant in variants if root == model))
-    }
+    rank = {model: i for i, model in enumerate(PAPERS)}
+    names = sorted([*PAPERS, *VARIANTS], key=lambda name: rank[model_of(name)])
+    return {name: (PAPERS | VARIANTS)[name] for name in names}
 
 
 def paper_of(name: str) -> Paper:
@@ -130,47 +127,44 @@ def model_of(name: str) -> str:
     return lineage(name)[-1]
 
 
-def varied(name: str, label: str, **fields: Any) -> Paper:
-    """Return a variant of a model or variant: its own paper, with other fields and its label."""
+def vary(
+    name: str, label: str, sizes: Mapping[str, Any] | None = None, width: int = 1, **fields: Any
+) -> Paper:
+    """Return a variant of a model or variant: its paper, with other sizes, fields and its label."""
     base = paper_of(name)
-    own = base.label if base.variant_of else base.label.split()[0]
-    sizes = {**base.sizes, **fields.pop("sizes", {})}
-    return replace(base, label=f"{own}, {label}", variant_of=name, sizes=sizes, **fields)
-
-
-def arm_paper(name: str, label: str, sizes: Mapping[str, Any], width: int) -> Paper:
-    """Return the paper of an arm: a variant with these sizes, and a multiple of its width."""
-    return varied(name, label, sizes=sizes, **({"width": width} if width != 1 else {}))
+    fields["label"] = f"{base.label if base.variant_of else base.label.split()[0]}, {label}"
+    fields["width"] = base.width if width == 1 else width
+    return replace(base, variant_of=name, sizes={**base.sizes, **(sizes or {})}, **fields)
 
 
 def register_recorded(name: str, arm: Mapping[str, Any]) -> None:
-    """Add the arm that a record describes, unless its name or what it varies tells otherwise."""
-    known = papers()
-    if name not in known and arm["varies"] in known:
-        paper = arm_paper(arm["varies"], "", arm["sizes"], arm["width"])
+    """Add the arm that a record describes, unless its name is taken or its model is unknown."""
+    listed = papers()
+    if name not in listed and arm["varies"] in listed:
+        paper = vary(arm["varies"], "", arm["sizes"], arm["width"])
         VARIANTS[name] = replace(paper, label=arm["label"])
 
 
 def register(name: str, paper: Paper) -> None:
     """Add a model or a variant to the list; raise ValueError if another one has the name."""
-    if (known := papers().get(name, paper)) != paper:
-        raise ValueError(f"{name} is the name of another model, {known.home}")
+    if (other := papers().get(name, paper)) != paper:
+        raise ValueError(f"{name} is the name of another model, {other.home}")
     (VARIANTS if paper.variant_of else PAPERS)[name] = paper
 
 
 # ------------------------------------------------------------------------------------- Variants
 
 VARIANTS |= {
-    f"rnn_encdec_{d}": varied("rnn_encdec", f"{d} numbers", sizes={"d_model": d})
+    f"rnn_encdec_{d}": vary("rnn_encdec", f"{d} numbers", sizes={"d_model": d})
     for d in (32, 64, 128, 256, 512)
 }
 VARIANTS |= {
-    f"{name}_x{width}": varied(name, f"{width} × width", width=width)
+    f"{name}_x{width}": vary(name, f"{width} × width", width=width)
     for name in ("rnn_encdec", "lstm_seq2seq")
     for width in (2, 4)
 }
 VARIANTS |= {
-    f"bahdanau_{k}": varied(
+    f"bahdanau_{k}": vary(
         "bahdanau",
         f"{k} vectors" if k > 1 else "1 vector",
         year=2017,
@@ -182,11 +176,11 @@ VARIANTS |= {
     )
     for k in (1, 2, 4, 8, 16)
 }
-VARIANTS["lstm_seq2seq_forward"] = varied(
+VARIANTS["lstm_seq2seq_forward"] = vary(
     "lstm_seq2seq", "source not reversed", sizes={"is_reversed": False}
 )
 VARIANTS |= {
-    f"lstm_seq2seq_{kind}{'_fed' * is_fed}": varied(
+    f"lstm_seq2seq_{kind}{'_fed' * is_fed}": vary(
         "lstm_seq2seq",
         ("last vector" if kind == "last" else kind) + ", fed" * is_fed,
         year=2015,
@@ -194,13 +188,13 @@ VARIANTS |= {
         home="seqmodels.models.variants.ladder:Ladder",
         memory="vector" if kind == "last" else "grows",
         attends=kind != "last",
-        sizes={"attention": kind, "is_input_feeding": True} if is_fed else {"attention": kind},
+        sizes={"attention": kind, **({"is_input_feeding": True} if is_fed else {})},
     )
     for kind in ("last", "dot", "general", "additive")
     for is_fed in (False, True)
 }
 VARIANTS |= {
-    f"transformer_{kind}": varied(
+    f"transformer_{kind}": vary(
         "transformer",
         label,
         year=year,
@@ -216,7 +210,7 @@ VARIANTS |= {
         ("none", "no positions", 2022, "Haviv et al., arXiv:2203.16634"),
     )
 }
-VARIANTS["linear_attention_favor"] = varied(
+VARIANTS["linear_attention_favor"] = vary(
     "linear_attention",
     "FAVOR+",
     year=2021,
