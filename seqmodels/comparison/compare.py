@@ -65,8 +65,13 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         show_forecast(out, device, task, args)
         return None
     ensure_out_folder(out)
+    launched: AbstractContextManager[Any] = nullcontext()
+    if args.launcher:
+        from seqmodels.comparison import launchers  # only here: few need it
+
+        launched = launchers.launched(args)
     try:
-        with locked(out), launched(args) as launcher:
+        with locked(out), launched as launcher:
             device = launcher.device if launcher else device
             compare_in(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
@@ -76,15 +81,6 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
         stopped.add_note(f"the same command{without} resumes it")
         raise
     return out
-
-
-def launched(args: argparse.Namespace) -> AbstractContextManager[Any]:
-    """Connect to what --launcher names, if it is given."""
-    if args.launcher is None:
-        return nullcontext()
-    from seqmodels.comparison import launchers
-
-    return launchers.launched(args)
 
 
 def compare_in(

@@ -29,11 +29,11 @@ from seqmodels.training.config import Progress, TrainConfig
 from seqmodels.training.trainer import (
     PreparedBatch,
     Trainer,
-    rng_states,
     seed_all,
     seed_shard,
-    set_rng_states,
+    set_torch_rng_states,
     split,
+    torch_rng_states,
 )
 from seqmodels.utils.progress import SILENT, TRAINING, StatusFile
 from seqmodels.utils.terminal import defer_signals
@@ -108,11 +108,11 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
 
     If the step raises, progress and random generators are as they were before it.
     """
-    started, generators = time.perf_counter(), rng_states()
+    started, generators = time.perf_counter(), torch_rng_states()
     try:
         loss = optimizer_step(trainer, batch, trainer.next_lr())
     except BaseException:
-        set_rng_states(generators)  # whoever resumes draws the same dropout again
+        set_torch_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
 

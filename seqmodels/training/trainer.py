@@ -85,9 +85,9 @@ class Trainer:
 
     def prepare(self, batch: Batch) -> PreparedBatch:
         """Cut a batch into shards, and move those of this process to the model's device."""
-        shards = []
-        for i in world().my_shard(range(self.cfg.shards)):
-            rows = take_rows(batch, i, self.cfg.shards)
+        shards, n_shards = [], self.cfg.shards
+        for i in world().my_shard(range(n_shards)):
+            rows = take_rows(batch, i, n_shards) if n_shards > 1 else batch
             shards.append(Shard(i, to_device(rows, self.device), count_targets(rows)))
         return PreparedBatch(shards, sum(count_targets(batch)), len(batch.src))
 
@@ -269,16 +269,29 @@ def seed_shard(seed: int, step: int, shard: int) -> None:
     torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
 
 
+def torch_rng_states() -> list[Tensor]:
+    """Return the state of torch's generator on the CPU, and of those on the GPUs."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return [torch.get_rng_state(), *cuda]
+
+
+def set_torch_rng_states(states: Sequence[Tensor]) -> None:
+    """Restore torch's generators."""
+    torch.set_rng_state(states[0])
+    for i, state in enumerate(states[1:]):
+        torch.cuda.set_rng_state(state, i)
+
+
 def rng_states() -> dict[str, Any]:
     """Return the state of every random generator that training may draw from, in JSON types."""
     version, words, gauss = random.getstate()
     numpy = np.random.get_state(legacy=False)
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    cpu, *cuda = (state.numpy().tobytes().hex() for state in torch_rng_states())
     return {
         "python": [version, list(words), gauss],
         "numpy": {**numpy, "state": {**numpy["state"], "key": numpy["state"]["key"].tolist()}},
-        "torch": torch.get_rng_state().numpy().tobytes().hex(),
-        "cuda": [state.numpy().tobytes().hex() for state in cuda],
+        "torch": cpu,
+        "cuda": cuda,
     }
 
 
@@ -291,12 +304,9 @@ def set_rng_states(states: Any) -> None:
         version, words, gauss = states["python"]
         random.setstate((version, tuple(words), gauss))
         np.random.set_state(states["numpy"])
-        cpu, *cuda = (
-            torch.tensor(list(bytes.fromhex(state)), dtype=torch.uint8)
-            for state in (states["torch"], *states["cuda"][: torch.cuda.device_count()])
+        texts = states["torch"], *states["cuda"][: torch.cuda.device_count()]
+        set_torch_rng_states(
+            [torch.tensor(list(bytes.fromhex(text)), dtype=torch.uint8) for text in texts]
         )
-        torch.set_rng_state(cpu)
-        for i, state in enumerate(cuda):
-            torch.cuda.set_rng_state(state, i)
     except (TypeError, ValueError, KeyError, RuntimeError, IndexError, OverflowError) as error:
         raise ValueError(f"invalid state of a random generator: {error}") from None
