@@ -51,7 +51,7 @@ def test_a_healthy_report_is_whole(examine: Report) -> None:
     """Keeps out a report without a part, one that leaves files, and a fault where there is none."""
     code, found, last = examine()
     needed = [re.split("[<>]", n)[0] for n in metadata.requires("seqmodels") if "extra" not in n]
-    labels = ["python", "seqmodels", *needed, "onnx", "ray", "submitit", "devices", "runs", "cache"]
+    labels = ["python", "seqmodels", *needed, "onnx", "ray", "submitit", "machine", "runs", "cache"]
     assert {*labels, *MODELS} <= found.keys()
     assert not {"ruff", "joeynmt"} & found.keys()
     assert (code, last) == (0, "Everything that the default commands need works."), found

@@ -52,10 +52,10 @@ def files(tmp_path: Path) -> dict[str, StatusFile]:
     return {title: StatusFile(tmp_path / f"{title}.json", title, 1_000) for title in TITLES}
 
 
-def board_of(files: dict[str, StatusFile], n_recorded: int, n_at_once: int) -> ProgressBoard:
+def board_of(files: dict[str, StatusFile], n_recorded: int) -> ProgressBoard:
     """Return a board of the runs."""
     records = {title: file.path.parent / f"{title}.json" for title, file in files.items()}
-    return ProgressBoard(records, n_recorded, n_at_once)
+    return ProgressBoard(records, n_recorded)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_the_bars_fit_80_columns(
     """Keeps out losses that are cut off, lines that wrap, and bars that stay when all is done."""
     stream, read = terminal
     monkeypatch.setattr(sys, "stderr", stream)
-    with board_of(files, 2, 3) as board:
+    with board_of(files, 2) as board:
         board.since_s -= 100
         for i, title in enumerate(TITLES[:3]):
             files[title].write(state="running", began=time.time() - 60)
@@ -155,7 +155,7 @@ def test_lines_are_printed_once(
 
     A run that is lost and submitted again begins a new list.
     """
-    board, one = board_of(files, 0, 2), files[TITLES[0]]
+    board, one = board_of(files, 0), files[TITLES[0]]
     one.write(state="running", began=1.0)
     one.line("first")
     board.refresh()
@@ -175,7 +175,7 @@ def test_the_time_left_is_judged_by_the_runs_seen(
     clock: Clock, files: dict[str, StatusFile]
 ) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    board, (one, two, three, *_) = board_of(files, 0, 2), files.values()
+    board, (one, two, three, *_) = board_of(files, 0), files.values()
 
     def left_s() -> float | None:
         board.refresh()
@@ -218,7 +218,7 @@ def test_a_file_gets_a_line_now_and_then(
     clock: Clock, files: dict[str, StatusFile], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out bars and control characters in a log, and hours without a line."""
-    board = board_of(files, 0, 2)
+    board = board_of(files, 0)
     for file in [*files.values()][:2]:
         file.write(state="running", began=clock.now_s)
     for _ in range(1_000):

@@ -211,7 +211,7 @@ def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
     page, empty = tmp_path / "p.html", tmp_path / "empty"
     empty.mkdir()
     for given, said in (
-        ((trained, "--out", tmp_path / "p.txt"), "name a file that ends in .html"),
+        ((trained, "--out", tmp_path / "p.txt"), "name a FILE.html in a folder"),
         ((trained, "--out", tmp_path / "no" / "p.html"), "does not exist"),
         ((trained, trained, "--out", page), "a folder is given twice"),
         ((trained, empty, "--out", page), "holds no record"),

@@ -41,22 +41,16 @@ def check_installed(requirement: str) -> str:
     return version
 
 
-def check_commit() -> str:
-    """Return the version and the commit of this package."""
-    from seqmodels.records.record import commit
-
-    return f"{metadata.version('seqmodels')}, commit {commit() or 'unknown'}"
-
-
-def check_devices() -> str:
-    """Return the processor and torch's threads, and the CUDA devices or that there is none."""
+def check_machine() -> str:
+    """Return the commit of this package, the processor, torch's threads and the CUDA devices."""
     import torch
 
     from seqmodels.records import record
 
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     cpu = f"{record.processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
-    return f"{cpu}; CUDA {torch.version.cuda or 'is not in this torch'}: {cards or 'no device'}"
+    cuda = f"CUDA {torch.version.cuda or 'is not in this torch'}: {cards or 'no device'}"
+    return f"commit {record.commit() or 'unknown'}; {cpu}; {cuda}"
 
 
 def check_folder(folder: Path) -> str:
@@ -65,13 +59,6 @@ def check_folder(folder: Path) -> str:
         folder = folder.parent
     files.write(folder / ".seqmodels-doctor", "").unlink()
     return f"{folder.resolve()}, {shutil.disk_usage(folder).free / 2**30:.1f} GiB free"
-
-
-def check_cache() -> str:
-    """Check the folder of the cache."""
-    from seqmodels.data.presets import cache_dir
-
-    return check_folder(cache_dir())
 
 
 TINY = {"d_model": 16, "d_embed": 16, "d_maxout": 16, "d_align": 16, "d_ff": 32, "n_heads": 2,
@@ -118,15 +105,16 @@ def run_checks() -> None:
     """Print the report; exit with 1 if something that the default commands need is wrong."""
     checks: dict[str, Callable[[], str]] = {
         "python": lambda: f"{platform.python_version()}, {platform.platform()}",
-        "seqmodels": check_commit,
+        "seqmodels": lambda: metadata.version("seqmodels"),
+        "machine": check_machine,
+        "runs": lambda: check_folder(Path("runs")),
+        "cache": lambda: check_folder(import_module("seqmodels.data.presets").cache_dir()),
     }
     for requirement in metadata.requires("seqmodels") or ():
         extra = re.search(r"extra == .(\w+)", requirement)
         if not extra or extra[1] in EXTRAS:
             package = re.split(r"[^\w.-]", requirement)[0]
             checks[package] = partial(check_installed, requirement)
-    checks |= {"devices": check_devices, "runs": partial(check_folder, Path("runs"))}
-    checks["cache"] = check_cache
     wrong = list[str]()
     try:
         import_module("seqmodels.comparison.compare")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,33 +48,20 @@ def models(args: argparse.Namespace) -> None:
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
 
 
-def check_folder(folder: Path) -> None:
-    """Raise ValueError for a folder that cannot be read."""
-    try:
-        os.listdir(folder)
-    except FileNotFoundError:
-        raise ValueError(f"{folder} does not exist; name a folder of records") from None
-    except OSError as error:
-        raise ValueError(f"{folder} cannot be read: {error.strerror}") from None
-
-
-def check_page(out: Path) -> None:
-    """Raise ValueError for a page that cannot be written there."""
-    if out.suffix.lower() != ".html" or not out.parent.is_dir():
-        raise ValueError(f"--out {out}: name a file that ends in .html, in a folder that exists")
+def print_paths(paths: Iterable[Path]) -> None:
+    """Print where files were written."""
+    print("\n".join(printable(str(path)) for path in paths))
 
 
 def plot(args: argparse.Namespace) -> None:
     """Draw the figures and tables of a folder of records."""
-    check_folder(args.folder)
     from seqmodels.report.figures import plot_results
 
-    print("\n".join(printable(str(file)) for file in plot_results(args.folder)))
+    print_paths(plot_results(args.folder))
 
 
 def status(args: argparse.Namespace) -> None:
     """Print how far each run of a folder is."""
-    check_folder(args.folder)
     from seqmodels.cli.status import table
 
     print(for_terminal(table(args.folder)))
@@ -82,40 +69,32 @@ def status(args: argparse.Namespace) -> None:
 
 def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
-    for folder in args.folders:
-        check_folder(folder)
     if (args.port is None) == (args.out is None):
         raise ValueError("report: give --out FILE.html or --serve")
-    if args.port is not None:
+    if args.out:
+        from seqmodels.site.report import write
+
+        print_paths([write(args.folders, args.out, args.maps)])
+    else:
         from seqmodels.site.serve import serve
 
         serve(args.folders, args.maps, args.port)
-        return
-    check_page(args.out)
-    from seqmodels.site.report import write
-
-    print(printable(str(write(args.folders, args.out, args.maps))))
 
 
 def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
-    check_folder(args.runs)
-    if args.live:
-        check_folder(args.live)
     from seqmodels.site.build import build
 
     with exporting():
-        print(printable(str(build(ensure_out_folder(args.out), args.runs, args.live)[0])))
+        print_paths(build(ensure_out_folder(args.out), args.runs, args.live)[:1])
 
 
 def live(args: argparse.Namespace) -> None:
     """Write a page in which the models of a folder run."""
-    check_folder(args.folder)
-    check_page(args.out)
     with exporting():
         from seqmodels.site.live import write
 
-    print(printable(str(write(args.folder, args.out))))
+    print_paths([write(args.folder, args.out)])
 
 
 def doctor(args: argparse.Namespace) -> None:
@@ -229,7 +208,7 @@ def export(args: argparse.Namespace) -> None:
         from seqmodels.site import export as onnx
 
     paths, check = onnx.export(args.run, ensure_out_folder(args.out), args.half)
-    print(*(printable(str(path)) for path in paths), sep="\n")
+    print_paths(paths)
     print(
         f"checked with onnxruntime over {check.n_tokens} tokens: logits differ from the model's by "
         f"at most {check.difference:.0e} of the largest, weights of attention by "
@@ -247,6 +226,25 @@ def port(text: str) -> int:
     return number
 
 
+def folder(text: str) -> Path:
+    """Parse the path of a folder that can be read."""
+    try:
+        os.listdir(text)
+    except FileNotFoundError:
+        raise argparse.ArgumentTypeError(f"{text} does not exist; name a folder") from None
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be read: {error.strerror}") from None
+    return Path(text)
+
+
+def page(text: str) -> Path:
+    """Parse the path of a page that can be written."""
+    path = Path(text)
+    if path.suffix.lower() != ".html" or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: name a FILE.html in a folder that exists")
+    return path
+
+
 def build_parser() -> Parser:
     """Return the command line."""
     p = Parser(prog="seqmodels", description=__doc__)
@@ -262,12 +260,12 @@ def build_parser() -> Parser:
     add(models, "list the models: year, paper, file, parameters")
     add(doctor, "check the installation, the folders and each model")
     arg = add(plot, "draw figures and tables from records")
-    arg("folder", type=Path, metavar="FOLDER", help="folder of records, or of such folders")
+    arg("folder", type=folder, metavar="FOLDER", help="folder of records, or of such folders")
     arg = add(status, "show how far the runs of a folder are, on all machines")
-    arg("folder", type=Path, metavar="FOLDER", help="folder of a comparison")
+    arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison")
     arg = add(report, "write a page that links scores, sentences, attention")
-    arg("folders", type=Path, nargs="+", metavar="FOLDER", help="folder of records")
-    arg("--out", type=Path, metavar="FILE.html", help="write the page to a file")
+    arg("folders", type=folder, nargs="+", metavar="FOLDER", help="folder of records")
+    arg("--out", type=page, metavar="FILE.html", help="write the page to a file")
     arg("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
         help="instead, show it at http://127.0.0.1:PORT, and follow runs in training; default: "
         "8000")  # fmt: skip
@@ -275,9 +273,9 @@ def build_parser() -> Parser:
         help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
     arg = add(site, "write the lesson: papers, equations, code, results")
     arg("--out", type=Path, required=True, metavar="DIR", help="folder for the pages")
-    arg("--runs", type=Path, default=Path("results"), metavar="DIR",
+    arg("--runs", type=folder, default="results", metavar="DIR",
         help="folder of records, or of such folders; default: results")  # fmt: skip
-    arg("--live", type=Path, metavar="FOLDER",
+    arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
     add_score_arguments(add(score, "score translations or alignments from elsewhere"))
     arg = add(translate, "translate one text with a trained run")
@@ -296,8 +294,8 @@ def build_parser() -> Parser:
     arg("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
     arg("--half", action="store_true", help="round the weights to float16")
     arg = add(live, "write a page in which trained models run")
-    arg("folder", type=Path, metavar="FOLDER", help="folder of runs, with weights")
-    arg("--out", type=Path, required=True, metavar="FILE.html", help="the page")
+    arg("folder", type=folder, metavar="FOLDER", help="folder of runs, with weights")
+    arg("--out", type=page, required=True, metavar="FILE.html", help="the page")
     return p
 
 

@@ -56,12 +56,11 @@ def run_all(
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
     is_first, paths = world().is_first, {run.title: run.path for run in todo}
-    n_at_once = None if executor else n_parallel
     newest_first = todo[::-1]  # they take longest
     try:
         for run in todo if is_first else ():
             run.status.write()
-        with ProgressBoard(paths, n - len(todo), n_at_once, is_first) as board:
+        with ProgressBoard(paths, n - len(todo), is_first) as board:
             if executor:
                 threads = threads_elsewhere()
                 return submit_all(

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from seqmodels.comparison.launch import RunLostError, threads_elsewhere
@@ -69,69 +68,55 @@ class RayLauncher(Executor):
         os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "1")  # of 20, each half a minute
         import ray
 
-        self.tasks: list[RayTask] = []
+        self.ray, self.tasks = ray, list[RayTask]()
         self.is_own = not ray.is_initialized()
         if self.is_own:
+            where = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
-                where = address or os.environ.get("RAY_ADDRESS") or "local"
                 ray.init(where, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                flag = f"--address {address}" if address else "--launcher ray"
                 why = str(error).partition("\n")[0]
-                raise ValueError(f"{flag}: Ray cannot be reached: {why}") from None
+                raise ValueError(
+                    f"--launcher ray: no cluster can be reached (--address {where}): {why}"
+                ) from None
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Let a node carry out a task where there is room."""
-        import ray
-
         needs = {"num_cpus": threads_elsewhere(), "num_gpus": int(self.device == "cuda")}
-        remote = ray.remote(call).options(max_retries=0, **needs)
-        self.tasks.append(RayTask(remote.remote(partial(task, *args, **kwargs))))
+        remote = self.ray.remote(task).options(max_retries=0, **needs)
+        self.tasks.append(RayTask(self.ray, remote.remote(*args, **kwargs)))
         return self.tasks[-1]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster."""
-        import ray
-
         if self.is_own:
-            ray.shutdown()
-
-
-def call(task: Callable[[], Any]) -> Any:
-    """Carry out a task: Ray takes functions, and no other callables."""
-    return task()
+            self.ray.shutdown()
 
 
 class RayTask:
     """A task on a Ray cluster, as a future."""
 
-    def __init__(self, ref: Any):
-        self.ref = ref
+    def __init__(self, ray: Any, ref: Any):
+        self.ray, self.ref = ray, ref
 
     def done(self) -> bool:
         """Return whether it has ended."""
-        import ray
-
-        return bool(ray.wait([self.ref], timeout=0)[0])
+        return bool(self.ray.wait([self.ref], timeout=0)[0])
 
     def result(self) -> Any:
         """Return its result, or raise what it has raised."""
-        import ray
-
         try:
-            return ray.get(self.ref)
-        except ray.exceptions.RayTaskError:
+            return self.ray.get(self.ref)
+        except self.ray.exceptions.RayTaskError:
             raise
-        except ray.exceptions.RayError as error:
+        except self.ray.exceptions.RayError as error:
             raise RunLostError(f"lost with its process ({type(error).__name__})") from error
 
     def cancel(self) -> None:
         """Raise KeyboardInterrupt in a task that runs; drop one that does not."""
-        import ray
-
-        ray.cancel(self.ref, force=False)
+        self.ray.cancel(self.ref, force=False)
 
 
 # ---------------------------------------------------------------------------------------- SLURM
@@ -146,7 +131,7 @@ class SlurmLauncher(Executor):
     def __init__(self, device: str, cluster: str = "slurm"):
         import submitit
 
-        self.tasks: list[SlurmTask] = []
+        self.tasks = list[SlurmTask]()
         self.device = "cpu" if device == "auto" else device
         folder = ensure_dir(cache_dir() / "jobs")
         limits = {"slurm_max_num_timeout": MAX_TIMEOUTS} if cluster == "slurm" else {}
@@ -162,9 +147,14 @@ class SlurmLauncher(Executor):
         )
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Submit a job."""
-        job = self.executor.submit(Requeued(partial(task, *args, **kwargs)))
-        self.tasks.append(SlurmTask(job))
+        """Submit a job; at its time limit it is queued again, and resumes from its checkpoint."""
+        from submitit.helpers import Checkpointable
+
+        class Requeued(Checkpointable):
+            def __call__(self) -> Any:
+                return task(*args, **kwargs)
+
+        self.tasks.append(SlurmTask(self.executor.submit(Requeued())))
         return self.tasks[-1]
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -174,32 +164,12 @@ class SlurmLauncher(Executor):
                 path.unlink(missing_ok=True)
 
 
-class Requeued:
-    """A task as submitit keeps it: at its time limit it is queued again, and resumes."""
-
-    def __init__(self, task: Callable[[], Any]):
-        self.task = task
-
-    def __call__(self) -> Any:
-        """Carry out the task."""
-        return self.task()
-
-    def checkpoint(self) -> Any:
-        """Run the same task again, which resumes from its last checkpoint."""
-        import submitit
-
-        return submitit.helpers.DelayedSubmission(self)
-
-
 class SlurmTask:
     """A job, as a future."""
 
     def __init__(self, job: Any):
         self.job = job
-
-    def done(self) -> bool:
-        """Return whether it has ended."""
-        return self.job.done()
+        self.done = job.done
 
     def result(self) -> Any:
         """Return its result, or raise what it has raised."""

@@ -31,6 +31,8 @@ LINE_EVERY_S = 180.0
 """Time between two lines where there is no terminal."""
 MIN_ESTIMATE_S = 2.0
 """Before this, the speed is too uncertain for an estimate of the time left."""
+BAR = "{desc}{percentage:3.0f}% |{bar:10}| {postfix[0]}"
+"""A bar between a name and a note, which is cut off where the terminal ends."""
 MAX_BARS = 16
 """Bars of runs on a cluster, of which there can be hundreds."""
 TRAINING = "training"
@@ -175,20 +177,13 @@ SILENT = StatusFile()
 class ProgressBoard:
     """The display of the runs of a comparison, as a context manager that follows their files.
 
-    `records` are the paths of the records to be made, by the runs' titles. `n_at_once` is None
-    where a cluster decides how many runs train at once. There is a bar for each active run and one
-    for all of them; without a terminal, a line is written every few minutes. If it is not shown, as
-    another process shows it, it prints nothing.
+    `records` are the paths of the records to be made, by the runs' titles. There is a bar for all
+    runs and one for each active run; without a terminal, a line is written every few minutes. If it
+    is not shown, as another process shows it, it prints nothing.
     """
 
-    def __init__(
-        self,
-        records: Mapping[str, Path],
-        n_recorded: int,
-        n_at_once: int | None,
-        is_shown: bool = True,
-    ):
-        self.records, self.n_recorded, self.n_at_once = dict(records), n_recorded, n_at_once
+    def __init__(self, records: Mapping[str, Path], n_recorded: int, is_shown: bool = True):
+        self.records, self.n_recorded = dict(records), n_recorded
         self.runs: dict[str, Status] = {}
         """The latest status of the runs that have begun."""
         self.ended: set[str] = set()
@@ -196,15 +191,11 @@ class ProgressBoard:
         """How many lines of a run have been printed, by its title and when its process began."""
         self.lock, self.stopped = threading.RLock(), threading.Event()
         self.since_s = self.line_s = time.monotonic()
-        self.bars: list[tqdm] = []
         self.is_shown, self.is_drawn = is_shown, is_shown and sys.stderr.isatty()
+        self.bars: list[tqdm] = []
         self.watcher = threading.Thread(target=self.watch, daemon=True)
 
     def __enter__(self) -> ProgressBoard:
-        if self.is_drawn:
-            n_bars = 1 + min(self.n_at_once or MAX_BARS, len(self.records))
-            style = {"total": 1.0, "leave": False, "dynamic_ncols": True, "bar_format": " "}
-            self.bars = [tqdm(position=i, **style) for i in range(n_bars)]
         if self.is_shown:
             self.watcher.start()
         return self
@@ -215,7 +206,7 @@ class ProgressBoard:
             self.watcher.join()
         for bar in reversed(self.bars):
             bar.close()
-        self.bars = []
+        self.is_drawn = False
         self.refresh()  # for the last lines
 
     def watch(self) -> None:
@@ -280,31 +271,22 @@ class ProgressBoard:
 
     def draw(self) -> None:
         """Draw the bars; without a terminal, write a line if it is time for one."""
-        if self.bars:
-            *bars, bar_of_all = self.bars
-            running = self.running()
-            for bar, run in zip(bars, running, strict=False):
-                draw_bar(bar, f"{run.run:20.20} {run.phase:14.14}", run.share, run.note)
-            for bar in bars[len(running) :]:
-                bar.bar_format = " "
+        running = self.running()
+        if self.is_drawn:
+            rows = [("all runs ", *self.summary())]
+            for run in running[:MAX_BARS]:
+                rows.append((f"{run.run:20.20} {run.phase:14.14}", run.share, run.note))
+            while len(self.bars) < len(rows):
+                self.bars.append(tqdm(total=1.0, leave=False, dynamic_ncols=True))
+            rows += [("", 0.0, "")] * (len(self.bars) - len(rows))
+            for bar, (name, share, note) in zip(self.bars, rows, strict=True):
+                bar.desc, bar.n, bar.postfix = name, share, [note]
+                bar.bar_format = BAR if name else " "
                 bar.refresh()
-            draw_bar(bar_of_all, "all runs ", *self.summary())
-        elif not self.is_drawn and time.monotonic() >= self.line_s + LINE_EVERY_S:
+        elif time.monotonic() >= self.line_s + LINE_EVERY_S:
             self.line_s = time.monotonic()
-            runs = "; ".join(describe(run) for run in self.running())
-            self.print(f"{self.summary()[1]}: {runs}")
-
-
-def draw_bar(bar: tqdm, name: str, share: float, note: str) -> None:
-    """Draw a bar between a name and a note, cut off where the terminal ends."""
-    left, right = (words.replace("{", "{{").replace("}", "}}") for words in (name, note))
-    bar.n, bar.bar_format = share, f"{left}{share:4.0%} |{{bar:10}}| {right}"
-    bar.refresh()
-
-
-def describe(run: Status) -> str:
-    """Format a run's status as text, for a file."""
-    return f"{run.run}: {run.phase} {run.share:.0%}{', ' if run.note else ''}{run.note}"
+            parts = [f"{run.run}: {run.phase} {run.share:.0%}, {run.note}" for run in running]
+            self.print(f"{self.summary()[1]}: {'; '.join(parts)}")
 
 
 def format_duration(seconds: float) -> str:

@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
                 file.write(message)
         except OSError as error:
             if file is sys.stdout:
-                sys.exit(flush_streams(self.prog, report_stdout_error(self.prog, error)))
+                sys.exit(flush_streams(self.prog, report(self.prog, error)))
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and exit with 2."""
@@ -248,26 +248,26 @@ def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
         notes = getattr(stopped, "__notes__", [])
         code = print_error(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
     except Exception as error:
-        if is_memory_error(error):
-            code = print_error(prog, OUT_OF_MEMORY, 2)
-        elif isinstance(error, OSError) and error.errno in STDOUT_ERRNOS and error.filename is None:
-            code = report_stdout_error(prog, error)
-        elif isinstance(error, ValueError | OSError):
-            code = print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
-        else:
-            raise
+        code = report(prog, error)
     sys.exit(flush_streams(prog, code))
 
 
-STDOUT_ERRNOS = (errno.EPIPE, errno.ENOSPC)
-"""Without a file name, these concern standard output: `files.write` writes all files."""
+def report(prog: str, error: Exception) -> int:
+    """Print one line about an error; return the exit code. What a user cannot fix is raised again.
 
-
-def report_stdout_error(prog: str, error: OSError) -> int:
-    """Report why standard output cannot be written to, unless its reader closed it; return 1."""
-    if error.errno == errno.EPIPE:
-        return 1
-    return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
+    Without a file name, EPIPE (a reader that has gone, which is not worth a line) and ENOSPC
+    concern standard output: `files.write` writes all files.
+    """
+    if is_memory_error(error):
+        return print_error(prog, OUT_OF_MEMORY, 2)
+    if isinstance(error, OSError) and error.filename is None:
+        if error.errno == errno.EPIPE:
+            return 1
+        if error.errno == errno.ENOSPC:
+            return print_error(prog, f"standard output could not be written: {error.strerror}", 1)
+    if isinstance(error, ValueError | OSError):
+        return print_error(prog, error, 1 if isinstance(error, WriteError) else 2)
+    raise error
 
 
 def flush_streams(prog: str, code: Any) -> Any:
@@ -281,7 +281,7 @@ def flush_streams(prog: str, code: Any) -> Any:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if stream is sys.stdout and not code:
-                code = report_stdout_error(prog, error)
+                code = report(prog, error)
     return code
 
 
