@@ -212,7 +212,7 @@ def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
     empty.mkdir()
     for given, said in (
         ((trained, "--out", tmp_path / "p.txt"), "name a FILE.html in a folder"),
-        ((trained, "--out", tmp_path / "no" / "p.html"), "does not exist"),
+        ((trained, "--out", tmp_path / "no" / "p.html"), "in a folder that exists"),
         ((trained, trained, "--out", page), "a folder is given twice"),
         ((trained, empty, "--out", page), "holds no record"),
         ((tmp_path / "none", "--out", page), "does not exist"),

@@ -125,7 +125,7 @@ def test_what_cannot_be_drawn(started: Callable[[Path], Ask], copied: Path) -> N
 def test_mistakes(call: Call, compared: Path, started: Callable[[Path], Ask]) -> None:
     """Keeps out a traceback for a number that is not a port, or a port that is taken."""
     assert "is not a port" in call(main, "report", compared, "--serve", "70000")[2]
-    assert "not allowed with" in call(main, "report", compared, "--serve", "--out", "a.html")[2]
+    assert "give --out" in call(main, "report", compared, "--serve", "--out", "a.html")[2]
     taken = serve.Server([compared], 0, 0)
     try:
         code, _, err = call(main, "report", compared, "--serve", taken.server_address[1])
