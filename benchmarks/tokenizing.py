@@ -1,6 +1,6 @@
-"""Measure preparing pairs in one process and in two, in turns.
+"""Measure preparing pairs.
 
-    python -m benchmarks.tokenizing        400,000 made pairs, 3 times each
+    python -m benchmarks.tokenizing        400,000 made pairs, 3 times
 
 It is all that a corpus needs: reading, cleaning, training a BPE, and encoding.
 """
@@ -26,9 +26,8 @@ from tools.large import write_pairs
 ROOT = Path(__file__).parents[1]
 
 
-def measure(folder: Path, n: int) -> float:
-    """Prepare the corpus in a folder with n processes; return the seconds."""
-    prepare.n_cores = lambda: n
+def measure(folder: Path) -> float:
+    """Prepare the corpus in a folder; return the seconds."""
     corpus = read_parallel([folder / "made.xx", folder / "made.yy"])
     with tempfile.TemporaryDirectory(dir=folder) as cache:
         os.environ["SEQMODELS_CACHE"] = cache
@@ -37,32 +36,28 @@ def measure(folder: Path, n: int) -> float:
         return time.perf_counter() - since
 
 
-def in_process(folder: Path, n: int) -> float:
+def in_process(folder: Path) -> float:
     """Return what a fresh process measures."""
-    program = [sys.executable, "-m", "benchmarks.tokenizing", "--worker", str(folder), str(n)]
+    program = [sys.executable, "-m", "benchmarks.tokenizing", "--worker", str(folder)]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout))
 
 
 def main() -> None:
-    """Print a line for each run, and the medians."""
+    """Print the seconds of each run, and their median."""
     p = Parser(prog="python -m benchmarks.tokenizing", description=__doc__,
                formatter_class=RawDescriptionHelpFormatter)  # fmt: skip
     p.add_argument("--pairs", type=positive, default=400_000, metavar="N")
     p.add_argument("--repeats", type=positive, default=3, metavar="N")
-    p.add_argument("--worker", nargs=2, metavar=("FOLDER", "N"), help="measure in this process")
+    p.add_argument("--worker", metavar="FOLDER", help="measure in this process")
     args = p.parse_args()
     if args.worker:
-        print(json.dumps(measure(Path(args.worker[0]), int(args.worker[1]))))
+        print(json.dumps(measure(Path(args.worker))))
         return
     with tempfile.TemporaryDirectory() as name:
         write_pairs(Path(name), args.pairs)
-        runs = [[in_process(Path(name), n) for n in (1, 2)] for _ in range(args.repeats)]
-    print("| processes | seconds | median |")
-    print("| ---: | ---: | ---: |")
-    for n, seconds in enumerate(zip(*runs, strict=True), 1):
-        listed = ", ".join(f"{s:.1f}" for s in seconds)
-        print(f"| {n} | {listed} | {statistics.median(seconds):.1f} |")
+        seconds = [in_process(Path(name)) for _ in range(args.repeats)]
+    print(f"{', '.join(f'{s:.1f}' for s in seconds)} s; median {statistics.median(seconds):.1f} s")
 
 
 if __name__ == "__main__":

@@ -72,8 +72,6 @@ def test_other_names_of_valid(folder: Path) -> None:
         assert texts(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
         for code in ("de", "en"):
             (folder / f"{name}.{code}").rename(folder / f"valid.{code}")
-    called = {"valid": "test", "test": "valid"}
-    assert len(texts(read_parallel([folder], names=called), "valid")) == 2
 
 
 @pytest.mark.parametrize(
@@ -368,12 +366,9 @@ def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
 
 def test_official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out a traceback from sacreBLEU: unknown names, no network; and read what it has."""
-    with pytest.raises(
-        ValueError, match=r"^'wmt99' is not a test set of sacreBLEU; `sacrebleu --li"
-    ):
-        corpus.sacrebleu_testset("wmt99", "de", "en")
-    with pytest.raises(ValueError, match=r"^sacreBLEU's wmt14 has no de-xx, but cs-en, de-en, en"):
-        corpus.sacrebleu_testset("wmt14", "de", "xx")
+    for test, language in (("wmt99", "en"), ("wmt14", "xx")):
+        with pytest.raises(ValueError, match=rf"^sacreBLEU has no test set {test} de-{language}; "):
+            corpus.sacrebleu_testset(test, "de", language)
     with pytest.raises(
         ValueError, match=r"^sacreBLEU cannot fetch wmt14 de-en; without a network, pu"
     ):
@@ -396,8 +391,6 @@ def test_bible(data: Path) -> None:
     )
     path = next(path for path in listed if path.endswith("bible/train.de"))
     assert sha256(pair.src for pair in texts(bible, "train")) == listed[path]
-    with pytest.raises(ValueError, match=r"multi30k has no test\.de, test\.en; needed: "):
-        read_parallel([data / "multi30k"])
 
 
 def test_next_line_inside_lines(data: Path, tmp_path: Path) -> None:

@@ -2,27 +2,22 @@
 
 import errno
 import fcntl
-import hashlib
 import json
 import multiprocessing
 import os
 import pickle
 import random
-import signal
-import subprocess
-import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from seqmodels.data import batches, prepare, presets
 from seqmodels.data.batches import Example, TokenizedPairs
-from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel, read_text_corpus
+from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel
 from seqmodels.data.prepare import PrepareConfig, summary
 from seqmodels.interface import EOS
 from seqmodels.utils import files
@@ -72,7 +67,7 @@ def test_counts() -> None:
     kept = [1, 3, 4, 5, 6, 7, 9]
     assert [example.line for example in ready.train] == kept
     n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
-    assert n.pop("n_tokens_train") == sum(map(sum, ready.train.lengths))
+    assert n.pop("n_tokens_train") == sum(map(sum, batches.lengths(ready.train)))
     assert (n.pop("n_tokens_valid"), n.pop("n_tokens_test")) == (2 * (5 + 5), 5 + 6 + 6 + 7)
     assert n == {
         "n_train": 7, "n_valid": 2, "n_test": 2, "n_blank_train": 2, "n_blank_test": 1,
@@ -213,7 +208,7 @@ def write(folder: Path, made: list[Example]) -> TokenizedPairs:
     ends = batches.lengths(made).cumsum(0)
     np.concatenate([np.zeros((1, 2), np.int64), ends]).tofile(folder / "x.ends")
     np.array([e.line for e in made]).tofile(folder / "x.lines")
-    facts = {"dtype": "uint32", "longest": {"x": [*batches.longest(made), 0]}}
+    facts = {"dtype": "uint32"}
     files.write(folder / presets.MADE, json.dumps(facts))
     return TokenizedPairs(folder, "x")
 
@@ -232,7 +227,7 @@ def test_tokens(tmp_path: Path) -> None:
         for end in range(start, 6):
             sizes = found.lengths_between(start, end).tolist()
             assert sizes == [[len(e.src), len(e.tgt)] for e in made[start:end]]
-    assert found.longest == (4, 3)
+    assert batches.longest(found) == (4, 3)
     assert list(pickle.loads(pickle.dumps(found))) == made
     assert len(pickle.dumps(found)) < 500
 
@@ -375,7 +370,7 @@ def test_no_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert list(presets.cache_dir().glob("*.part-*")) == []
 
 
-# Processes
+# A walk
 
 
 def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
@@ -393,36 +388,6 @@ def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
         text = end.join(line[side] for line in lines) + ("" if side else end)
         (folder / name).write_text(("\ufeff" if side else "") + text, "utf-8", newline="")
     return [folder / "made.de", folder / "made.en"]
-
-
-@pytest.fixture
-def many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Have two processes, which share work however little there is; return the pools' sizes."""
-    sizes: list[int] = []
-    pool = prepare.ProcessPool
-    monkeypatch.setattr(prepare, "MANY", 0)
-    monkeypatch.setattr(prepare, "n_cores", lambda: 2)
-    monkeypatch.setattr(prepare, "ProcessPool", lambda n: sizes.append(n) or pool(n))
-    return sizes
-
-
-@pytest.mark.parametrize("config", [
-    PrepareConfig(tokenizer="words", max_tokens=60),
-    PrepareConfig(tokenizer="bytes", is_lowercase=True, is_cleaned=True, max_tokens=150),
-])  # fmt: skip
-def test_pairs_of_two_processes(
-    config: PrepareConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request
-) -> None:
-    """Keep out pairs whose order, faults or lines depend on how many processes encode them."""
-    opened, found, pools = read_parallel(write_pairs(tmp_path)), [], []
-    for name in ("one", "two"):
-        monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / name))
-        ready = prepared(opened, config)
-        found.append((ready.data, *(list(getattr(ready, split)) for split in SPLITS)))
-        monkeypatch.setattr(prepare, "CHUNK", 64)
-        pools = request.getfixturevalue("many")
-    assert found[0] == found[1]
-    assert pools == [2] * len(SPLITS)
 
 
 def test_pairs_are_what_a_walk_finds(tmp_path: Path) -> None:
@@ -462,27 +427,7 @@ def test_pairs_are_what_a_walk_finds(tmp_path: Path) -> None:
     assert sum(ready.data[f"n_{fault}_train"] for fault in prepare.FAULTS) == sum(
         n.get(f"n_{fault}_train", 0) for fault in prepare.FAULTS
     )
-    assert ready.train.most_words == max(len(pair.src.split()) for pair in expected["train"])
-    assert ready.train.longest == tuple(ready.train.lengths.max(0))
-
-
-def test_text_of_two_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: list[int]
-) -> None:
-    """Keep out tokens, lines or a checksum that depend on how many processes there are."""
-    path = tmp_path / "a.txt"
-    path.write_text("".join(f"{i} said,\nand {i % 7} went.\n\n" for i in range(3_000)))
-    monkeypatch.setattr("seqmodels.data.readers.CHUNK_BYTES", 999)
-    monkeypatch.setattr(prepare, "TEXT_CHARACTERS", 4_000)
-    opened = read_text_corpus([path])
-    ready = prepare.prepare_text(opened, "bpe", 300, lambda line: None)
-    assert many == [2] * len(SPLITS)
-    assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    whole = "".join(opened.splits["train"]())
-    assert ready.tokenizer.decode(ready.train.slice(0, len(ready.train))) == whole
-    for i in range(0, len(ready.train), 977):
-        line = 1 + ready.tokenizer.decode(ready.train.slice(0, i)).count("\n")
-        assert line - batches.LINE_EVERY < ready.train.line(i) <= line
+    assert ready.most_words == max(len(pair.src.split()) for pair in expected["train"])
 
 
 def test_a_fault_has_its_line(tmp_path: Path) -> None:
@@ -514,71 +459,6 @@ def test_a_table_is_mapped_at_once(tmp_path: Path) -> None:
     assert time.perf_counter() - since < 10
 
 
-PROGRAM = """
-import os, sys, torch
-from pathlib import Path
-from seqmodels.data import corpus, prepare
-from seqmodels.utils.terminal import run_cli
-prepare.n_cores = lambda: 2
-def run():
-    opened = corpus.read_parallel([Path(path) for path in sys.argv[1:3]])
-    prepare.prepare(opened, prepare.PrepareConfig(tokenizer="bytes"))
-run_cli("prepare", run)
-"""
-
-
-def program(folder: Path, n: int) -> list[str]:
-    """Return a command that prepares n pairs with two processes."""
-    for name in ("a.de", "a.en"):
-        (folder / name).write_text("".join(f"{name} {i} und noch etwas mehr\n" for i in range(n)))
-    return [sys.executable, "-c", PROGRAM, str(folder / "a.de"), str(folder / "a.en")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left(number: signal.Signals, tmp_path: Path) -> None:
-    """Keep out processes that outlive the command, more than a line from them, and half a file."""
-    command = program(tmp_path, 600_000)
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True)
-    own, children = psutil.Process(process.pid), []
-    while len(children) < 2:
-        assert process.poll() is None
-        children = own.children(recursive=True)
-        time.sleep(0.05)
-    time.sleep(1.5)
-    children = own.children(recursive=True)
-    if number == signal.SIGINT:  # as from a terminal: for all
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    expected = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
-    assert process.wait(20) == expected
-    psutil.wait_procs(children, 5)
-    assert not [child for child in children if child.is_running()]
-    if number != signal.SIGKILL:
-        assert not [*presets.cache_dir().glob("*.part-*")]
-        assert process.stderr.read().decode().count("\n") <= 1
-    process.stderr.close()
-
-
-@pytest.mark.slow
-def test_a_process_that_ends_is_reported(tmp_path: Path) -> None:
-    """Keep out a traceback, or a wait without end, where the system ends a process."""
-    command = program(tmp_path, 600_000)
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    own, workers = psutil.Process(process.pid), []
-    while not workers:
-        assert process.poll() is None
-        workers = [one for one in own.children() if "spawn_main" in " ".join(one.cmdline())]
-        time.sleep(0.05)
-    workers[0].kill()
-    stderr = process.communicate(timeout=60)[1]
-    assert process.returncode == 2
-    assert stderr.startswith("prepare: ")
-    assert "memory" in stderr
-    assert stderr.count("\n") == 1
-
-
 def test_another_file_is_another_key(tmp_path: Path) -> None:
     """Keep out a changed corpus that is taken for the old one: even of the same size and time."""
     path = tmp_path / "a"
@@ -597,8 +477,7 @@ def test_another_file_is_another_key(tmp_path: Path) -> None:
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
 def test_multi30k() -> None:
     """Keep out a corpus that is not the one whose scores are published, or not whole."""
-    names = {"valid": "val", "test": "test_2016_flickr"}
-    corpus = read_parallel([DATA / "multi30k"], ("de", "en"), names=names)
+    corpus = read_parallel([DATA / "multi30k"], ("de", "en"))
     data = prepared(corpus, PrepareConfig(tokenizer="bytes", is_lowercase=True)).data
     n = {k: v for k, v in data.items() if k.startswith("n_") and "tokens" not in k and v}
     assert n == {

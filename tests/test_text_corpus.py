@@ -452,7 +452,7 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     first = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert [re.sub("in .*", "", line) for line in said] == ["a.txt: tokenizing; cached "]
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "encode_stream", None)
+        patch.setattr(prepare, "encode_text", None)
         again = prepare_text(read_text_corpus([path]), "bpe", 300, log=said.append)
     assert again.data == first.data
     assert again.train.slice(0, 99) == first.train.slice(0, 99)

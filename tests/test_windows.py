@@ -99,36 +99,18 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
     assert set(sizes) == set(range(41))
     for low, high in ((0, 0), (1, 8), (9, 16), (17, 32), (33, 40)):  # short ones as often as long
         assert 0.15 < sum(low <= size <= high for size in sizes) / len(sizes) < 0.25
-    assert windows.lengths.tolist() == [[max(size, 1), 8] for size in sizes]
+    assert batches.lengths(windows).tolist() == [[max(size, 1), 8] for size in sizes]
     other = ContextWindows(ids, windows.starts, 8, context=40, seed=2)
     assert [len(e.src) for e in other] != [len(e.src) for e in windows]
     for kept in (windows, ContextWindows(ids, range(0, 4_000), 8), SlidingWindow(ids, 9, 4)):
         assert [*pickle.loads(pickle.dumps(kept))][::99] == [*kept][::99]  # as workers get them
 
 
-def test_contexts_of_many_windows_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out contexts that differ by how many are asked for at a time, or not by seed."""
-    monkeypatch.setattr("seqmodels.data.batches.LARGE", 99)
-    ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
-    windows = ContextWindows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
-    assert windows.contexts is None
-    sizes = [len(e.src) if e.src != [BOS] else 0 for e in windows]
-    for low, high in ((0, 0), (1, 8), (9, 16), (17, 32), (33, 40)):
-        assert 0.15 < sum(low <= size <= high for size in sizes) / len(sizes) < 0.25
-    assert set(sizes) == set(range(41))
-    assert windows.lengths.tolist() == [[max(size, 1), 8] for size in sizes]
-    assert windows.lengths_between(9, 99).tolist() == windows.lengths[9:99].tolist()
-    other = ContextWindows(ids, windows.starts, 8, context=40, seed=2)
-    assert (other.lengths != windows.lengths).any()
-
-
 def test_blocks_have_no_context(tmp_path: Path) -> None:
     """Keeps out a source in plain language modelling."""
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
     windows = ContextWindows(ids, range(0, 4_937, 3), 64)
-    assert windows.lengths.tolist() == [[1, 64]] * len(windows)
+    assert batches.lengths(windows).tolist() == [[1, 64]] * len(windows)
     for i, example in enumerate(windows):
         assert example == Example([BOS], ids.slice(3 * i, 3 * i + 64))
 

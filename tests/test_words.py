@@ -52,7 +52,7 @@ def test_words_by_hand() -> None:
     assert Words.train(["b", "a" * 401, "c"]).labels[N_SPECIALS:] == ["b", "c"]
     with pytest.raises(ValueError, match="is 4; give 5 to 1,048,580"):
         Words.train(["a"], vocab_size=4)
-    with pytest.raises(ValueError, match="no word occurs 2 times"):
+    with pytest.raises(ValueError, match="none of the words occurs 2 times"):
         Words.train(["a b"], min_count=2)
 
 
@@ -67,7 +67,7 @@ def test_characters_by_hand() -> None:
     assert characters.encode("éxa") == [7, UNK, 5]
     assert characters.decode([7, UNK, 5]) == "é⁇a"
     assert Characters.train(["bé", "ab"], min_count=2).tokens([4]) == ["b"]
-    with pytest.raises(ValueError, match="no character occurs 2 times"):
+    with pytest.raises(ValueError, match="none of the characters occurs 2 times"):
         Characters.train(["ab"], min_count=2)
 
 

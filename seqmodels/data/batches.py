@@ -7,6 +7,7 @@ depends only on (seed, epoch).
 from __future__ import annotations
 
 import random
+import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
@@ -59,17 +60,6 @@ class LazyExamples(Sequence[Example]):
     def at(self, i: int) -> Example:
         """Return one example, 0 ≤ i < n."""
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Return the number of tokens of each source and each target: (n, 2)."""
-        return self.lengths_between(0, len(self))
-
-    @property
-    def longest(self) -> tuple[int, int]:
-        """Return the number of tokens of the longest source, and of the longest target."""
-        src, tgt = self.lengths.max(0).tolist()
-        return src, tgt
-
     @overload
     def __getitem__(self, i: int) -> Example: ...
     @overload
@@ -80,18 +70,18 @@ class LazyExamples(Sequence[Example]):
         return self.at(places) if isinstance(places, int) else [self.at(place) for place in places]
 
 
-def lengths(examples: Sequence[Example]) -> np.ndarray:
-    """Return the number of tokens of each source and each target: (n, 2)."""
+def lengths(examples: Sequence[Example], start: int = 0, end: int = sys.maxsize) -> np.ndarray:
+    """Return the number of tokens of each source and each target, or of some: (n, 2)."""
     if isinstance(examples, LazyExamples):
-        return examples.lengths
-    return np.array([(len(e.src), len(e.tgt)) for e in examples]).reshape(-1, 2)
+        return examples.lengths_between(start, min(end, len(examples)))
+    return np.array([(len(e.src), len(e.tgt)) for e in examples[start:end]]).reshape(-1, 2)
 
 
 def longest(examples: Sequence[Example]) -> tuple[int, int]:
     """Return the number of tokens of the longest source, and of the longest target."""
-    if isinstance(examples, LazyExamples):
-        return examples.longest
-    return max(len(e.src) for e in examples), max(len(e.tgt) for e in examples)
+    spans = ((start, start + LARGE) for start in range(0, len(examples), LARGE))
+    src, tgt = np.max([lengths(examples, *span).max(0) for span in spans], 0).tolist()
+    return src, tgt
 
 
 # ---------------------------------------------------------------------------- Examples on disk
@@ -114,20 +104,12 @@ class TokenizedPairs(LazyExamples):
 
     def __init__(self, folder: Path, split: str):
         self.folder, self.split = folder, split
-        facts = read_json(folder / MADE)
+        dtype = read_json(folder / MADE)["dtype"]
         self.src, self.tgt = (
-            map_array(folder / f"{split}.{side}", facts["dtype"]) for side in ("src", "tgt")
+            map_array(folder / f"{split}.{side}", dtype) for side in ("src", "tgt")
         )
         self.ends = map_array(folder / f"{split}.ends", np.int64).reshape(-1, 2)
         self.lines = map_array(folder / f"{split}.lines", np.int64)
-        *self._longest, self.most_words = facts["longest"][split]
-        """Words of the longest source."""
-
-    @property
-    def longest(self) -> tuple[int, int]:
-        """Return the number of tokens of the longest source, and of the longest target."""
-        src, tgt = self._longest
-        return src, tgt
 
     def lengths_between(self, start: int, end: int) -> np.ndarray:
         """Return the `lengths` of the examples from `start` to before `end`."""
@@ -191,39 +173,16 @@ class ContextWindows(LazyExamples):
     def __init__(
         self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
     ):
-        self.ids, self.starts, self.n_target, self.seed = ids, starts, n_target, seed
-        self.most = np.array(contexts(context), np.int32)
-        self.least = np.append(0, self.most[:-1] + 1)
-        self.contexts: np.ndarray | None = None
-        if len(starts) <= LARGE:
-            rng = np.random.default_rng(seed)
-            kind = rng.integers(len(self.most), size=len(starts))
-            self.contexts = rng.integers(self.least[kind], self.most[kind] + 1, dtype=np.int32)
-
-    def contexts_between(self, start: int, end: int) -> np.ndarray:
-        """Return the lengths of the contexts of the windows from `start` to before `end`.
-
-        Those of more than LARGE windows are not held in memory: each follows from a random number.
-        """
-        if self.contexts is not None:
-            return self.contexts[start:end]
-        raw = np.random.PCG64(self.seed).advance(start).random_raw(end - start)
-        kind, rest = raw % np.uint64(len(self.most)), (raw >> np.uint64(32)).astype(np.int64)
-        least = self.least[kind]
-        return (least + rest % (self.most[kind] - least + 1)).astype(np.int32)
-
-    @property
-    def longest(self) -> tuple[int, int]:
-        """Return the number of tokens of the longest source, and of the longest target.
-
-        Of more than LARGE windows, some have the longest context.
-        """
-        most = self.most[-1] if self.contexts is None else self.contexts.max()
-        return max(int(most), 1), self.n_target
+        self.ids, self.starts, self.n_target = ids, starts, n_target
+        most = np.array(contexts(context), np.int32)
+        least = np.append(0, most[:-1] + 1)
+        rng = np.random.default_rng(seed)
+        kind = rng.integers(len(most), size=len(starts))
+        self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)
 
     def lengths_between(self, start: int, end: int) -> np.ndarray:
         """Return the `lengths` of the examples from `start` to before `end`."""
-        n_source = np.maximum(self.contexts_between(start, end), 1)  # BOS is a token
+        n_source = np.maximum(self.contexts[start:end], 1)  # BOS is a token
         return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
 
     def __len__(self) -> int:
@@ -232,7 +191,7 @@ class ContextWindows(LazyExamples):
     def at(self, i: int) -> Example:
         """Return an example."""
         start = self.starts[i]
-        begin = start - int(self.contexts_between(i, i + 1)[0])
+        begin = start - int(self.contexts[i])
         src = self.ids.slice(begin, start) or [BOS]
         return Example(src, self.ids.slice(start, start + self.n_target), line=self.ids.line(begin))
 
@@ -432,10 +391,8 @@ class BlockOrder:
 
     def lengths_of(self, blocks: np.ndarray) -> np.ndarray:
         """Return the number of tokens of the examples of some blocks: (n, 2)."""
-        spans = [(b * BLOCK, min((b + 1) * BLOCK, len(self.examples))) for b in blocks.tolist()]
-        if isinstance(self.examples, LazyExamples):
-            return np.concatenate([self.examples.lengths_between(*span) for span in spans])
-        return np.concatenate([lengths(self.examples[start:end]) for start, end in spans])
+        spans = [(b * BLOCK, (b + 1) * BLOCK) for b in blocks.tolist()]
+        return np.concatenate([lengths(self.examples, *span) for span in spans])
 
     def counts(self) -> Iterator[int]:
         """Yield the number of batches of each pool."""

@@ -26,7 +26,6 @@ from seqmodels.data.presets import (
     Preset,
     cached,
     download,
-    fetch_text,
     fingerprint,
     local_path,
     offline_hint,
@@ -132,7 +131,7 @@ def open_parallel(
         opened = read_parallel([str(path)], numbers, limit)
         return opened._replace(name=name, src_lang=src, tgt_lang=tgt)
     if path:
-        return read_parallel([str(path)], languages, limit, preset.splits)._replace(name=name)
+        return read_parallel([str(path)], languages, limit)._replace(name=name)
     if not preset.is_on_hub:
         raise ValueError(
             f"{name} is not downloaded ({preset.source}); {offline_hint(name, preset)}"
@@ -147,7 +146,6 @@ def read_parallel(
     data: Sequence[str | Path],
     languages: Sequence[str | None] = (None, None),
     limit: int | None = None,
-    names: Mapping[str, str] | None = None,
 ) -> ParallelCorpus:
     """Open a parallel corpus.
 
@@ -158,7 +156,6 @@ def read_parallel(
                 from 1; None: the source is the first of two files, or the alphabetically first
                 language if a folder or a table has exactly two
     limit       pairs of train to stream from a table, shuffled, instead of reading all of it
-    names       names of the splits in a folder of text files, where they differ from ours
 
     Raises ValueError.
     """
@@ -172,7 +169,7 @@ def read_parallel(
             )
         if len(data) == 2:
             return read_two_files([first, Path(data[1])], languages)
-        return read_folder(first, languages, names or {})
+        return read_folder(first, languages)
     if first.suffix in TEXT_TABLES and first.is_file() and not limit:
         table = readers.open_table(first, languages)
     else:
@@ -208,9 +205,7 @@ def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterat
         yield pair
 
 
-def read_folder(
-    folder: Path, languages: Sequence[str | None], split_names: Mapping[str, str]
-) -> ParallelCorpus:
+def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus:
     """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other."""
     try:
         names = sorted(os.listdir(folder))
@@ -223,8 +218,8 @@ def read_folder(
     src_lang, tgt_lang = resolve_direction(codes, languages, str(folder))
     paths, needed = {}, []
     for split in SPLITS:
-        aliases = [split_names.get(split, split), *SPLIT_ALIASES.get(split, ())]
-        alias = next((name for name in aliases if f"{name}.{codes[0]}" in names), aliases[0])
+        aliases = SPLIT_ALIASES[split]
+        alias = next((name for name in aliases if f"{name}.{codes[0]}" in names), split)
         paths[split] = folder / f"{alias}.{src_lang}", folder / f"{alias}.{tgt_lang}"
         needed += [f"{alias}.{code}" for code in codes]
     if missing := [name for name in needed if name not in names]:
@@ -343,10 +338,9 @@ def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
     from sacrebleu import utils
 
     pair = f"{src_lang}-{tgt_lang}"
-    if test not in utils.get_available_testsets():
-        raise ValueError(f"{test!r} is not a test set of sacreBLEU; `sacrebleu --list` lists them")
-    if pair not in (pairs := sorted(utils.get_langpairs_for_testset(test))):
-        raise ValueError(f"sacreBLEU's {test} has no {pair}, but {', '.join(pairs)}")
+    is_known = test in utils.get_available_testsets()
+    if not is_known or pair not in utils.get_langpairs_for_testset(test):
+        raise ValueError(f"sacreBLEU has no test set {test} {pair}; `sacrebleu --list` lists them")
     try:
         src, (tgt, *_) = utils.get_source_file(test, pair), utils.get_reference_files(test, pair)
     except (Exception, SystemExit) as fault:  # from one of several network libraries
@@ -366,10 +360,7 @@ def bible_folder(folder: Path | None, preset: Preset) -> Path:
     if not (paths and all(path.exists() for path in paths)):
         listed = ", ".join(Path(file).name for file in EBIBLE_FILES)
         hint = f"{offline_hint('bible', preset)}; it has either our splits or eBible's {listed}"
-        paths = [
-            download(preset.source + file, Path(file).name, lambda content: b"\n" in content, hint)
-            for file in EBIBLE_FILES
-        ]
+        paths = [download(preset.source + file, Path(file).name, hint) for file in EBIBLE_FILES]
     key = ["bible", 2, *map(fingerprint, paths)]
     return cached(key, "bible: splitting eBible's verses", partial(split_bible, paths))
 
@@ -454,7 +445,9 @@ def open_text(
             return read_text_corpus([preset.source], column, limit)._replace(name=name)
         except ValueError as fault:
             raise ValueError(f"{fault}; {offline_hint(name, preset)}") from fault
-    path = path or fetch_text(name, preset)
+    if path is None:
+        sha256 = None if preset.is_gutenberg else preset.sha256
+        path = download(preset.source, f"{name}.txt", offline_hint(name, preset), sha256)
     return read_text_corpus([path], column, limit, preset.shares)._replace(name=name)
 
 

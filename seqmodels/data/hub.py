@@ -57,7 +57,7 @@ def open_table(
         raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
     if len(loaded) == 1:
         loaded = {"train": next(iter(loaded.values()))}
-    names = {name: split for split in SPLITS for name in SPLIT_ALIASES.get(split, (split,))}
+    names = {name: split for split in SPLITS for name in SPLIT_ALIASES[split]}
     splits = {names[name]: rows for name, rows in loaded.items() if name in names and len(rows)}
     if "train" not in splits:
         raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")

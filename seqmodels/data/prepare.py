@@ -9,16 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -28,22 +25,14 @@ from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
 from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
 from seqmodels.data.presets import MADE, cached
 from seqmodels.data.readers import SPLITS
-from seqmodels.data.tokenizers import EOS, UNK, Encoded, Tokenizer, encode_texts
+from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
-from seqmodels.utils.world import ProcessPool, n_cores
 
-T = TypeVar("T")
-FORMAT = 7
+FORMAT = 8
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
-CHUNK = 2**13
-"""Pairs that are encoded at a time."""
-TEXT_CHARACTERS = 2**22
-"""Running text that is encoded at a time."""
-MANY = 8
-"""Chunks that this process encodes alone: only for more are others started."""
 MAX_LENGTH_RATIO = 9.0
 """Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
@@ -83,31 +72,6 @@ class PrepareConfig:
         return 2 * self.max_tokens if split == "test" else self.max_tokens
 
 
-def encode_chunks(
-    path: Path, chunks: Iterable[T], texts_of: Callable[[T], list[str]]
-) -> Generator[tuple[T, Encoded]]:
-    """Yield chunks and their tokens, in order, by several processes if there are more than MANY.
-
-    The tokenizer is read from `path`. Raises MemoryError if a process is ended from outside.
-    """
-    n, pool, waiting = n_cores(), None, deque[tuple[T, Future[Encoded]]]()
-    with ExitStack() as stack:
-        try:
-            for i, chunk in enumerate(chunks):
-                if n == 1 or i < MANY:
-                    yield chunk, encode_texts(path, texts_of(chunk))
-                    continue
-                pool = pool or stack.enter_context(ProcessPool(n))
-                waiting.append((chunk, pool.submit(encode_texts, path, texts_of(chunk))))
-                if len(waiting) > 2 * n:
-                    chunk, tokens = waiting.popleft()
-                    yield chunk, tokens.result()
-            for chunk, tokens in waiting:
-                yield chunk, tokens.result()
-        except BrokenProcessPool as fault:
-            raise MemoryError("a process was ended from outside") from fault
-
-
 # ----------------------------------------------------------------------------------------- Pairs
 
 
@@ -120,6 +84,8 @@ class Prepared(NamedTuple):
     test: TokenizedPairs
     test_texts: list[tuple[str, str]]
     """Source and target of each test pair, before encoding."""
+    most_words: int
+    """Words of the longest source of train."""
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
 
@@ -141,9 +107,11 @@ def prepare(
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     name += ", lower-cased" if config.is_lowercase else ""
     name += ", cleaned" if config.is_cleaned else ""
-    data = {"name": name, **files.read_json(folder / MADE)["data"], "tokenizer": tokenizer.name}
+    facts = files.read_json(folder / MADE)
+    data = {"name": name, **facts["data"], "tokenizer": tokenizer.name}
     data |= {"case": "lower"} if config.is_lowercase else {}
-    return Prepared(tokenizer, train, valid, test, [(src, tgt) for src, tgt in texts], data)
+    texts = [(src, tgt) for src, tgt in texts]
+    return Prepared(tokenizer, train, valid, test, texts, facts["most_words"], data)
 
 
 def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
@@ -159,9 +127,9 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
     sides = (side for pair in pairs["train"]() for side in pair[:2])
     tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
-    longest = {
-        split: encode_pairs(folder, split, pairs[split](), config, counts) for split in SPLITS
-    }
+    most_words = [
+        encode_pairs(folder, split, pairs[split](), tokenizer, config, counts) for split in SPLITS
+    ]
     for split in SPLITS:
         if not counts[f"n_{split}"]:
             raise ValueError(explain_empty(split, corpus, config, counts))
@@ -174,7 +142,7 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
     }
-    return {"data": data, "longest": longest, "dtype": tokenizer.dtype.name}
+    return {"data": data, "most_words": most_words[0], "dtype": tokenizer.dtype.name}
 
 
 def scan_pairs(
@@ -233,50 +201,44 @@ def clean_pairs(
 
 
 def encode_pairs(
-    folder: Path, split: str, pairs: Iterator[Pair], config: PrepareConfig, counts: Counter[str]
-) -> tuple[int, int, int]:
+    folder: Path,
+    split: str,
+    pairs: Iterator[Pair],
+    tokenizer: Tokenizer,
+    config: PrepareConfig,
+    counts: Counter[str],
+) -> int:
     """Write the tokens of a split, and the texts of test; count the pairs that are too long.
 
-    Return the tokens of the longest source and target, and the words of the longest source.
+    Return the words of the longest source.
     """
-    longest, n_words, total = np.zeros((1, 2), int), 0, np.zeros((1, 2), np.int64)
-    texts: list[tuple[str, str]] = []
-    chunks = iter(lambda: [*islice(pairs, CHUNK)], [])
+    source_end = [EOS] if config.has_source_eos else []
+    n_words, ends, texts = 0, [0, 0], list[tuple[str, str]]()
     with ExitStack() as stack:
         src_file, tgt_file, ends_file, lines_file = (
             stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
             for kind in ("src", "tgt", "ends", "lines")
         )
-        total.tofile(ends_file)
-        encoded = stack.enter_context(closing(encode_chunks(
-            folder / TOKENIZER, chunks, lambda chunk: [side for pair in chunk for side in pair[:2]]
-        )))  # fmt: skip
-        for chunk, (sizes, ids) in tqdm(encoded, split, disable=None, leave=False):
-            ends = sizes.cumsum()
-            ids = np.insert(ids, ends if config.has_source_eos else ends[1::2], EOS)
-            sizes = sizes.reshape(-1, 2) + np.array([config.has_source_eos, 1])
-            is_short = sizes.max(1) <= config.limit(split)
-            for side, file in enumerate((src_file, tgt_file)):
-                is_written = np.zeros(sizes.shape, bool)
-                is_written[is_short, side] = True
-                written = ids[np.repeat(is_written.ravel(), sizes.ravel())]
-                written.tofile(file)
-                counts[f"n_tokens_{split}"] += len(written)
-                counts[f"n_unknown_{split}"] += int((written == UNK).sum())
-            sizes = sizes[is_short]
-            ends = total + sizes.cumsum(0)
-            ends.tofile(ends_file)
-            total = ends[-1:] if len(ends) else total
-            short = [pair for pair, is_so in zip(chunk, is_short, strict=True) if is_so]
-            np.array([pair.line for pair in short], np.int64).tofile(lines_file)
-            longest = np.concatenate([longest, sizes]).max(0, keepdims=True)
-            n_words = max([n_words, *(len(pair.src.split()) for pair in short)])
-            texts += [pair[:2] for pair in short if split == "test"]
-            counts[f"n_{split}"] += len(short)
-            counts[f"n_too_long_{split}"] += len(chunk) - len(short)
+        array("q", ends).tofile(ends_file)
+        for pair in tqdm(pairs, split, disable=None, leave=False):
+            sides = [*tokenizer.encode(pair.src), *source_end], [*tokenizer.encode(pair.tgt), EOS]
+            if max(map(len, sides)) > config.limit(split):
+                counts[f"n_too_long_{split}"] += 1
+                continue
+            for i, file in enumerate((src_file, tgt_file)):
+                array(tokenizer.dtype.char, sides[i]).tofile(file)
+                ends[i] += len(sides[i])
+            array("q", ends).tofile(ends_file)
+            array("q", [pair.line]).tofile(lines_file)
+            counts[f"n_{split}"] += 1
+            counts[f"n_unknown_{split}"] += sum(ids.count(UNK) for ids in sides)
+            n_words = max(n_words, len(pair.src.split()))
+            if split == "test":
+                texts.append(pair[:2])
+    counts[f"n_tokens_{split}"] = sum(ends)
     if split == "test":
         files.write(folder / TEST_TEXTS, json.dumps(texts))
-    return int(longest[0, 0]), int(longest[0, 1]), n_words
+    return n_words
 
 
 def explain_empty(
@@ -364,52 +326,39 @@ def build_text(folder: Path, corpus: TextCorpus, kind: str, vocab_size: int) -> 
             )
     tokenizer = tokenizers.make(kind, corpus.splits["train"](), vocab_size)
     tokenizer.save(folder / TOKENIZER)
-    n_feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
     digest = hashlib.sha256()
     data: dict[str, int | str] = {}
     for split in SPLITS:
         is_read = split == "test" and corpus.is_valid_tested
-        chunks = group_pieces(corpus.splits[split](), hashlib.sha256() if is_read else digest)
-        data |= encode_stream(folder, split, chunks, n_feeds)
+        updated = hashlib.sha256() if is_read else digest
+        data |= encode_text(folder, split, corpus.splits[split](), tokenizer, updated)
     data |= {"n_characters_left_out": corpus.n_left_out(), "tokenizer": tokenizer.name}
     data |= {"tested": "valid"} if corpus.is_valid_tested else {}
     return {"data": {"sha256": digest.hexdigest(), **data}, "dtype": tokenizer.dtype.name}
 
 
-def group_pieces(pieces: Iterator[str], digest: Any) -> Iterator[list[str]]:
-    """Yield the pieces of a text in groups of some TEXT_CHARACTERS, and update its digest."""
-    group, n = list[str](), 0
-    for piece in pieces:
-        digest.update(piece.encode())
-        group.append(piece)
-        n += len(piece)
-        if n >= TEXT_CHARACTERS:
-            yield group
-            group, n = [], 0
-    if group:
-        yield group
-
-
-def encode_stream(
-    folder: Path, split: str, chunks: Iterator[list[str]], n_feeds: np.ndarray
+def encode_text(
+    folder: Path, split: str, pieces: Iterator[str], tokenizer: Tokenizer, digest: Any
 ) -> dict[str, int]:
     """Write the tokens of a split; return their number, and the number of UNKs among them.
 
     Lines are counted by the line feeds of each token; if no token has any, they are 0: unknown.
     """
+    n_feeds = np.array([tokenizer.decode([i]).count("\n") for i in range(tokenizer.vocab_size)])
     n, n_unknown, line = 0, 0, 1
-    with ExitStack() as stack:
-        ids_file, lines_file = (
-            stack.enter_context(open(folder / f"{split}.{kind}", "wb")) for kind in ("ids", "lines")
-        )
-        encoded = stack.enter_context(closing(encode_chunks(folder / TOKENIZER, chunks, list)))
-        for chunk, (_, ids) in tqdm(encoded, split, disable=None, leave=False):
+    with (
+        open(folder / f"{split}.ids", "wb") as ids_file,
+        open(folder / f"{split}.lines", "wb") as lines_file,
+    ):
+        for piece in tqdm(pieces, split, disable=None, leave=False):
+            digest.update(piece.encode())
+            ids = np.array(tokenizer.encode(piece), tokenizer.dtype)
             feeds = n_feeds[ids]
             lines = (line + feeds.cumsum() - feeds) * n_feeds.any()
             ids.tofile(ids_file)
             lines[-n % LINE_EVERY :: LINE_EVERY].astype(np.int64).tofile(lines_file)
             n, n_unknown = n + len(ids), n_unknown + int((ids == UNK).sum())
-            line += sum(piece.count("\n") for piece in chunk)
+            line += piece.count("\n")
     return {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
 
 

@@ -16,8 +16,6 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
-from filelock import lock_descriptor
-
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
@@ -56,8 +54,6 @@ class Preset(NamedTuple):
     """Folder or file in SEQMODELS_DATA."""
     sha256: str | None = None
     """SHA-256 of the text that we used by this name, as in a record; None: not used."""
-    splits: Mapping[str, str] = {}
-    """Names of the splits in that folder, where they differ from ours."""
     columns: tuple[str, ...] = ()
     """Names of the columns of a local file without a header."""
     shares: Mapping[str, tuple[float, float]] = SHARES
@@ -88,7 +84,6 @@ PARALLEL = {
         "image captions, 29,000 pairs; test 2016", "bentrevett/multi30k",
         "none for the text: for research", "multi30k",
         "e5b35f7ead37c5f15756580644a80a96a26a738de45fed7c2ca6d6f5e89cd294",
-        splits={"valid": "val", "test": "test_2016_flickr"},
     ),
     "bible": Preset(
         "Luther 1912 and World English Bible, 28,944 verses; test by length",
@@ -203,11 +198,11 @@ def ensure_dir(folder: Path) -> Path:
     return folder
 
 
-def download(address: str, name: str, is_expected: Callable[[bytes], bool], hint: str) -> Path:
+def download(address: str, name: str, hint: str, sha256: str | None = None) -> Path:
     """Return the cached copy of a file at an address, which is downloaded once.
 
-    Raises ValueError, which ends with `hint`, if the download fails or is not what `is_expected`
-    accepts, and WriteError.
+    Raises ValueError, which ends with `hint`, if the download fails, is a page instead of a text or
+    has another checksum, and WriteError.
     """
     path = ensure_dir(cache_dir()) / name
     if path.exists():
@@ -218,20 +213,9 @@ def download(address: str, name: str, is_expected: Callable[[bytes], bool], hint
     except Exception as fault:  # from one of several network libraries
         why = one_line(str(fault)) or type(fault).__name__
         raise ValueError(f"{address} cannot be fetched: {why}; {hint}") from fault
-    if not is_expected(content):
+    if content[:1] == b"<" or sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise ValueError(f"{address} returned something else; {hint}")
     return files.write(path, content)
-
-
-def fetch_text(name: str, preset: Preset) -> Path:
-    """Return the cached copy of a text with an address; raises as `download` does."""
-
-    def is_expected(content: bytes) -> bool:
-        if preset.is_gutenberg:
-            return b"*** START OF TH" in content and b"*** END OF TH" in content
-        return hashlib.sha256(content).hexdigest() == preset.sha256
-
-    return download(preset.source, f"{name}.txt", is_expected, offline_hint(name, preset))
 
 
 def fingerprint(path: Path) -> str:
@@ -259,6 +243,8 @@ def cached(
     One of several processes builds it, and the others wait, if the file system has locks. It is
     moved into place when it is complete. Raises WriteError.
     """
+    from filelock import lock_descriptor  # takes longer to import than to print help
+
     folder = ensure_dir(cache_dir()) / hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
     try:
         with open(folder.with_suffix(".lock"), "w") as lock:

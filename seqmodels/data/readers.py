@@ -109,8 +109,12 @@ def sha256(chunks: Iterable[str]) -> str:
 # ---------------------------------------------------------------------------------- Tables
 
 SPLITS = ("train", "valid", "test")
-SPLIT_ALIASES = {"valid": ("valid", "validation", "val", "dev")}
-"""Other names of a split."""
+SPLIT_ALIASES = {
+    "train": ("train",),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test", "test_2016_flickr"),
+}
+"""Names of a split; Multi30k has several test sets."""
 TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
 TEXT_TABLES = (".tsv", ".csv", ".jsonl")

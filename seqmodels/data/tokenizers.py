@@ -20,10 +20,9 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tiktoken
@@ -176,15 +175,16 @@ class Words(Tokenizer):
     is_cut = True
     """For training, long lines can be cut before a punctuation mark."""
 
-    def __init__(self, words: Sequence[str]):
-        if len(set(words)) != len(words) or any(self.split(word) != [word] for word in words):
-            raise ValueError("the vocabulary must contain every word once, and only words")
-        _check_sizes([word.encode() for word in words])
+    def __init__(self, words: Iterable[str]):
         self._words = [*SPECIALS, *words]
-        self.labels = [*map(printable, self._words)]
+        words = self._words[N_SPECIALS:]
+        if len(set(words)) != len(words) or any(self.split(word) != [word] for word in words):
+            raise ValueError(f"the vocabulary must contain {self.kind}, each once")
+        _check_sizes([word.encode() for word in words])
+        self.labels = [_visible(word.encode()) for word in self._words]
         self.name = f"{self.kind} ({self.vocab_size:,})"
         self._ids = {word: i for i, word in enumerate(words, N_SPECIALS)}
-        self.fields = {"kind": self.kind, "words": [*words]}
+        self.fields = {"kind": self.kind, "words": words}
 
     @classmethod
     def train(cls, lines: Iterable[str], min_count: int = 1, vocab_size: int = MAX_VOCAB) -> Words:
@@ -198,7 +198,7 @@ class Words(Tokenizer):
         )
         words = [word for word, n in counts.items() if n >= min_count and _fits(word.encode())]
         if not words:
-            raise ValueError(f"no word occurs {min_count} times; give more text or lower min_count")
+            raise ValueError(f"none of the {cls.kind} occurs {min_count} times; give more text")
         words.sort(key=lambda word: (-counts[word], word))
         return cls(words[: vocab_size - N_SPECIALS])
 
@@ -232,12 +232,45 @@ class Spaces(Words):
         return re.sub(r" ?\n ?", "\n", " ".join(self._words[i] for i in ids if i >= UNK))
 
 
-class _Pieces(Tokenizer):
-    """Pieces of UTF-8, which decoding concatenates: a text comes back exactly."""
+class Characters(Words):
+    """Unicode characters, in the order of their code points."""
 
-    def __init__(self, pieces: Sequence[bytes]):
+    kind = "characters"
+    split = staticmethod(lambda text: [*text])
+    is_cut = False
+
+    def __init__(self, characters: Iterable[str]):
+        super().__init__(sorted(characters))
+        self.fields = {"kind": self.kind, "characters": "".join(self._words[N_SPECIALS:])}
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of `ids`."""
+        return "".join(self._words[i] for i in ids if i >= UNK)
+
+
+class Pieces(Tokenizer):
+    """Pieces of UTF-8: a pattern splits a text, and in each part bytes merge into pieces.
+
+    `pieces` are in the order in which they merge, including the 256 single bytes. Decoding
+    concatenates them: a text comes back exactly.
+    """
+
+    def __init__(self, pieces: Sequence[bytes], pattern: str = SPLIT):
+        ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
+        if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
+            raise ValueError("the ranks must contain every piece once, including all 256 bytes")
+        _check_sizes(pieces)
         self._pieces = [b""] * UNK + [SPECIALS[UNK].encode(), *pieces]
         self.labels = [*SPECIALS, *map(_visible, pieces)]
+        self._encoding = tiktoken.Encoding(
+            "shifted", pat_str=pattern, mergeable_ranks=ids, special_tokens={}
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the merged pieces of `text`."""
+        text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
+        encode = self._encoding.encode_ordinary
+        return encode(text) if len(text) <= BLOCK else [*chain(*map(encode, blocks(text)))]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of `ids`; bytes that are not UTF-8 become �."""
@@ -248,32 +281,7 @@ class _Pieces(Tokenizer):
         return sum(len(self._pieces[i]) for i in ids)
 
 
-class Characters(_Pieces):
-    """Unicode characters, in the order of their code points."""
-
-    def __init__(self, characters: str):
-        if [*characters] != sorted(set(characters)):
-            raise ValueError("the characters must be sorted, without duplicates")
-        super().__init__([character.encode() for character in characters])
-        self.name = f"characters ({self.vocab_size:,})"
-        self._ids = {character: i for i, character in enumerate(characters, N_SPECIALS)}
-        self.fields = {"kind": "characters", "characters": characters}
-
-    @classmethod
-    def train(cls, lines: Iterable[str], min_count: int = 1) -> Characters:
-        """Use every character that occurs at least `min_count` times in `lines`."""
-        counts = Counter(chain.from_iterable(lines))
-        characters = sorted(character for character, n in counts.items() if n >= min_count)
-        if not characters:
-            raise ValueError(f"no character occurs {min_count} times; give more text")
-        return cls("".join(characters))
-
-    def encode(self, text: str) -> list[int]:
-        """Return an id per character; UNK for one that is not in the vocabulary."""
-        return [self._ids.get(character, UNK) for character in text]
-
-
-class Bytes(_Pieces):
+class Bytes(Pieces):
     """The 256 byte values."""
 
     def __init__(self) -> None:
@@ -285,29 +293,7 @@ class Bytes(_Pieces):
         return [N_SPECIALS + value for value in text.encode()]
 
 
-class _Merged(_Pieces):
-    """Byte-level BPE: a pattern splits a text, and in each part bytes merge into pieces.
-
-    `pieces` are in the order in which they merge, including the 256 single bytes.
-    """
-
-    def __init__(self, pieces: Sequence[bytes], pattern: str):
-        ids = {piece: i for i, piece in enumerate(pieces, N_SPECIALS)}
-        if len(ids) != len(pieces) or any(bytes([value]) not in ids for value in range(256)):
-            raise ValueError("the ranks must contain every piece once, including all 256 bytes")
-        _check_sizes(pieces)
-        super().__init__(pieces)
-        self._encoding = tiktoken.Encoding(
-            "shifted", pat_str=pattern, mergeable_ranks=ids, special_tokens={}
-        )
-
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of the merged pieces of `text`."""
-        text.encode()  # half a surrogate pair is an error here; tiktoken would replace it
-        return [*chain.from_iterable(map(self._encoding.encode_ordinary, blocks(text)))]
-
-
-class BPE(_Merged):
+class BPE(Pieces):
     """Byte-pair encoding (Sennrich et al. 2016, arXiv:1508.07909) on bytes, as in GPT-2.
 
     When saved, it is a tiktoken encoding as well, with the ids of `encode` (tiktoken caches what it
@@ -319,7 +305,7 @@ class BPE(_Merged):
     """
 
     def __init__(self, pieces: Sequence[bytes]):
-        super().__init__(pieces, SPLIT)
+        super().__init__(pieces)
         self.name = f"BPE ({self.vocab_size:,})"
         self.fields = {"kind": "bpe", "split": SPLIT, "ranks": as_base64(pieces)}
 
@@ -336,7 +322,7 @@ class BPE(_Merged):
         return cls([bytes(value_of[char] for char in piece) for piece in in_order])
 
 
-class Published(_Merged):
+class Published(Pieces):
     """One of tiktoken's encodings, which tiktoken downloads once and caches.
 
     An id is tiktoken's plus 4 (except for runs that `blocks` has to cut); tiktoken's own specials
@@ -374,6 +360,9 @@ def as_base64(pieces: Iterable[bytes]) -> list[str]:
     return [base64.b64encode(piece).decode() for piece in pieces]
 
 
+WORD_KINDS = {"words": Words, "spaces": Spaces}
+
+
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
     """Make one of TOKENIZERS, trained on `lines`, which are read at most once.
 
@@ -381,12 +370,10 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
     """
     if kind == "bpe":
         return BPE.train(lines, vocab_size)
-    if kind == "words":
-        return Words.train(lines, MIN_COUNT, vocab_size)
-    if kind == "spaces":
-        return Spaces.train(lines, MIN_COUNT, vocab_size)
     if kind == "characters":
         return Characters.train(lines)
+    if kind in WORD_KINDS:
+        return WORD_KINDS[kind].train(lines, MIN_COUNT, vocab_size)
     if kind == "bytes":
         return Bytes()
     if kind in TIKTOKEN_ENCODINGS:
@@ -412,10 +399,9 @@ def load(path: str | Path) -> Tokenizer:
     """
     try:
         match read_json(Path(path)):
-            case {"kind": "words", "words": [*words]} if all(isinstance(w, str) for w in words):
-                return Words(words)
-            case {"kind": "spaces", "words": [*words]} if all(isinstance(w, str) for w in words):
-                return Spaces(words)
+            case {"kind": "words" | "spaces" as kind, "words": [*words]}:
+                if all(isinstance(word, str) for word in words):
+                    return WORD_KINDS[kind](words)
             case {"kind": "characters", "characters": str(characters)}:
                 return Characters(characters)
             case {"kind": "bytes"}:
@@ -431,28 +417,6 @@ def load(path: str | Path) -> Tokenizer:
     except (TypeError, ValueError) as fault:
         raise ValueError(f"{path} is not a tokenizer: {fault}") from fault
     raise ValueError(f"{path} is not a tokenizer: unknown kind, or wrong fields")
-
-
-class Encoded(NamedTuple):
-    """The tokens of some texts, one text after the other."""
-
-    sizes: np.ndarray
-    """Number of tokens of each text."""
-    ids: np.ndarray
-
-
-def encode_texts(path: Path, texts: Sequence[str]) -> Encoded:
-    """Return the tokens of some texts, by the tokenizer in a file."""
-    tokenizer = load_once(path)
-    rows = [tokenizer.encode(text) for text in texts]
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    return Encoded(sizes, np.fromiter(chain.from_iterable(rows), tokenizer.dtype, sizes.sum()))
-
-
-@lru_cache(1)
-def load_once(path: Path) -> Tokenizer:
-    """Return the tokenizer in a file, which each process loads once."""
-    return load(path)
 
 
 def _check_sizes(pieces: Sequence[bytes]) -> None:

@@ -22,12 +22,12 @@ CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE
 
 def described(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return what tokenizers.js reads; raise ValueError for a kind that it does not support."""
-    if not isinstance(tokenizer, Words | Characters | Bytes | BPE):
+    if not isinstance(tokenizer, Words | Bytes | BPE):
         raise ValueError(
             f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
         )
     fields = {"name": tokenizer.name, "labels": [*tokenizer.labels], **tokenizer.fields}
-    if isinstance(tokenizer, Words):
+    if isinstance(tokenizer, Words) and not isinstance(tokenizer, Characters):
         pattern = r"\n|\S+" if isinstance(tokenizer, Spaces) else WORD.pattern
         classes = {escape: python_class(escape) for escape in (r"\w", r"\s")}
         return fields | {"pattern": spelled_out(pattern, classes)}

@@ -91,6 +91,7 @@ from typing import NamedTuple
 
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task
 from seqmodels.data.batches import lengths
+from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.tokenizers import resolve_vocab_size
@@ -241,8 +242,9 @@ def corpus_task(args: argparse.Namespace) -> Task:
     )
     longest = 0
     for split in (ready.test, ready.train, ready.valid):
-        longest = max(longest, split.longest[0], split.longest[1] // 2)
-    by_length = length_test(ready.test, words, ready.train.most_words, ready.test_texts)
+        n_src, n_tgt = longest_of(split)
+        longest = max(longest, n_src, n_tgt // 2)
+    by_length = length_test(ready.test, words, ready.most_words, ready.test_texts)
     return Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
