@@ -32,4 +32,4 @@ def test_a_score_says_how_targets_were_searched_for(beam: int, words: str, tmp_p
         ax.get_title("left") for ax in drawing.draw_scores(records, records[0]["tests"][0]).axes
     ]
     assert f"BLEU, free-running, {words}" in titles
-    assert f"### length: by source length (words), {words}\n" in tables.table(records)
+    assert f"### length: BLEU by source length (words), {words}\n" in tables.tables(records)

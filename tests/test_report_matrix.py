@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_records import fake_record, row
+from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import drawing, reading, style, tables
@@ -58,7 +59,9 @@ def drawn(metric: str = "bleu", n_seeds: int = 3) -> Figure:
 def cells(figure: Figure) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
     """Return (row, column) -> the texts and the fills of a cell: its own, then its squares'."""
     (ax,) = figure.axes
-    boxes = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
+    values = mesh.get_array().reshape(len(MODELS), len(MODELS))
+    squares = [each for each in ax.collections if isinstance(each, PathCollection)]
     found = {}
     for i, model in enumerate(MODELS):
         for j, other in enumerate(MODELS):
@@ -66,8 +69,12 @@ def cells(figure: Figure) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
                 text.get_text() for text in ax.texts
                 if j < text.get_position()[0] < j + 1 and i < text.get_position()[1] < i + 1
             ]  # fmt: skip
-            inside = [b for b in boxes if j < b.get_x() < j + 1 and i < b.get_y() < i + 1]
-            found[model, other] = shown, [box.get_facecolor() for box in inside]
+            fills = [] if np.ma.is_masked(values[i, j]) else [mesh.to_rgba(values[i, j])]
+            for each in squares:
+                (x, y), *_ = each.get_offsets()
+                if j < x < j + 1 and i < y < i + 1:
+                    fills += list(each.get_facecolors())
+            found[model, other] = shown, fills
     return found
 
 
@@ -108,7 +115,7 @@ def test_the_figure_says_what_is_tested() -> None:
         "Brackets: 95 % interval, not corrected. Blue: the row is significantly better; orange: "
         "worse; white: not significant at 5 %.",
         "Squares: the same by source length (words), 1–10 to 11–20.",
-        "Paired bootstrap over 3 seeds and the same sentences",
+        "Paired bootstrap over the seeds and the same sentences",
         "corrected for 9 differences (Holm).",
     ):
         assert words in caption
@@ -130,9 +137,8 @@ def test_one_seed_is_said() -> None:
 def test_the_table_marks_each_bucket() -> None:
     """Keeps out marks of other buckets, and p-values before the correction."""
     records, comparison = compared()
-    text = tables.differences(
-        records, Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-    )
+    significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
+    text = tables.differences(records[0]["tests"][0], significance)
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
     assert row(text, "Bahdanau − RNN")[1:] == [
@@ -141,7 +147,7 @@ def test_the_table_marks_each_bucket() -> None:
     assert row(text, "GPT − RNN")[1:] == [
         "3", "+25.0 [+23.0, +27.0]", "0.060", "+24.0", "**+26.0**"
     ]  # fmt: skip
-    assert "Paired bootstrap over 3 seeds" in text
+    assert "Paired bootstrap over the seeds" in text
 
 
 def test_few_examples_have_no_interval(tmp_path: Path) -> None:

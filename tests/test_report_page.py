@@ -64,7 +64,7 @@ def test_examples(trained: Path, page: Path) -> None:
     """Keeps out hypotheses under another model, and buckets that are not the record's."""
     (folder,) = data_of(page)["folders"]
     (test,) = folder["tests"]
-    records = reading.load_by_file(trained)
+    records = reading.load_folder(trained).records
     buckets = [(b["low"], b["high"], b["n"]) for b in test["buckets"]]
     for record in records.values():
         kept = record["tests"][0]["buckets"]
@@ -122,7 +122,7 @@ def test_numbers_as_csv(trained: Path, page: Path) -> None:
     )
     tables = {name: [*csv.reader(io.StringIO(unquote(text)))] for name, text in found}
     by_length, curves = tables.values()
-    records = reading.load_by_file(trained).values()
+    records = reading.load_folder(trained).records.values()
     for row, record in zip(by_length[1:], records, strict=True):
         parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
         assert row[:2] == [record["model"], "1"]

@@ -17,7 +17,7 @@ def test_models_stand_in_order_of_history_and_a_sixth_comes_last(tmp_path: Path)
     folder = write(tmp_path, [fake_record("a_sixth", 1), *several(1)])
     records = reading.load_records(folder)
     assert [r["model"] for r in records] == [*MODELS, "a_sixth"]
-    assert row(tables.table(records), "a_sixth")[2] == "1.03 M"
+    assert row(tables.tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
     looks = style.looks([r["model"] for r in records])
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
@@ -40,7 +40,7 @@ def test_a_record_that_lacks_a_field_is_named(path: str, tmp_path: Path) -> None
     write(folder, [record])
     with pytest.raises(ValueError, match=r"gpt-seed1\.json") as error:
         reading.load_records(folder)
-    assert str(error.value).endswith(f" {path}")
+    assert f": {path}" in str(error.value)
 
 
 def test_only_records_are_read_and_an_empty_folder_is_told(tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
-        tables.table(records)
+        tables.tables(records)

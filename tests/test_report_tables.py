@@ -25,15 +25,18 @@ def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
         return f"{value} [{low}, {high}]"
 
     bins = test["buckets"]
-    assert row(tables.table(records), "LSTM") == [
-        "LSTM seq2seq", "1", "1.00 M", shown(test["overall"]), shown(test["overall"], "nats", 3),
-        shown(test["overall"], "bits_per_byte", 3), "8,000", "121",
+    text = tables.tables(records)
+    by_length, losses, costs = text.split("\n### ")[:3]
+    assert row(losses, "LSTM") == [
+        "LSTM seq2seq", shown(test["overall"], "nats", 3),
+        shown(test["overall"], "bits_per_byte", 3),
     ]  # fmt: skip
-    by_length = tables.by_length_table(records)
-    stars = [""] * 7 + ["*"]
-    assert row(by_length, "LSTM")[1:] == [shown(b) + s for b, s in zip(bins, stars, strict=True)]
-    assert row(by_length, "n ")[1:] == [f"{b['n']:,}" for b in bins]
-    assert "nrefs:1|case:mixed|tok:13a" in tables.table(records)
+    assert row(by_length, "LSTM")[1:-1] == [shown(test["overall"]), *map(shown, bins)]
+    assert row(by_length, "n ")[2:-1] == [f"{b['n']:,}" for b in bins]
+    assert ["*" in head for head in row(by_length, "model")[2:-1]] == [False] * 7 + [True]
+    assert row(costs, "LSTM")[:3] == ["LSTM seq2seq", "1.00 M", "1"]
+    assert row(costs, "LSTM")[4:6] == ["8,000", "121"]
+    assert "nrefs:1|case:mixed|tok:13a" in text
 
 
 def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> None:
@@ -42,31 +45,32 @@ def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> Non
     seeds = [r["tests"][0]["overall"]["bleu"] for r in records if r["model"] == "gpt"]
     value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
     half = np.ptp([s["value"] for s in seeds]) / 2
-    cells = row(tables.table(records), "GPT ")
-    assert cells[1] == "3"
-    assert cells[-1] == "142"  # seconds, the mean of 141, 142 and 143
+    by_length, _, costs = tables.tables(records).split("\n### ")[:3]
+    assert row(costs, "GPT ")[2] == "1 2 3"
+    assert row(costs, "GPT ")[5] == "142"  # seconds, the mean of 141, 142 and 143
     assert "2 M target tokens" in subtitle(records)
-    assert cells[3] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
+    assert row(by_length, "GPT ")[1] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
     """Tables that only a browser can read."""
     records = reading.load_records(write(tmp_path, several(1)))
-    lines = [line for line in tables.table(records).splitlines() if line.startswith("| ")]
-    assert len(lines) == 7
+    by_length = tables.tables(records).split("\n### ")[0]
+    lines = [line for line in by_length.splitlines() if line.startswith("| ")]
+    assert len(lines) == 8
     assert len(set(map(len, lines))) == 1
 
 
 def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: Path) -> None:
     """Keeps out BLEU's signature under accuracies, and long bins that look like trained ones."""
     recall = reading.load_records(write(tmp_path / "a", several(1, "recall")))
-    text = tables.table(recall) + tables.by_length_table(recall)
+    text = tables.tables(recall)
     assert "tok:13a" not in text
     assert "nc:6" not in text
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
     translation = reading.load_records(write(tmp_path / "b", several(1)))
-    text = tables.table(translation)
+    text = tables.tables(translation)
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
     for index, name in enumerate(["copy", "reverse", "lookup"]):
         figure = drawn_scores(recall, index)
@@ -101,24 +105,24 @@ def budget_cells(records: list[Any]) -> list[list[str]]:
 def test_each_model_is_read_off_at_the_budget() -> None:
     """Keeps out a budget that one of them has not spent, and a loss after the best weights."""
     head, _, lstm, gpt = budget_cells([FAST, SLOW])
-    assert head[2:] == ["equal target tokens: 300", "equal compute: 600 MFLOP", "equal time: 3 s"]
-    assert lstm == ["LSTM seq2seq", "1.00 M", "3.000", "3.000", "3.000"]  # its best, not its last
-    assert gpt == ["GPT", "1.00 M", "1.000", "3.500", "5.000"]  # 150 tokens cost as much, 3 s 100
+    assert head[1:] == ["equal target tokens: 300", "equal compute: 600 MFLOP", "equal time: 3 s"]
+    assert lstm == ["LSTM seq2seq", "3.000", "3.000", "3.000"]  # its best, not its last
+    assert gpt == ["GPT", "1.000", "3.500", "5.000"]  # 150 tokens cost as much, 3 s 100
 
 
 def test_seeds_are_spread() -> None:
     """Keeps out the first seed for all, and a spread that is not half the range."""
     other = run("gpt", 2, 4e6, [(100, 3.0, 5.0), (300, 9.0, 1.5)])
     *_, gpt = budget_cells([FAST, SLOW, other])
-    assert gpt[2] == "1.250 ± 0.250"
+    assert gpt[1] == "1.250 ± 0.250"
 
 
 def test_an_unknown_budget_has_no_column() -> None:
     """Keeps out a comparison of two machines' seconds, and of compute that was not counted."""
     elsewhere = SLOW | {"provenance": SLOW["provenance"] | {"device": "another"}}
-    assert len(budget_cells([FAST, elsewhere])[0]) == 4
+    assert len(budget_cells([FAST, elsewhere])[0]) == 3
     uncounted = {key: value for key, value in SLOW.items() if key != "flops_per_token"}
-    assert [c.split(":")[0] for c in budget_cells([FAST, uncounted])[0][2:]] == [
+    assert [c.split(":")[0] for c in budget_cells([FAST, uncounted])[0][1:]] == [
         "equal target tokens", "equal time",
     ]  # fmt: skip
     assert tables.equal_budgets([FAST]) == ""

@@ -49,7 +49,7 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 def find(folder: Path) -> Significance | None:
     """Return the differences of a folder."""
-    return significance.find(folder, reading.load_by_file(folder))
+    return significance.find(folder, reading.load_folder(folder).records)
 
 
 def keep(folder: Path) -> Path:
@@ -369,7 +369,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 )
 def test_committed_differences_are_those_of_the_committed_records(folder: Path) -> None:
     """Keeps out a record that is made again without the differences, and the reverse."""
-    found = significance.find(folder, reading.load_by_file(folder))
+    found = significance.find(folder, reading.load_folder(folder).records)
     assert (found is not None) == (folder / significance.FILE).exists() or has_sums(folder)
 
 

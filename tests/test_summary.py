@@ -49,12 +49,13 @@ def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Pa
         names = [re.sub("[*†]", "", head) for head in heads]
         has_ratio = test["primary_metric"] == "bleu"
         assert names == [
+            "model",
             "all",
             *map(bucket_name, test["buckets"]),
             *["length"] * has_ratio,
         ]
         marks = ["*" * (b["n"] < 30) for b in test["buckets"]]
-        assert [head.count("*") * "*" for head in heads[1 : 1 + len(marks)]] == marks
+        assert [head.count("*") * "*" for head in heads[2 : 2 + len(marks)]] == marks
         digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
         for label, model in zip(LABELS, MODELS, strict=True):
             (row,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
@@ -63,7 +64,7 @@ def test_every_bins_score_fits_100_columns(task: str, n_seeds: int, tmp_path: Pa
             cells = row.removeprefix(label).split()
             assert cells == [*(f"{x:.{digits}f}" for x in means), *["0.931"] * has_ratio]
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
-    assert re.search(r"^ +parameters +seeds +valid nats +tokens/s +train s +evaluate s$",
+    assert re.search(r"^model +parameters +seeds +valid nats +tokens/s +train s +evaluate s$",
                      "\n".join(lines), re.MULTILINE)  # fmt: skip
 
 
@@ -79,7 +80,7 @@ def test_many_bins_go_on_below(tmp_path: Path) -> None:
     text = tables.summary(records_of(tmp_path, made))
     assert max(map(len, text.splitlines())) <= 100
     assert all(f"{low}–{low + 9}" in text for low in range(1, 200, 10))
-    assert text.count("\nn  ") == 3
+    assert text.count("\nn  ") == 5
 
 
 @pytest.mark.parametrize(("trained", "first"), [(40, 4), (41, 5), (45, 5), (50, 5)])
@@ -91,7 +92,7 @@ def test_a_bin_that_was_trained_in_part_is_not_marked_as_longer(
     for r in made:
         r["tests"][0]["max_train_length"] = trained
     lines = tables.summary(records_of(tmp_path, made)).splitlines()
-    heads = next(line for line in lines if line.split()[:1] == ["all"]).split()[1:9]
+    heads = next(line for line in lines if line.split()[:2] == ["model", "all"]).split()[2:10]
     assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
 
 

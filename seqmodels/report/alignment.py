@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from seqmodels.report import style
-from seqmodels.report.reading import label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH
+
+SIGNS = {
+    "·": "Dot (·): continues the previous word.",
+    "␣": "Open box (␣): a space.",
+    "…": "Ellipsis (…): the rest of the previous character.",
+}
+"""Signs among the tokens, and what they stand for."""
 
 
 def draw_alignment(
@@ -38,105 +44,72 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
 
     Raises ValueError like `draw_alignment`.
     """
-    _check(alignments)
-    cell, letter = 0.14, 0.072  # least sizes in inches
-    shown = {m: [*map(_pieces, (a["src"], a["tgt"]))] for m, a in alignments.items()}
-    n_src, n_tgt = (max(len(pieces[i]) for pieces in shown.values()) for i in (0, 1))
-    above, margin = (
-        0.15 + letter * max(_width(w) for pieces in shown.values() for w in pieces[i])
-        for i in (0, 1)
-    )
-    is_same = len({tuple(tgt) for _, tgt in shown.values()}) == 1  # then they are written once
-    margins = [margin if i == 0 or not is_same else 0.15 for i in range(len(shown))]
-    bar, n = 0.75, len(shown)
-    cell = max(cell, min(0.24, (WIDTH - bar - sum(margins)) / n / n_src))
-    width = max(WIDTH, sum(margins) + n * cell * n_src + bar)
-    texts = _texts(alignments, shown, subtitle)
-    looks = style.looks(alignments)
-    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
-    above_maps = 0.3 + 0.17 * max(name.count("\n") for name in names)
-    figure, _, top = style.canvas(above_maps + above + 0.1 + cell * n_tgt, *texts, width)
-    height = figure.get_figheight()
-    y, x = top * height - above_maps, 0.0
-    for i, (model, look) in enumerate(looks.items()):
-        a, (src, tgt) = alignments[model], shown[model]
-        x += margins[i]
-        size = cell * len(src) / width, cell * len(tgt) / height
-        ax = figure.add_axes((x / width, (y - above) / height - size[1], *size))
-        _draw_heat(ax, a | {"src": src, "tgt": tgt if margins[i] == margin else [""] * len(tgt)})
-        head: dict[str, Any] = {"color": look.colour, "weight": "bold", "size": 10}
-        figure.text(x / width, y / height, names[i], va="bottom", **head)
-        x += cell * n_src
-    tall = min(1.6, cell * n_tgt)
-    place = ((x + 0.15) / width, (y - above - tall) / height, 0.12 / width, tall / height)
-    _draw_scale(figure, place)
-    return figure
-
-
-def _check(alignments: Mapping[str, dict[str, Any]]) -> None:
-    """Raise ValueError like `draw_alignment`."""
     if not alignments:
         raise ValueError("no model here attends to the source; there is no alignment to draw")
     for model, a in alignments.items():
         if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
             raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
-
-
-def _draw_scale(figure: Figure, place: tuple[float, float, float, float]) -> None:
-    """Draw the colour scale at (left, bottom, width, height), in figure coordinates."""
-    scale = figure.colorbar(
-        ScalarMappable(cmap=HEAT), cax=figure.add_axes(place), ticks=[0, 0.5, 1]
-    )
+    shown = {
+        model: a | {"src": show_tokens(a["src"]), "tgt": show_tokens(a["tgt"])}
+        for model, a in alignments.items()
+    }
+    n = len(shown)
+    n_src, n_tgt = (max(len(a[side]) for a in shown.values()) for side in ("src", "tgt"))
+    above, beside = (
+        0.08 * max(len(word) for a in shown.values() for word in a[side]) for side in ("src", "tgt")
+    )  # inches of the words
+    cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
+    width = max(WIDTH, 1.2 + beside + n * cell * n_src)
+    looks = style.looks(shown)
+    names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
+    body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
+    figure = style.fit(body, _texts(shown, subtitle), width, "compressed")
+    axes = figure.subplots(1, n, squeeze=False)[0]
+    is_same = len({tuple(a["tgt"]) for a in shown.values()}) == 1  # then they are written once
+    for ax, name, (model, look) in zip(axes, names, looks.items(), strict=True):
+        _draw_heat(ax, shown[model], is_labelled=ax is axes[0] or not is_same)
+        ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
+    scale = figure.colorbar(ScalarMappable(cmap=HEAT), ax=axes, ticks=[0, 0.5, 1], aspect=12)
     scale.outline.set_visible(False)
-    scale.ax.set_title("weight", size=8.5, loc="left", color=GREY, pad=5)
+    scale.ax.set_title("weight", loc="left", size=8.5, color=GREY, pad=5)
     scale.ax.grid(False)
+    return figure
 
 
-def _texts(
-    alignments: Mapping[str, dict[str, Any]], shown: Mapping[str, Sequence[list[str]]], about: str
-) -> tuple[str, str, str]:
-    """Return title, subtitle and caption of maps with these tokens at their edges."""
+def _texts(alignments: Mapping[str, dict[str, Any]], about: str) -> style.Texts:
+    """Return title, subtitle and caption."""
     has_gold = any(a.get("gold") is not None for a in alignments.values())
-    title = "Alignments: target words (rows) attend to source words (columns)"
     caption = (
         "Each row shows the distribution of attention over the source words when one target word "
-        "is generated. Rows sum to one"
+        "is generated. Rows sum to one, or to less for models that also attend to the target. "
     )
-    caption += _also_attending(alignments)
-    caption += ". Open squares: gold links." if has_gold else ". No gold links for this sentence."
-    caption += _signs(w for pieces in shown.values() for words in pieces for w in words)
-    return title, about, caption
+    caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
+    words = {word for a in alignments.values() for word in (*a["src"], *a["tgt"])} - {"·"}
+    caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))
+    return "Alignments: target words (rows) attend to source words (columns)", about, caption
 
 
-def _also_attending(alignments: Mapping[str, dict[str, Any]]) -> str:
-    """Return a clause on the models whose weights cover more than the source."""
-    models = [m for m in style.looks(alignments) if np.sum(alignments[m]["alpha"], 1).min() < 0.95]
-    names = " and ".join(map(label_of, models))
-    if len(models) > 1:
-        return f", those of {names} to less, because they also attend to the target"
-    return f", {names}'s to less, because {names} also attends to the target" if models else ""
-
-
-def _draw_heat(ax: Axes, a: dict[str, Any]) -> None:
+def _draw_heat(ax: Axes, a: dict[str, Any], is_labelled: bool = True) -> None:
     """Draw one heat map with words at its edges and gold links as open squares."""
     alpha = np.array(a["alpha"], float)
     ax.pcolormesh(alpha, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.4)
+    ax.set_aspect("equal")
     ax.invert_yaxis()
     ax.grid(False)
     for s, t in a.get("gold") or ():
         ax.add_patch(Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec="#E8741C", lw=1.5))
     ax.xaxis.tick_top()
     ax.set_xticks(np.arange(len(a["src"])) + 0.5, a["src"], rotation=90)
-    ax.set_yticks(np.arange(len(a["tgt"])) + 0.5, a["tgt"])
+    ax.set_yticks(np.arange(len(a["tgt"])) + 0.5, a["tgt"] if is_labelled else [""] * len(a["tgt"]))
     ax.tick_params(length=0, labelcolor=INK, pad=2)
 
 
-def _pieces(labels: Sequence[str]) -> list[str]:
-    """Return a text's tokens as shown, without the marks of spaces before words.
+def show_tokens(tokens: Sequence[str]) -> list[str]:
+    """Return a text's tokens without the marks of spaces before words.
 
     If a text has such marks, a token that continues the previous word gets a dot.
     """
-    words = _joined(labels)
+    words = join_bytes(tokens)
     has_marks = any(re.match(r"▁[^▁]", word) for word in words)
     shown = []
     for before, word in pairwise(["", *words]):
@@ -150,32 +123,15 @@ def _is_letter(char: str) -> bool:
     return char != "" and unicodedata.category(char)[0] in "LMN"
 
 
-def _joined(labels: Sequence[str]) -> list[str]:
+def join_bytes(tokens: Sequence[str]) -> list[str]:
     """Move a character split between tokens to the first of them; the others become "…"."""
     pieces = [
-        re.sub(rb"\\x([89a-f][0-9a-f])", lambda m: bytes.fromhex(m[1].decode()), label.encode())
-        for label in labels
+        re.sub(rb"\\x([89a-f][0-9a-f])", lambda m: bytes.fromhex(m[1].decode()), token.encode())
+        for token in tokens
     ]
     owner = [i for i, piece in enumerate(pieces) for _ in piece]
     words, n = ["" for _ in pieces], 0
     for char in b"".join(pieces).decode(errors="surrogateescape"):
-        size = len(char.encode(errors="surrogateescape"))
-        words[owner[n]] += char if char.isprintable() else labels[owner[n]]
-        n += size
+        words[owner[n]] += char if char.isprintable() else tokens[owner[n]]
+        n += len(char.encode(errors="surrogateescape"))
     return [word or "…" * bool(piece) for word, piece in zip(words, pieces, strict=True)]
-
-
-def _width(word: str) -> int:
-    """Return the columns that a word takes: two for each wide character."""
-    return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in word)
-
-
-def _signs(words: Iterable[str]) -> str:
-    """Explain the special signs among the tokens."""
-    words = set(words)
-    signs = {
-        "Dot (·): continues the previous word.": any(w[:1] == "·" and len(w) > 1 for w in words),
-        "Open box (␣): a space.": any("␣" in w for w in words),
-        "Ellipsis (…): the rest of the previous character.": "…" in words,
-    }
-    return "".join(f" {text}" for text, is_present in signs.items() if is_present)

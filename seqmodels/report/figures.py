@@ -56,11 +56,10 @@ def _plot(folder: Folder, out: Path | None = None, own: Sequence[Draw] | None = 
     parts = [f"# {folder.path.resolve().name}\n\n{subtitle(records)}\n"]
     for name, figure in figures.items():
         parts.append(f"![{style.texts(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
-    parts += [tables.table(records), tables.by_length_table(records), tables.equal_budgets(records)]
     if compared:
-        parts.append(tables.differences(records, compared))
         paths.append(files.write(out / significance.FILE, compared.text()))
-    return [*paths, files.write(out / "tables.md", "\n".join(filter(None, parts)).encode())]
+    parts.append(tables.tables(records, compared))
+    return [*paths, files.write(out / "tables.md", "\n".join(parts).encode())]
 
 
 def draw_all(
@@ -189,7 +188,7 @@ def _index_entry(name: str, records: Sequence[Record], drawn: Sequence[Path]) ->
     links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)
     return [
         f"## {name}",
-        *(text for text in (f"{subtitle(records)}.", tables.kept(records, first)) if text),
+        *(text for text in (f"{subtitle(records)}.", tables.share_kept(records, first)) if text),
         f"[Tables and captions]({name}/tables.md) · [records]({name}) · figures: {links}",
         f"![{main}]({name}/{main}.svg)",
     ]

@@ -68,11 +68,6 @@ def load_folder(path: Path) -> Folder:
     return folder
 
 
-def load_by_file(path: Path) -> dict[str, Record]:
-    """Read all records of a folder by the names of their files (see load_folder)."""
-    return load_folder(path).records
-
-
 def load_records(path: Path) -> list[Record]:
     """Read all records of a folder, in order of history, then by seed (see load_folder)."""
     return list(load_folder(path).records.values())
@@ -178,19 +173,6 @@ def subtitle(records: Sequence[Record]) -> str:
     return " · ".join(parts)
 
 
-def topic(records: Sequence[Record], test: dict[str, Any]) -> str:
-    """Return what is scored and against what; of several test sets, which one."""
-    n_tests = len({t["name"] for r in records for t in r["tests"]})
-    which = f"{test['name']}: " if n_tests > 1 else ""
-    text = f"{metric_of(test['primary_metric']).name} by {test['axis']}"
-    return which + text[0].upper() + text[1:]
-
-
-def noun(records: Sequence[Record]) -> str:
-    """Return the plural noun for the examples of the records' tests."""
-    return str(records[0]["tests"][0]["noun"])
-
-
 def interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
     """Return the methods by which the intervals of these scores were computed."""
     pairs = [(r, m) for m in metrics for r in records]
@@ -218,18 +200,15 @@ def format_interval(difference: Difference, metric: str) -> str:
 
 def format_significance(comparison: Comparison, units: str) -> str:
     """Explain the test of significance, and what one seed does not show."""
-    seeds = [n for pair in comparison.pairs for n in pair.n_seeds]
-    text = ""
-    if comparison.n_corrected:
-        n_seeds = span((n for n in seeds if n > 1), str)
-        text = (
-            f"Paired bootstrap over {n_seeds} seeds and the same {units}, Student's t, corrected "
-            f"for {comparison.n_corrected} difference{'s' * (comparison.n_corrected > 1)} (Holm)."
-        )
-    if min(seeds) == 1:
-        alone = "Pairs with one seed" if comparison.n_corrected else "One seed"
-        text += f" {alone}: {units} alone are drawn, and nothing is called significant."
-    return text.strip()
+    if not comparison.n_corrected:
+        return f"One seed: {units} alone are drawn, and nothing is called significant."
+    text = (
+        f"Paired bootstrap over the seeds and the same {units}, Student's t, corrected for "
+        f"{comparison.n_corrected} differences (Holm)."
+    )
+    if min(n for pair in comparison.pairs for n in pair.n_seeds) == 1:
+        text += f" Pairs with one seed: {units} alone, and nothing is called significant."
+    return text
 
 
 def p_value(p: float | None) -> str:

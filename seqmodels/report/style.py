@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 import html
 import io
 import re
@@ -12,13 +11,14 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -39,24 +39,29 @@ class Look(NamedTuple):
 
 
 LOOKS = {
-    "rnn_encdec": ("#C98200", "s"),
-    "bahdanau": ("#1B75BC", "o"),
-    "lstm_seq2seq": ("#B02A1E", "D"),
-    "transformer": ("#009B77", "^"),
-    "gpt": ("#3B2A84", "v"),
-    "linear_attention": ("#C2459A", "P"),
+    "rnn_encdec": ("#C98200", "s", 1, 1),
+    "bahdanau": ("#1B75BC", "o", 5, 1),
+    "lstm_seq2seq": ("#B02A1E", "D", 0, -1),
+    "transformer": ("#009B77", "^", 3, 1),
+    "gpt": ("#3B2A84", "v", 6, 1),
+    "linear_attention": ("#C2459A", "P", 7, 1),
 }
-"""Colour and marker of each model; those of a variant are derived from its model's."""
+"""Colour and marker of each model, the index of its hue in SHADES, and the side of the next one."""
+FURTHER = (("#7F8F00", "P", 2, 1), ("#6B6B6B", "X", 4, 1), ("#7A5230", "*", 1, 1))
+"""The same for models that have none of their own, in turn."""
+SHADES = (
+    ("#E87A67", "#7E3125"), ("#D48E23", "#723F00"), ("#A2A62A", "#505200"), ("#51B770", "#055D2C"),
+    ("#00B5CC", "#005C6C"), ("#4EA4F1", "#11538F"), ("#9B8FF0", "#4C4185"), ("#DE77AB", "#773056"),
+)  # fmt: skip
+"""A light and a dark colour of each hue, around the circle: the colours of variants."""
 DASHES: list[Any] = [(0, (4, 1.6)), (0, (1.6, 1.2)), (0, (6, 1.2, 1.6, 1.2))]
 """Line styles of the models with one vector, in order of history."""
 LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
 """The line style of models that attend to a memory of fixed size."""
-FURTHER = ("#7F8F00", "#6B6B6B", "#7A5230")
-INK, GREY = "#222222", "#666666"
-MARKERS = "soD^vPX*"
+UNKNOWN: Any = (0, (6, 1.5, 1.2, 1.5))
+"""The line style of models that are not registered."""
 VARIANT_MARKERS = "os^vDPX<>phd8*"
-MAX_SYSTEMS = len(MARKERS)
-"""Most external systems that are drawn: as many as there are markers."""
+INK, GREY = "#222222", "#666666"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
 """In inches; at 800 pixels, a point is 1.17 pixels."""
@@ -68,8 +73,6 @@ FALLBACK_FONTS = (
     *("Noto Sans Armenian", "Noto Sans Georgian", "Noto Sans Ethiopic", "Noto Emoji"),
     *("Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans GB", "WenQuanYi Zen Hei", "Symbola"),
 )
-NOTED: set[str] = set()
-"""Characters that a note has named."""
 STAMPS: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": None},
@@ -81,6 +84,7 @@ RC: dict[str, Any] = {
     **{"axes.spines.right": False, "axes.spines.top": False, "axes.edgecolor": "#999999"},
     **{"axes.grid": True, "axes.grid.axis": "y", "axes.axisbelow": True, "grid.color": "#E6E6E6"},
     **{"xtick.color": GREY, "ytick.color": GREY, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5},
+    **{"axes.titlesize": 10.5, "legend.frameon": False},
     "svg.fonttype": "none",  # text stays text: searchable, selectable, accessible
     "font.sans-serif": ["DejaVu Sans", "Verdana"],  # equally wide
     "svg.hashsalt": "seqmodels",
@@ -93,39 +97,129 @@ def context() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", RC], after_reset=True)
 
 
+# Looks
+
+
 def looks(models: Collection[str]) -> dict[str, Look]:
     """Return the looks of models and variants by name, in order of history; unknown ones come last.
 
     Lines are dashed for models with the source in one vector, solid for models whose memory grows
     with the source, and dash-dotted for models that attend to a memory of fixed size. A variant has
     its model's dashes unless its memory is of another kind, and a shade of its model's colour.
-    Models without a colour of their own get the next one.
     """
-    known = papers()
-    further = [*(m for m in PAPERS if m not in LOOKS), *sorted(set(models) - known.keys())]
-    own = LOOKS | {m: (FURTHER[i % 3], "PX*"[i % 3]) for i, m in enumerate(further)}
+    registered = papers()
+    own = dict(LOOKS)
+    for name in [*PAPERS, *sorted(set(models) - registered.keys())]:
+        own.setdefault(name, FURTHER[(len(own) - len(LOOKS)) % len(FURTHER)])
     vectors = [name for name, paper in PAPERS.items() if paper.memory == "vector"]
-    found: dict[str, Look] = {}
+    all_looks: dict[str, Look] = {}
     n_variants: Counter[str] = Counter()
-    for name, paper in known.items():
+    for name, paper in registered.items():
         model = model_of(name)
+        colour, marker, hue, side = own[model]
+        if paper.variant_of:
+            colour = shade(hue, side, n_variants[model])
+            markers = VARIANT_MARKERS.replace(marker, "")
+            marker = markers[n_variants[model] % len(markers)]
+            n_variants[model] += 1
         dashed = DASHES[vectors.index(model) % len(DASHES)] if model in vectors else DASHES[0]
         dashes = {"vector": dashed, "fixed": LATER, "grows": "-"}[paper.memory]
-        look = Look(paper.label, own[model][0], dashes, own[model][1])
-        found[name] = _variant_look(look, n_variants[model]) if paper.variant_of else look
-        n_variants[model] += bool(paper.variant_of)
-    for name in further:
-        found.setdefault(name, Look(name, own[name][0], (0, (6, 1.5, 1.2, 1.5)), own[name][1]))
-    return {name: look for name, look in found.items() if name in models}
+        all_looks[name] = Look(paper.label, colour, dashes, marker)
+    for name in own.keys() - registered.keys():
+        all_looks[name] = Look(name, own[name][0], UNKNOWN, own[name][1])
+    return {name: all_looks[name] for name in (*registered, *own) if name in models}
 
 
-def _variant_look(look: Look, n: int) -> Look:
-    """Return the look of a model's variant number n, from 0: another shade and another marker."""
-    hue, _, saturation = colorsys.rgb_to_hls(*to_rgb(look.colour))
-    lightness = 0.26 + 0.44 * ((0.5 + 0.618 * n) % 1)  # far from that of the last few
-    shade = colorsys.hls_to_rgb((hue + (0.07, -0.05, 0.02)[n % 3]) % 1, lightness, saturation)
-    markers = [marker for marker in VARIANT_MARKERS if marker != look.marker]
-    return look._replace(colour=to_hex(shade).upper(), marker=markers[n % len(markers)])
+def shade(hue: int, side: int, n: int) -> str:
+    """Return the colour of variant number n, from 0, of a model of this hue.
+
+    Variant 0 has the model's hue; the next ones are in pairs, light and dark, on both sides of it.
+    """
+    pair = (n + 1) // 2
+    away = (pair + 1) // 2 * (side if pair % 2 else -side)
+    return SHADES[(hue + away) % len(SHADES)][n > 0 and n % 2 == 0]
+
+
+def key_of(records: Sequence[Record]) -> list[Look]:
+    """Return the models' looks, labelled with their years and numbers of parameters."""
+    groups = reading.by_model(records)
+    years = {model: f" ({paper.year})" for model, paper in papers().items()}
+    return [
+        look._replace(label=f"{look.label}{years.get(model, '')}\n{parameters(groups[model])}")
+        for model, look in looks(groups).items()
+    ]
+
+
+# Layout
+
+Engine = Literal["constrained", "compressed"]
+Texts = tuple[str, str, str]
+"""Title, subtitle and caption of a figure."""
+
+
+def canvas(
+    body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
+) -> tuple[Figure, float, float]:
+    """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
+
+    The caption is not drawn: it is the figure's label, which pages show below the figure.
+    """
+    title = textwrap.fill(title, int(84 * width / WIDTH))
+    lines = [textwrap.fill(line, int(122 * width / WIDTH)) for line in subtitle.split("\n")]
+    subtitle = "\n".join(lines)
+    first = 0.4 + 0.22 * title.count("\n")
+    above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
+    height, x = above + body + below, 0.12 / width
+    figure = Figure(figsize=(width, height))
+    figure.set_label(caption)
+    figure.text(x, 1 - 0.12 / height, title, va="top", size=12.5, weight="bold")
+    figure.text(x, 1 - first / height, subtitle, va="top", color=GREY)
+    return figure, below / height, 1 - above / height
+
+
+def fit(body: float, texts: Texts, width: float = WIDTH, engine: Engine = "constrained") -> Figure:
+    """Return a canvas whose axes matplotlib fits into the `body` inches."""
+    figure, bottom, top = canvas(body, *texts, width)
+    figure.set_layout_engine(engine, rect=(0.06 / width, bottom, 1 - 0.12 / width, top - bottom))
+    return figure
+
+
+def panels(
+    texts: Texts, key: Sequence[Look], ratios: Sequence[float] = (1,), n_columns: int = 2
+) -> tuple[Figure, np.ndarray]:
+    """Return a figure with title, subtitle, rows of axes with shared x, and a legend to the right.
+
+    The rows have these ratios of heights; all are at least as high as the legend.
+    """
+    labels = ["\n".join(textwrap.fill(line, 26) for line in k.label.split("\n")) for k in key]
+    lines = [line for label in labels for line in label.split("\n")]
+    above, foot, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
+    if key:
+        beside = 0.85 + 0.074 * max(map(len, lines))
+    tall = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
+    figure, bottom, top = canvas(above + tall + foot, *texts)
+    height = figure.get_figheight()
+    right, top = 1 - beside / WIDTH, top - above / height
+    handles = [
+        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
+        for k, label in zip(key, labels, strict=True)
+    ]
+    if handles:
+        figure.legend(
+            handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / WIDTH, top),
+            handlelength=3, fontsize=9, labelspacing=0.6, borderaxespad=0,
+        )  # fmt: skip
+    axes = figure.subplots(
+        len(ratios), n_columns, sharex="col", squeeze=False, height_ratios=ratios,
+        gridspec_kw={
+            "left": 0.55 / WIDTH, "right": right, "bottom": bottom + foot / height, "top": top,
+            "hspace": 0.07, "wspace": 0.22,
+        },
+    )  # fmt: skip
+    return figure, axes
+
+
+# Files
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -141,20 +235,25 @@ def rendered(figure: Figure, kind: str) -> bytes:
     An SVG gets the first text of the figure as its title, and the others and its label, which is
     the caption, as its description.
     """
+    installed = set(font_manager.get_font_names())
+    families = ["DejaVu Sans", *(name for name in FALLBACK_FONTS if name in installed)]
     for text in figure.findobj(Text):
         if NOT_IN_DEFAULT_FONT.search(text.get_text()):
-            text.set_fontfamily([*RC["font.sans-serif"][:1], *fallback_families()])
+            text.set_fontfamily(families)
     page = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
-    note_missing_glyphs([str(warning.message) for warning in caught])
-    made = page.getvalue()
+    if any("missing from" in str(warning.message) for warning in caught):
+        note_missing_glyphs()
+    content = page.getvalue()
     if kind == ".svg":
         title, *more = [*texts(figure), str(figure.get_label())]
         head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
-        made = re.sub(rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), made, count=1)
-    return made
+        content = re.sub(
+            rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), content, count=1
+        )
+    return content
 
 
 def texts(figure: Figure) -> list[str]:
@@ -162,97 +261,11 @@ def texts(figure: Figure) -> list[str]:
     return [" ".join(text.get_text().split()) for text in figure.texts] or [""]
 
 
-def fallback_families() -> list[str]:
-    """Return the installed fonts in which matplotlib looks for what the default font lacks."""
-    installed = set(font_manager.get_font_names())
-    return [name for name in FALLBACK_FONTS if name in installed]
-
-
-def note_missing_glyphs(messages: Sequence[str]) -> None:
-    """Print one line on the characters that matplotlib's warnings name, once for each of them."""
-    pattern = re.compile(r"Glyph (\d+) .*missing from")
-    missing = {chr(int(m[1])) for message in messages if (m := pattern.match(message))} - NOTED
-    NOTED.update(missing)
-    if missing:
-        shown = "".join(sorted(missing)[:8]) + "…" * (len(missing) > 8)
-        print(
-            f"note: no font here has {shown}: PNG files show boxes; SVG files keep the text for "
-            "viewers with a font. On Debian: apt install fonts-noto fonts-noto-cjk",
-            file=sys.stderr,
-        )
-
-
-# Layout
-
-LABEL = 26
-"""Characters in a line of the legend."""
-Texts = tuple[str, str, str]
-"""Title, subtitle and caption of a figure."""
-
-
-def canvas(
-    body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
-) -> tuple[Figure, float, float]:
-    """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
-
-    The caption is not drawn: it is the figure's label, which pages show below the figure.
-    """
-    title = textwrap.fill(title, int(84 * width / WIDTH))
-    subtitle = fill_lines(subtitle, int(122 * width / WIDTH))
-    first = 0.4 + 0.22 * title.count("\n")
-    above, below = first + 0.1 + 0.17 * (subtitle.count("\n") + 1), 0.12
-    height, x = above + body + below, 0.12 / width
-    figure = Figure(figsize=(width, height))
-    figure.set_label(caption)
-    figure.text(x, 1 - 0.12 / height, title, va="top", size=12.5, weight="bold")
-    figure.text(x, 1 - first / height, subtitle, va="top", color=GREY)
-    return figure, below / height, 1 - above / height
-
-
-def fill_lines(text: str, width: int) -> str:
-    """Wrap each line of a text."""
-    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
-
-
-def key_of(records: Sequence[Record]) -> list[Look]:
-    """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups = reading.by_model(records)
-    years = {model: f" ({paper.year})" for model, paper in papers().items()}
-    return [
-        look._replace(label=f"{look.label}{years.get(model, '')}\n{parameters(groups[model])}")
-        for model, look in looks(groups).items()
-    ]
-
-
-def panels(
-    texts: Texts, key: Sequence[Look], ratios: Sequence[float], foot: float
-) -> tuple[Figure, np.ndarray]:
-    """Return a figure with title, subtitle, two columns of axes, and a legend to their right.
-
-    The axes end `foot` inches above the lower edge, and are at least as high as the legend.
-    """
-    labels = [fill_lines(look.label, LABEL) for look in key]
-    n_lines = sum(1.6 + label.count("\n") for label in labels)
-    ratios = [max(ratios[0], 0.4 * n_lines - sum(ratios[1:])), *ratios[1:]]
-    figure, bottom, top = canvas(0.5 + foot + 0.42 * sum(ratios), *texts)
-    height = figure.get_figheight()
-    longest = max((len(line) for label in labels for line in label.split("\n")), default=0)
-    right = 1 - (0.85 + 0.074 * longest) / WIDTH
-    top -= 0.5 / height
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=label)
-        for k, label in zip(key, labels, strict=True)
-    ]
-    if handles:
-        figure.legend(
-            handles=handles, loc="upper left", bbox_to_anchor=(right + 0.15 / WIDTH, top),
-            frameon=False, handlelength=3, fontsize=9, labelspacing=0.6, borderaxespad=0,
-        )  # fmt: skip
-    axes = figure.subplots(
-        len(ratios), 2, sharex="col", squeeze=False,
-        gridspec_kw={
-            "left": 0.5 / WIDTH, "right": right, "bottom": bottom + foot / height, "top": top,
-            "height_ratios": ratios, "hspace": 0.07, "wspace": 0.2,
-        },
-    )  # fmt: skip
-    return figure, axes
+@cache
+def note_missing_glyphs() -> None:
+    """Print, once, that some characters have no font here."""
+    print(
+        "note: no font here has some of the characters: PNG files show boxes; SVG files keep the "
+        "text for viewers with a font. On Debian: apt install fonts-noto fonts-noto-cjk",
+        file=sys.stderr,
+    )

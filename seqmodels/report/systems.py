@@ -89,7 +89,9 @@ def by_length(systems: Systems, key: str) -> list[list[str]]:
     rows = [["source words", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
         n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append([name, f"{n:,}", *(cell(part[key], key, n) for part in parts)])
+        rows.append(
+            [name, f"{n:,}{'*' * (n < MIN_EXAMPLES)}", *(cell(part[key], key, n) for part in parts)]
+        )
     return rows
 
 

@@ -1,4 +1,7 @@
-"""Tables of records: in Markdown, and at the end of a run for a terminal. No torch."""
+"""Tables of records: in Markdown, and at the end of a run for a terminal. No torch.
+
+A table is a list of rows of texts, of which the first is the header.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ from seqmodels.report.reading import (
     format_significance,
     interval_methods,
     label_of,
-    noun,
     p_value,
     parameters,
     search_method,
@@ -32,158 +34,227 @@ from seqmodels.report.reading import (
     subtitle,
 )
 
+WIDTH = 100
+"""Most columns of a line in a terminal."""
+MIN_SCORE = 1.0
+"""Least score (of 100) for which the percentage that is kept is printed."""
+Rows = list[list[str]]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the columns of a table, padded: names to the left, numbers to the right."""
+    columns = []
+    for i, column in enumerate(zip(*rows, strict=True)):
+        width = max(map(len, column))
+        columns.append([text.rjust(width) if i else text.ljust(width) for text in column])
+    return columns
+
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, padded to be readable in a terminal; the first row is the header."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    rule = ["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]
-    lines = [[row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+    """Return a Markdown table, padded to be readable in a terminal."""
+    columns = _columns(rows)
+    rule = ["-" * len(text[0]) if i == 0 else "-" * (len(text[0]) - 1) + ":"
+            for i, text in enumerate(columns)]  # fmt: skip
+    head, *body = zip(*columns, strict=True)
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-def cell(seeds: np.ndarray, metric: str, n: int = MIN_EXAMPLES) -> str:
-    """Format (seeds, 3) as mean, half the range of the seeds, and interval."""
+def plain(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table; columns that do not fit into WIDTH continue in a block below."""
+    names, *columns = _columns(rows)
+    blocks = [[names]]
+    for column in columns:
+        if sum(2 + len(each[0]) for each in (*blocks[-1], column)) - 2 > WIDTH:
+            blocks.append([names])
+        blocks[-1].append(column)
+    return ["  ".join(line).rstrip() for block in blocks for line in zip(*block, strict=True)]
+
+
+def cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
+    """Format (seeds, 3) of n examples as mean, half the range of the seeds, and interval."""
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
     spread = f" ± {np.ptp(seeds[:, 0]) / 2:.{digits}f}" if len(seeds) > 1 else ""
     interval = "[–]" if low == "nan" or n < MIN_ROWS else f"[{low}, {high}]"
-    return "–" if value == "nan" else f"{value}{spread} {interval}{'*' if n < MIN_EXAMPLES else ''}"
+    return "–" if value == "nan" else f"{value}{spread} {interval}"
 
 
-def mean_and_spread(seeds: Sequence[float], digits: int = 3) -> str:
-    """Format a value of several seeds as their mean and half their range."""
-    spread = f" ± {np.ptp(seeds) / 2:.{digits}f}" if len(seeds) > 1 else ""
-    return f"{np.mean(seeds):.{digits}f}{spread}"
+def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
+    """Format (seeds, 3) as the mean alone."""
+    value = seeds[:, 0].mean()
+    return "–" if math.isnan(value) else f"{value:.{metric_of(metric).digits}f}"
 
 
-def _overall(records: Sequence[Record], test: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of one test set: overall score, losses and costs of each model."""
-    name, primary = test["name"], test["primary_metric"]
-    metrics = [primary, *(m for m in LOSSES if m != primary)]
-    metrics += ["source_gain"] * ("source_gain" in test["overall"])
-    heads = [metric_of(m).name for m in metrics]
-    rows = [["model", "seeds", "parameters", *heads, "train tokens/s", "train s"]]
+# Scores and costs
+
+
+def summary(records: Sequence[Record]) -> str:
+    """Return the table that a comparison prints at its end: scores by bucket, then the costs."""
+    parts = textwrap.wrap(subtitle(records), WIDTH)
+    for test in reading.tests(records).values():
+        title, rows, notes = scores(records, test, _mean)
+        notes = textwrap.wrap("; ".join(notes), WIDTH)
+        kept = textwrap.wrap(share_kept(records, test), WIDTH)
+        parts += ["", *textwrap.wrap(title, WIDTH), *plain(rows), *notes, *kept]
+    return "\n".join([*parts, "", *plain(costs(records))])
+
+
+def tables(records: Sequence[Record], compared: Significance | None = None) -> str:
+    """Return all tables in Markdown, each with what explains its cells."""
+    tests = reading.tests(records)
+    parts = []
+    for test in tests.values():
+        title, rows, notes = scores(records, test, cell)
+        parts += [f"### {title}", markdown(rows), "; ".join(notes)]
+        metric = test["primary_metric"]
+        signatures = sorted({r["signatures"].get(metric, "") for r in records} - {""})
+        parts += [f"{metric_of(metric).label}: `{signature}`" for signature in signatures]
+        if others := losses(records, test):
+            parts += [f"### {test['name']}: teacher-forced losses", markdown(others)]
+    metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
+    units = ", ".join(dict.fromkeys(t.get("grouped_by") or t["noun"] for t in tests.values()))
+    parts += [
+        "Mean over the seeds ± half their range [95 % interval "
+        f"({interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
+        f"recorded; [–] fewer than {MIN_ROWS} {units}.",
+        "### Costs",
+        markdown(costs(records)),
+        equal_budgets(records),
+    ]
+    for test in tests.values():
+        parts += [differences(test, compared)] if compared else []
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def scores(
+    records: Sequence[Record], test: dict[str, Any], write: Callable[[np.ndarray, str, int], str]
+) -> tuple[str, Rows, list[str]]:
+    """Return title, rows and notes of a table: the primary metric, models × buckets.
+
+    `write(seeds, metric, n)` formats the scores of n examples.
+    """
+    name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
+    counts = [sum(b["n"] for b in buckets), *(b["n"] for b in buckets)]
+    heads = [
+        bucket_name(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * reading.is_beyond(test, b)
+        for b in buckets
+    ]
+    rows = [["model", "all", *heads]]
+    notes = {"*": f"* fewer than {MIN_EXAMPLES}: too few to compare", "†": "† longer than trained"}
+    notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
     for model, group in reading.by_model(records).items():
-        if n_seeds := len(reading.scores(group, name, primary)):
-            cells = [cell(reading.scores(group, name, m)[:, 0], m) for m in metrics]
-            costs = [np.mean([r["speed"]["train_tokens_per_s"] for r in group]),
-                     np.mean([r["train_s"] for r in group])]  # fmt: skip
-            costs = [f"{cost:,.0f}" for cost in costs]
-            rows.append([label_of(model), str(n_seeds), parameters(group), *cells, *costs])
+        seeds = reading.scores(group, name, metric)
+        if not seeds.size:
+            continue
+        row = [label_of(model), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
+        if metric == "bleu":
+            chance, ratio = (
+                reading.scores(group, name, m) for m in ("chance_bleu", "length_ratio")
+            )
+            if (seeds[:, 0, 0] <= chance[:, 0, 0]).all():
+                row[0] += "‡"
+                notes["‡"] = (
+                    "‡ not better than references in another order: train on more with --tokens"
+                )
+            row.append(_mean(ratio[:, 0], "length_ratio"))
+        rows.append(row)
+    if test.get("baseline"):
+        values = [f"{b['baseline']['value']:.1f}" for b in buckets]
+        rows.append([f"({test['baseline']})", "", *values])
+    rows.append(["n", *(f"{n:,}" for n in counts)])
+    if metric == "bleu":
+        rows[0].append("length")
+        notes["length"] = "length: of the hypotheses divided by that of the references"
+    rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
+    title = f"{name}: {metric_of(metric).name} by {test['axis']}{search_method(test)}"
+    return title, rows, [*notes.values()]
+
+
+def losses(records: Sequence[Record], test: dict[str, Any]) -> Rows:
+    """Return the rows of a table: models × other losses over all examples; or none."""
+    metrics = [m for m in LOSSES if m != test["primary_metric"]]
+    metrics += ["source_gain"] * ("source_gain" in test["overall"])
+    rows = [["model", *(metric_of(m).name for m in metrics)]]
+    for model, group in reading.by_model(records).items():
+        seeds = [reading.scores(group, test["name"], m) for m in metrics]
+        if seeds and seeds[0].size:
+            rows.append(
+                [label_of(model), *(cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True))]
+            )
+    return rows if metrics else []
+
+
+def costs(records: Sequence[Record]) -> Rows:
+    """Return the rows of a table: parameters, seeds, validation loss and time of each model."""
+    rows = [["model", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
+    for model, group in reading.by_model(records).items():
+        lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
+        speeds = [r["speed"]["train_tokens_per_s"] for r in group]
+        rows.append([
+            label_of(model),
+            parameters(group),
+            " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
+            f"{np.mean(lowest):.3f}",
+            f"{np.mean(speeds):,.0f}",
+            f"{np.mean([r['train_s'] for r in group]):,.0f}",
+            f"{np.mean([r['evaluate_s'] for r in group]):,.0f}",
+        ])  # fmt: skip
     return rows
 
 
-def table(records: Sequence[Record]) -> str:
-    """Return one Markdown table per test set, with signatures and an explanation of the cells."""
-    parts, tests = [], reading.tests(records)
-    for name, test in tests.items():
-        parts += [f"### {name}: by {test['axis']}{search_method(test)}"]
-        parts += [markdown(_overall(records, test))]
-        primary = test["primary_metric"]
-        signatures = sorted({r["signatures"].get(primary, "") for r in records} - {""})
-        parts += [f"{metric_of(primary).label}: `{signature}`" for signature in signatures]
-    examples = noun(records)
-    metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
-    units = ", ".join(dict.fromkeys(t.get("grouped_by") or examples for t in tests.values()))
-    parts.append(
-        "Mean over the seeds ± half their range [95 % interval "
-        f"({interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
-        f"recorded; * fewer than {MIN_EXAMPLES} {examples}, [–] fewer than {MIN_ROWS} {units}. "
-        "Losses: teacher-forced."
+def share_kept(records: Sequence[Record], test: dict[str, Any]) -> str:
+    """Return how much of its score in the first bucket a model has in the longest trained one.
+
+    Empty if there are no such buckets of at least MIN_EXAMPLES, or no score of at least MIN_SCORE.
+    """
+    last = reading.longest_trained_bucket(test)
+    if last is None or test["kind"] == "place":
+        return ""
+    metric = metric_of(test["primary_metric"])
+    shares = []
+    for model, group in reading.by_model(records).items():
+        seeds = reading.scores(group, test["name"], test["primary_metric"])
+        before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
+        if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
+            shares.append(f"{label_of(model)} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
+    if not shares:
+        return ""
+    first, longest = (bucket_name(test["buckets"][i]) for i in (0, last))
+    trained = " trained" * (test["max_train_length"] is not None)
+    return (
+        f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test['unit']}, the longest"
+        f"{trained}, as a share of that at {first}: {', '.join(shares)}."
     )
-    return "\n\n".join(parts) + "\n"
 
 
-def by_length_table(records: Sequence[Record]) -> str:
-    """Return one Markdown table per test set: the primary metric, models × buckets, with counts."""
-    parts = []
-    for name, test in reading.tests(records).items():
-        primary, buckets = test["primary_metric"], test["buckets"]
-        rows = [
-            [test["axis"], *(bucket_name(b) + "†" * reading.is_beyond(test, b) for b in buckets)]
-        ]
-        for model, group in reading.by_model(records).items():
-            if (scores := reading.scores(group, name, primary)).size:
-                cells = [cell(scores[:, i + 1], primary, b["n"]) for i, b in enumerate(buckets)]
-                rows.append([label_of(model), *cells])
-        if test.get("baseline"):
-            values = (f"{b['baseline']['value']:.1f}" for b in buckets)
-            rows.append([f"({test['baseline']})", *values])
-        rows.append(["n", *(f"{b['n']:,}" for b in buckets)])
-        parts += [f"### {name}: {metric_of(primary).name}", markdown(rows)]
-        parts += ["† longer than trained"] * any(reading.is_beyond(test, b) for b in buckets)
-    return "\n\n".join(parts) + "\n"
+# Differences and equal budgets
 
 
-def differences(records: Sequence[Record], compared: Significance) -> str:
-    """Return one Markdown table per test set: all pairs of models × buckets."""
-    parts = []
-    for name, test in reading.tests(records).items():
-        if (comparison := compared.on(name)) is None:
-            continue
-        metric = comparison.metric
-        rows = [["row − column", "seeds", "all", "p", *(bucket_name(b) for b in test["buckets"])]]
-        for pair in comparison.pairs:
-            found, (n_row, n_column) = pair.overall, pair.n_seeds
-            pair_name = " − ".join(label_of(model) for model in (pair.row, pair.column))
-            n_seeds = str(n_row) if n_row == n_column else f"{n_row} − {n_column}"
-            everything = f"{_bold(found, metric)} {format_interval(found, metric)}"
-            buckets = [_bold(bucket, metric) for bucket in pair.buckets]
-            rows.append([pair_name, n_seeds, everything, p_value(found.p_holm), *buckets])
-        units = test.get("grouped_by") or noun(records)
-        note = "Bold: significant at 5 %. p: corrected. " + format_significance(comparison, units)
-        parts += [f"### {name}: differences in {metric_of(metric).name}", markdown(rows), note]
-    return "\n\n".join(parts) + "\n"
+def differences(test: dict[str, Any], compared: Significance) -> str:
+    """Return a Markdown table of a test set: all pairs of models × buckets."""
+    if (comparison := compared.on(test["name"])) is None:
+        return ""
+    metric = comparison.metric
+    rows = [["row − column", "seeds", "all", "p", *(bucket_name(b) for b in test["buckets"])]]
+    for pair in comparison.pairs:
+        overall, (n_row, n_column) = pair.overall, pair.n_seeds
+        rows.append([
+            f"{label_of(pair.row)} − {label_of(pair.column)}",
+            str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
+            f"{_bold(overall, metric)} {format_interval(overall, metric)}",
+            p_value(overall.p_holm),
+            *(_bold(bucket, metric) for bucket in pair.buckets),
+        ])  # fmt: skip
+    explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
+    title = f"### {test['name']}: differences in {metric_of(metric).name}"
+    note = f"Bold: significant at 5 %. p: corrected. {explained}"
+    return f"{title}\n\n{markdown(rows)}\n\n{note}"
 
 
-def _bold(found: Difference, metric: str) -> str:
+def _bold(difference: Difference, metric: str) -> str:
     """Format a difference, in bold if it is significant."""
-    text = signed(found.value, metric)
-    return f"**{text}**" if found.is_significant else text
-
-
-# Equal budgets
-
-
-def curve(r: Record, key: str) -> np.ndarray:
-    """Return a field of all points of the learning curve."""
-    return np.array([point[key] for point in r["curve"]], float)
-
-
-def seconds(r: Record) -> np.ndarray:
-    """Return the seconds of training at each point of the curve."""
-    return curve(r, "seconds")
-
-
-def tokens(r: Record) -> np.ndarray:
-    """Return the target tokens at each point of the curve."""
-    return curve(r, "tokens")
-
-
-def operations(r: Record) -> np.ndarray:
-    """Return the floating-point operations at each point of the curve; nan if not counted."""
-    return tokens(r) * (r.get("flops_per_token") or np.nan)
-
-
-def loss_at(r: Record, spent: np.ndarray, budget: float) -> float:
-    """Return the lowest validation loss up to a budget, interpolated between the curve's points."""
-    return float(np.interp(budget, spent, np.minimum.accumulate(curve(r, "valid_nats"))))
-
-
-def is_one_machine(records: Sequence[Record]) -> bool:
-    """Return whether all runs were timed on the same kind of machine with the same software."""
-    keys = ("system", "device", "threads", "versions")
-    return all(
-        r["provenance"][key] == records[0]["provenance"][key] for r in records for key in keys
-    )
-
-
-SPENT: dict[str, tuple[Callable[[Record], np.ndarray], str]] = {
-    "target tokens": (tokens, ""),
-    "compute": (operations, "FLOP"),
-    "time": (seconds, "s"),
-}
-"""Kind of budget -> what was spent at each point of the curve, and its unit."""
+    text = signed(difference.value, metric)
+    return f"**{text}**" if difference.is_significant else text
 
 
 def equal_budgets(records: Sequence[Record]) -> str:
@@ -192,25 +263,39 @@ def equal_budgets(records: Sequence[Record]) -> str:
     Each budget is the largest that all runs have spent. Empty for a single model.
     """
     groups = reading.by_model(records)
-    columns = []
-    for kind, (spent, unit) in SPENT.items():
-        budget = np.min([spent(r)[-1] for r in records])  # nan if one is unknown
-        if math.isfinite(budget) and (kind != "time" or is_one_machine(records)):
-            losses = ([loss_at(r, spent(r), budget) for r in g] for g in groups.values())
-            head = f"equal {kind}: {short(budget, unit=unit)}"
-            columns.append([head, *(mean_and_spread(seeds) for seeds in losses)])
     if len(groups) < 2:
         return ""
-    labels = [label_of(model) for model in groups]
-    sizes = [parameters(group) for group in groups.values()]
-    rows = list(zip(["model", *labels], ["parameters", *sizes], *columns, strict=True))
-    note = (
-        "Read off the learning curves, at the largest budget that all runs have spent; the mean "
-        "over the seeds ± half their range. Before the end of a run, its learning rate has not "
-        "fallen to zero yet. Compute: matrix products, forward and backward."
-    )
+    points = {  # of each run's curve: tokens, seconds, loss
+        id(r): np.array([[p[k] for k in ("tokens", "seconds", "valid_nats")] for p in r["curve"]]).T
+        for r in records
+    }
+    machine = ("system", "device", "threads", "versions")
+    is_one_machine = len({str([r["provenance"][key] for key in machine]) for r in records}) == 1
+    columns = []
+    for kind, unit in {"target tokens": "", "compute": "FLOP", "time": "s"}.items():
+        spent = {
+            id(r): points[id(r)][int(kind == "time")]
+            * ((r.get("flops_per_token") or np.nan) if kind == "compute" else 1)
+            for r in records
+        }
+        budget = np.min([each[-1] for each in spent.values()])  # nan if one is unknown
+        if not math.isfinite(budget) or (kind == "time" and not is_one_machine):
+            continue
+        column = [f"equal {kind}: {short(budget, unit=unit)}"]
+        for group in groups.values():
+            lowest = [np.minimum.accumulate(points[id(r)][2]) for r in group]
+            seeds = [np.interp(budget, spent[id(r)], y) for r, y in zip(group, lowest, strict=True)]
+            spread = f" ± {np.ptp(seeds) / 2:.3f}" if len(seeds) > 1 else ""
+            column.append(f"{np.mean(seeds):.3f}{spread}")
+        columns.append(column)
+    names = ["model", *(label_of(model) for model in groups)]
     title = "### Validation loss (nats per token) at equal budgets"
-    return f"{title}\n\n{markdown(rows)}\n\n{note}\n"
+    note = (
+        "Read off the learning curves, at the largest budget that all runs have spent; before the "
+        "end of a run, its learning rate has not fallen to zero yet. Compute: matrix products, "
+        "forward and backward."
+    )
+    return f"{title}\n\n{markdown(list(zip(names, *columns, strict=True)))}\n\n{note}"
 
 
 # Published figures
@@ -274,142 +359,3 @@ def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Re
         ]
         parts += [f"{entry.finding}."] if entry.finding else []
     return "\n\n".join(parts)
-
-
-# The end of a run
-
-WIDTH = 100
-NAME = 30
-"""Most columns for the name of a model."""
-MIN_SCORE = 1.0
-"""Least score (of 100) for which the percentage that is kept is printed."""
-
-
-def summary(records: Sequence[Record]) -> str:
-    """Return the scores of each test set, then the costs."""
-    parts = textwrap.wrap(subtitle(records), WIDTH)
-    for test in reading.tests(records).values():
-        parts += ["", *score_lines(records, test), *textwrap.wrap(kept(records, test), WIDTH)]
-    return "\n".join([*parts, "", *costs(records)])
-
-
-def short_label(model: str) -> str:
-    """Return the label of a model, shortened to NAME columns."""
-    label = label_of(model)
-    return label if len(label) <= NAME else f"{label[: NAME - 1]}…"
-
-
-def align_columns(rows: Sequence[Sequence[str]], n_fixed: int = 1) -> list[str]:
-    """Align the rows in columns; columns that do not fit into a line continue in a block below.
-
-    The first `n_fixed` columns, the names of the rows, are repeated at the left of each block.
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    blocks: list[list[int]] = [[]]
-    left = sum(widths[:n_fixed]) + 2 * (n_fixed - 1)
-    used = left
-    for i in range(n_fixed, len(widths)):
-        if blocks[-1] and used + 2 + widths[i] > WIDTH:
-            blocks.append([])
-            used = left
-        blocks[-1].append(i)
-        used += 2 + widths[i]
-    lines = []
-    for block in blocks:
-        for row in rows:
-            cells = [row[0].ljust(widths[0])]
-            cells += [row[i].rjust(widths[i]) for i in [*range(1, n_fixed), *block]]
-            lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def score_lines(records: Sequence[Record], test: dict[str, Any]) -> list[str]:
-    """Return the lines of a test set: each model's primary metric by bucket, mean of the seeds."""
-    name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
-    digits = metric_of(metric).digits
-    is_beyond = [reading.is_beyond(test, b) for b in buckets]
-    heads = [
-        f"{bucket_name(b)}{'*' * (b['n'] < MIN_EXAMPLES)}{'†' * beyond}"
-        for b, beyond in zip(buckets, is_beyond, strict=True)
-    ]
-    groups = reading.by_model(records)
-    ratios = {model: ratio(group, name) for model, group in groups.items()}
-    has_ratio = metric == "bleu" and any(map(math.isfinite, ratios.values()))
-    at_chance = {model for model, group in groups.items() if is_at_chance(group, test)}
-    rows = [["", "all", *heads, *(["length"] if has_ratio else [])]]
-    for model, group in groups.items():
-        if (seeds := reading.scores(group, name, metric)).size:
-            cells = [number(value, digits) for value in seeds[..., 0].mean(axis=0)]
-            cells += [number(ratios[model], metric_of("length_ratio").digits)] * has_ratio
-            rows.append([short_label(model) + "‡" * (model in at_chance), *cells])
-    counts = [f"{b['n']:,}" for b in buckets]
-    rows.append(["n", f"{sum(b['n'] for b in buckets):,}", *counts, *([""] * has_ratio)])
-    title = f"{name}: {metric_of(metric).name} by {test['axis']}{search_method(test)}"
-    notes = [f"* fewer than {MIN_EXAMPLES}: too few to compare"] * any("*" in h for h in heads)
-    notes += ["† longer than trained"] * any(is_beyond)
-    notes += ["length: of the hypotheses divided by that of the references"] * has_ratio
-    notes += ["‡ not better than references in another order: train on more with --tokens"] * bool(
-        at_chance
-    )
-    return [
-        *textwrap.wrap(title, WIDTH),
-        *align_columns(rows),
-        *textwrap.wrap("; ".join(notes), WIDTH),
-    ]
-
-
-def kept(records: Sequence[Record], test: dict[str, Any]) -> str:
-    """Return how much of its score in the first bucket a model has in the longest trained one.
-
-    Empty if there are no such buckets of at least MIN_EXAMPLES, or no score of at least MIN_SCORE.
-    """
-    last = reading.longest_trained_bucket(test) if test["kind"] != "place" else None
-    metric = metric_of(test["primary_metric"])
-    shares = []
-    for model, group in reading.by_model(records).items() if last else ():
-        seeds = reading.scores(group, test["name"], test["primary_metric"])
-        before, after = seeds[:, [1, 1 + (last or 0)], 0].mean(axis=0) if seeds.size else (0, 0)
-        if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
-            shares.append(f"{short_label(model)} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
-    if not shares:
-        return ""
-    first, longest = (bucket_name(test["buckets"][i]) for i in (0, last or 0))
-    label = metric.label[0].upper() + metric.label[1:]
-    of_what = f"{label} at {longest} {test['unit']}, the longest"
-    of_what += " trained" * (test["max_train_length"] is not None)
-    return f"{of_what}, as a share of that at {first}: {', '.join(shares)}."
-
-
-def is_at_chance(group: Sequence[Record], test: dict[str, Any]) -> bool:
-    """Return whether BLEU is not above that of the references in another order."""
-    bleu, chance = (reading.scores(group, test["name"], m) for m in ("bleu", "chance_bleu"))
-    is_known = test["primary_metric"] == "bleu" and bool(chance.size)
-    return is_known and bool((bleu[:, 0, 0] <= chance[:, 0, 0]).all())
-
-
-def ratio(group: Sequence[Record], name: str) -> float:
-    """Return the length of the hypotheses over that of the references; nan: not recorded."""
-    found = reading.scores(group, name, "length_ratio")
-    return float(found[:, 0, 0].mean()) if found.size else math.nan
-
-
-def number(value: float, digits: int) -> str:
-    """Format a number; nan as a dash."""
-    return "–" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def costs(records: Sequence[Record]) -> list[str]:
-    """Return the lines of the costs: parameters, seeds, validation loss and time of each model."""
-    rows = [["", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for model, group in reading.by_model(records).items():
-        lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
-        rows.append([
-            short_label(model),
-            parameters(group),
-            " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
-            f"{np.mean(lowest):.3f}",
-            f"{np.mean([r['speed']['train_tokens_per_s'] for r in group]):,.0f}",
-            f"{np.mean([r['train_s'] for r in group]):,.0f}",
-            f"{np.mean([r['evaluate_s'] for r in group]):,.0f}",
-        ])  # fmt: skip
-    return align_columns(rows)

@@ -41,7 +41,7 @@ def describe(folder: Path) -> dict[str, Any]:
     Raises ValueError like `write`.
     """
     by_model: dict[str, tuple[Path, Record]] = {}
-    for name, record in reading.load_by_file(folder).items():
+    for name, record in reading.load_folder(folder).records.items():
         if (folder / name).with_suffix(".safetensors").exists():
             by_model.setdefault(record["model"], (folder / name, record))
     if not by_model:

@@ -75,7 +75,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
         "length, with bits per number of the vector; dots: seeds."
     )
     texts = "Bits carried from source to target", subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records), (6.5,), 0.5)
+    figure, axes = style.panels(texts, style.key_of(records))
     _draw_lengths(axes[0, 0], groups)
     _draw_widths(axes[0, 1], most)
     return figure
@@ -139,7 +139,7 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         "tested. Triangles: beyond the longest of them."
     )
     texts = "Length that is copied with an accuracy of 90 and 50 %", subtitle(records), caption
-    figure, axes = style.panels(texts, (), (6,), 0.5)
+    figure, axes = style.panels(texts, ())
     panels = (
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, subtitle
-from seqmodels.report.style import GREY, WIDTH
+from seqmodels.report.style import GREY
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
@@ -45,18 +43,8 @@ def draw_distance(records: Sequence[Record]) -> Figure:
         "to the labels of other texts."
     )
     texts = "How far back a model reaches", subtitle(records), caption
-    figure, bottom, top = style.canvas(4.4, *texts)
-    height = figure.get_figheight()
-    key = [k._replace(label=k.label.replace("\n", " · ")) for k in style.key_of(records)]
-    handles = [
-        Line2D([], [], color=k.colour, ls=k.dashes, marker=k.marker, lw=2, ms=5, label=k.label)
-        for k in key
-    ]
-    figure.legend(handles=handles, ncols=2, loc="upper left", bbox_to_anchor=(0.06 / WIDTH, top),
-                  frameon=False, handlelength=3, borderaxespad=0, fontsize=9.5)  # fmt: skip
-    above = 0.45 + 0.2 * math.ceil(len(handles) / 2)
-    edges = {"left": 0.5 / WIDTH, "right": 1 - 0.15 / WIDTH, "bottom": bottom + 0.45 / height}
-    axes = figure.subplots(1, 3, gridspec_kw=edges | {"top": top - above / height, "wspace": 0.22})
+    figure, panels = style.panels(texts, style.key_of(records), n_columns=3)
+    axes = panels[0]
     for ax, when in zip(axes, PANELS, strict=False):
         _draw_gradients(ax, groups, when)
     low, high = (pick(ax.get_ylim()[i] for ax in axes[:2]) for i, pick in enumerate((min, max)))

@@ -74,7 +74,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     )
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.55)
+    figure, axes = style.panels(texts, style.key_of(records))
     for ax, place in zip(axes[0], shown(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
@@ -104,7 +104,7 @@ def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None
         ax.annotate(f"{value:.0f}", (x, top), (0, 3), textcoords="offset points", ha="center",
                     size=8.5, color=style.INK)  # fmt: skip
     ax.set_xticks(range(len(kinds)), [NAMES[kind] for kind in kinds])
-    ax.tick_params(axis="x", length=0)
+    ax.tick_params(axis="x", length=0, labelsize=8)
 
 
 # ---------------------------------------------------------------------------- place in the target
@@ -158,7 +158,7 @@ def draw_places(records: Sequence[Record]) -> Figure:
         over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
         caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.5)
+    figure, axes = style.panels(texts, style.key_of(records))
     _draw_lines(axes[0, 0], groups)
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:
@@ -189,7 +189,7 @@ def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
     ax.bar(x, value, 0.6, color=style.looks([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
-    ax.set_title("Gain from reading the source backwards (points)", loc="left", size=10.5)
+    ax.set_title("Gain from reading backwards (points)", loc="left", size=10.5)
     _label_quarters(ax, len(x))
 
 

@@ -66,7 +66,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     title = f"Score at {at} {test['axis']}, by memory and by width"
     looks = style.looks(reading.by_model(records))
     texts = title, subtitle(records), caption
-    figure, axes = style.panels(texts, list(looks.values()), (6.5,), 0.5)
+    figure, axes = style.panels(texts, list(looks.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": passed, "width (d_model)": width,
     }  # fmt: skip
@@ -127,7 +127,7 @@ def draw_transition(records: Sequence[Record]) -> Figure:
         f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
     )
     texts = f"Steps until {LEARNED:g} % are right", subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records), (6,), 0.45)
+    figure, axes = style.panels(texts, style.key_of(records))
     _draw_curves(axes[0, 0], groups)
     _draw_steps(axes[0, 1], groups)
     for ax in axes[0]:
