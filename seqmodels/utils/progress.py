@@ -286,7 +286,7 @@ class ProgressBoard:
         elif time.monotonic() >= self.line_s + LINE_EVERY_S:
             self.line_s = time.monotonic()
             parts = [f"{run.run}: {run.phase} {run.share:.0%}, {run.note}" for run in running]
-            self.print(f"{self.summary()[1]}: {'; '.join(parts)}")
+            self.print(f"{self.summary()[1]}: {'; '.join(part.strip(', ') for part in parts)}")
 
 
 def format_duration(seconds: float) -> str:
