@@ -288,16 +288,16 @@ def read_alignments(
     return gold_links, systems, sides[0]
 
 
-def link_counts(found: Sequence[Links], gold: Sequence[Links]) -> np.ndarray:
+def link_counts(links: Sequence[Links], gold: Sequence[Links]) -> np.ndarray:
     """Return a row per sentence pair: |A ∩ S|, |A ∩ P|, |A| and |S|.
 
     A are all links found, S the sure gold links, P all gold links. Raises ValueError for unequal
     lengths.
     """
-    if len(found) != len(gold):
-        raise ValueError(f"{len(found):,} and {len(gold):,} alignments cannot be compared")
+    if len(links) != len(gold):
+        raise ValueError(f"{len(links):,} and {len(gold):,} alignments cannot be compared")
     rows = []
-    for ours, true in zip(found, gold, strict=True):
+    for ours, true in zip(links, gold, strict=True):
         a, s, p = ours.possible, true.sure, true.possible
         rows.append((len(a & s), len(a & p), len(a), len(s)))
     return np.array(rows, dtype=np.float64)

@@ -400,8 +400,8 @@ def commit() -> str | None:
     """
     git = ["git", "-C", str(Path(__file__).parent)]
     with suppress(OSError, subprocess.CalledProcessError):
-        known = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
-        subprocess.run(known, capture_output=True, check=True)
+        is_tracked = [*git, "ls-files", "--error-unmatch", Path(__file__).name]
+        subprocess.run(is_tracked, capture_output=True, check=True)
         head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True)
         code = ("--", ":/", ":(exclude,top)results")  # new records do not change the program
         status = [*git, "status", "--porcelain", "--untracked-files=no", *code]

@@ -146,8 +146,8 @@ def find(folder: Path, records: Records) -> Significance | None:
     missing = [p.name for r in records.values() if not (p := sums_path(folder, r)).exists()]
     if not missing:
         comparisons = compare_folder(folder, records)
-        made = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
-        return Significance.model_validate(made) if comparisons else None
+        value = {"schema": SCHEMA, "records": checksums, "comparisons": comparisons}
+        return Significance.model_validate(value) if comparisons else None
     if stored is None:
         return None
     models = {name: record["model"] for name, record in records.items()}
@@ -198,13 +198,13 @@ def compare(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Co
         parts.append(differences(columns, metric.of_sums, groups, metric.is_percent))
     pairs, tested = [], []
     for row, column in parts[0]:
-        found = [part[row, column] for part in parts]
+        overall, *in_buckets = (part[row, column] for part in parts)
         n_seeds = [len(models[row]), len(models[column])]
         pairs.append(
-            Pair(row=row, column=column, n_seeds=n_seeds, overall=found[0], buckets=found[1:])
+            Pair(row=row, column=column, n_seeds=n_seeds, overall=overall, buckets=in_buckets)
         )
         if min(n_seeds) > 1:
-            tested += [part for part in found if part.p is not None]
+            tested += [part for part in (overall, *in_buckets) if part.p is not None]
     for part, p_holm in zip(tested, holm([part.p or 0.0 for part in tested]), strict=True):
         part.p_holm = p_holm
     return Comparison(

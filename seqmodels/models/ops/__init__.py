@@ -224,17 +224,17 @@ class KVCache:
         visible = self.visible.index_select(0, rows)
         if sources is None:
             return KVCache(visible, self.n_sources, self.layers, self.n_written)
-        kept = [self[layer] for layer in range(len(self.layers))]
-        layers = [(k.index_select(0, sources), v.index_select(0, sources)) for k, v in kept]
+        written = [self[layer] for layer in range(len(self.layers))]
+        layers = [(k.index_select(0, sources), v.index_select(0, sources)) for k, v in written]
         return KVCache(visible, len(sources), layers)
 
 
 def tensors_of(state: Iterable[Tensor | KVCache]) -> list[Tensor]:
     """Return all tensors that a State holds."""
-    found = []
+    tensors = []
     for field in state:
-        found += [field] if isinstance(field, Tensor) else field.tensors
-    return found
+        tensors += [field] if isinstance(field, Tensor) else field.tensors
+    return tensors
 
 
 def copy_with_room(t: Float[Tensor, "B H M K"], n: int, room: int) -> Float[Tensor, "B H M2 K"]:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from seqmodels.interface import watch_attention
 from seqmodels.models import bahdanau
 from seqmodels.models.bahdanau import Bahdanau, State
 
@@ -65,13 +66,7 @@ class PooledBahdanau(Bahdanau):
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B L H T S"]:
         """Return how much of each word a target reads, through all k vectors."""
-        found: list[Tensor] = []
-        hook = self.attention.register_forward_hook(
-            lambda module, given, _: found.append(module.weights(*given))
-        )
-        try:
+        with watch_attention([self.attention]) as [alphas]:
             self(src, src_mask, tgt_in)
-        finally:
-            hook.remove()
         pooled = self.pooling.weights(super().encode(src, src_mask).h, src_mask)
-        return (torch.cat(found, 1) @ pooled)[:, None, None]
+        return (torch.cat(alphas, 1) @ pooled)[:, None, None]

@@ -114,7 +114,12 @@ class TransformerPositions(Transformer):
             self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
             nn.init.normal_(self.positions.weight, std=0.5**0.5)
         if cfg.positions == "rotary":
-            check_rotary(cfg)
+            d_k = cfg.d_k or cfg.d_model // cfg.n_heads
+            if d_k % 2:
+                raise ValueError(
+                    f"rotary positions rotate pairs of numbers, but a head has queries of width "
+                    f"{d_k}; choose an even d_k or d_model / n_heads"
+                )
         if layer := LAYERS.get(cfg.positions):
             self.encoder = nn.ModuleList(layer(cfg, i, False) for i in range(cfg.n_layers))
             self.decoder = nn.ModuleList(layer(cfg, i, True) for i in range(cfg.n_layers))
@@ -142,13 +147,3 @@ class TransformerPositions(Transformer):
         if self.config.positions == "learned":
             return n if n_source <= n else 0
         return super().max_target(n_source)
-
-
-def check_rotary(cfg: Config) -> None:
-    """Raise ValueError if the queries of a head cannot be cut into pairs."""
-    d_k = cfg.d_k or cfg.d_model // cfg.n_heads
-    if d_k % 2:
-        raise ValueError(
-            f"rotary positions rotate pairs of numbers, but a head has queries of width {d_k}; "
-            "choose an even d_k or d_model / n_heads"
-        )
