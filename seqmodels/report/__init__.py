@@ -1,1 +1,1 @@
-"""Figures, tables and sentences computed from records only. No torch."""
+"""Figures and tables computed from records only. No torch."""
