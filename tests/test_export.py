@@ -156,11 +156,11 @@ for name, sizes in { ({name: TINY[name] for name in [*MODELS, "bahdanau_4"]})!r}
         torch.nn.init.normal_(p, std=0.4)
     made = graphs.trace(model)
     with tempfile.TemporaryDirectory() as folder:
-        weights = export.deduplicate_weights([*made.protos.values()], False)
+        weights = export.deduplicate_weights(made.protos.values(), False)
         (Path(folder) / export.WEIGHTS).write_bytes(weights)
         for part, proto in made.protos.items():
             (Path(folder) / f"{{part}}.onnx").write_bytes(proto.SerializeToString())
-        found = export.check(model, export.Session(Path(folder), made))
+        found = export.check(model, made, export.runner(Path(folder), made.protos))
     assert 0 < found.difference < 1e-5 and found.attention_difference < 1e-5
     print(name, found.n_tokens, made.attention)
 """
@@ -225,34 +225,31 @@ def test_loops_come_back() -> None:
     assert before == methods()
 
 
-class Other(export.Session):
-    """A session that returns what the model computes, and some of it changed."""
+def changed(model: Any, by: float, weights_by: float) -> export.Run:
+    """Return what computes the same as the model, and changes some of it."""
+    states: list[Any] = []
 
-    def __init__(self, model: Any, by: float, weights_by: float):
-        self.model, self.by, self.weights_by, self.graphs = model, by, weights_by, {"attend": None}
+    def run(name: str, given: dict[str, np.ndarray]) -> list[Any]:
+        src, *rest = (torch.tensor(tokens) for tokens in given.values())
+        if name == "encode":
+            states.append(model.encode(src, src != PAD))
+            return []
+        if name == "step":
+            logits, state = model.step(src, states[-1])
+            states.append(state)
+            return [(logits * (1 + by)).numpy()]
+        return [(model.attention_weights(src, src != PAD, *rest)[0] + weights_by).numpy()]
 
-    def encode(self, src: list[int]) -> Any:
-        """Return the model's state."""
-        rows = torch.tensor([src])
-        return self.model.encode(rows, rows != PAD)
-
-    def step(self, y: int, state: Any) -> tuple[np.ndarray, Any, None]:
-        """Return changed logits."""
-        logits, state = self.model.step(torch.tensor([y]), state)
-        return (logits[0] * (1 + self.by)).numpy(), state, None
-
-    def attend(self, src: Any, tgt_in: Any) -> np.ndarray:
-        """Return changed weights."""
-        return (self.model.attention_weights(src, src != PAD, tgt_in)[0] + self.weights_by).numpy()
+    return run
 
 
 def test_a_difference_is_found(fresh: Tiny) -> None:
     """Keeps out graphs that nobody has compared with their model."""
-    model = fresh("gpt", n_positions=128)
-    assert export.check(model, Other(model, 0.0, 0.0)) == (60, 0.0, 0.0)
+    model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend")
+    assert export.check(model, traced, changed(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     for by in ((0.01, 0.0), (float("nan"), 0.0), (0.0, 0.01), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ from the model"):
-            export.check(model, Other(model, *by))
+            export.check(model, traced, changed(model, *by))
 
 
 def test_mistakes(

@@ -27,7 +27,7 @@ MANIFEST = {"files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None, "at
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be fetched or traced."""
-    program = runtime.Runtime("onmessage = 1", b"\0asm", {"onnxruntime-web": "1.2.3"})
+    program = "onmessage = 1", b"\0asm", {"onnxruntime-web": "1.2.3"}
     contents = {
         "encode.onnx": b"read",
         "step.onnx": b"write",
@@ -127,7 +127,7 @@ def test_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         if command[1] == "ci":
             part = Path(command[-1])
             declared = [(part / n).read_bytes() for n in runtime.DECLARED]
-            assert declared == [(runtime.HERE / n).read_bytes() for n in runtime.DECLARED]
+            assert declared == [(runtime.TEMPLATES / n).read_bytes() for n in runtime.DECLARED]
             dist = part / "node_modules" / "onnxruntime-web" / "dist"
             dist.mkdir(parents=True)
             (dist / "ort-wasm-simd-threaded.wasm").write_bytes(b"\0asm")
@@ -144,11 +144,11 @@ def test_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 def test_lock_has_checksums() -> None:
     """Keeps out packages that anyone on the way could change, and addresses of one registry."""
-    text = (runtime.HERE / "package-lock.json").read_text()
+    text = (runtime.TEMPLATES / "package-lock.json").read_text()
     packages = {k: v for k, v in json.loads(text)["packages"].items() if k}
     assert all(its["integrity"].startswith("sha512-") for its in packages.values())
     assert "http" not in text
-    declared = json.loads((runtime.HERE / "package.json").read_text())["dependencies"]
+    declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
     for name, version in declared.items():
         assert packages[f"node_modules/{name}"]["version"] == version
 

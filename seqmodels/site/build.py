@@ -22,8 +22,7 @@ from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record, subtitle
 from seqmodels.site import figure, layout, pair, report, source
-from seqmodels.site.equations import GlyphSheet, equations_of
-from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit
+from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, equations_of
 from seqmodels.utils import files
 
 QUESTIONS = {
@@ -74,7 +73,6 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                     (section, [segments(c, unit) for unit in units])
                     for section, units in groupby(c.units, key=lambda unit: unit.section)
                 ],
-                sheet=GlyphSheet(),
                 chart=chapter_chart(folders, c.name),
                 before=before,
                 after=after,
@@ -92,7 +90,6 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 equations={
                     (c.name, u.name): equations_of(c, u) for c in (old, new) for u in c.units
                 },
-                sheet=GlyphSheet(),
                 chart=chart(folder, of(folders, folder, [old.name, new.name])) if folder else None,
             )
         from seqmodels.site import attention  # imports torch
@@ -134,7 +131,7 @@ class Segment(NamedTuple):
 
     name: str
     note: str
-    equations: Sequence[str]
+    equations: Sequence[Markup]
     lines: list[Line]
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import onnx
 import onnxruntime
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor
+from onnx.external_data_helper import set_external_data
 
 from seqmodels.comparison import trained
 from seqmodels.interface import BOS, EOS, PAD, UNK, SequenceModel
@@ -64,8 +64,8 @@ def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Che
 
     With `is_half`, weights are rounded to float16. Raises ValueError like `contents_of`.
     """
-    contents, found = contents_of(run, is_half)
-    return [files.write(out / name, content) for name, content in contents.items()], found
+    contents, checked = contents_of(run, is_half)
+    return [files.write(out / name, content) for name, content in contents.items()], checked
 
 
 def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
@@ -79,7 +79,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         for p in model.parameters():
             p.data = p.data.half().float()
     traced = graphs.trace(model)
-    weights = deduplicate_weights([*traced.protos.values()], is_half)
+    weights = deduplicate_weights(traced.protos.values(), is_half)
     record_path = Path(path).with_name(Path(path).name.removesuffix(".json") + ".json")
     contents = {
         **{f"{name}.onnx": proto.SerializeToString() for name, proto in traced.protos.items()},
@@ -89,7 +89,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
-        found = check(model, Session(Path(folder), traced))
+        checked = check(model, traced, runner(Path(folder), traced.protos))
     layers = [*range(len(graphs.attentions(model)))]
     attention = {
         "graph": traced.attention,
@@ -119,10 +119,10 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         },
         "precision": "float16" if is_half else "float32",
         "record": {"file": record_path.name, "sha256": sha256(files.read(record_path))},
-        "checked": found._asdict(),
+        "checked": checked._asdict(),
     }
     contents["manifest.json"] = (json.dumps(manifest, indent=1) + "\n").encode()
-    return contents, found
+    return contents, checked
 
 
 def sha256(content: bytes) -> str:
@@ -133,119 +133,76 @@ def sha256(content: bytes) -> str:
 # --------------------------------------------------------------------------------- The weights
 
 
-def deduplicate_weights(models: list[onnx.ModelProto], is_half: bool) -> bytes:
+def deduplicate_weights(models: Iterable[onnx.ModelProto], is_half: bool) -> bytes:
     """Move the weights of all graphs into one file, each once; return its content."""
     content, places = bytearray(), dict[bytes, int]()
-    for graph in (graph for model in models for graph in graphs_in(model.graph)):
-        for tensor in graph.initializer:
-            values = numpy_helper.to_array(tensor)
+    for model in models:
+        for tensor in model.graph.initializer:
+            values, name = numpy_helper.to_array(tensor), tensor.name
             if values.dtype != np.float32 or values.size <= MAX_INLINE:
                 continue
             with np.errstate(over="ignore"):
                 halves = values.astype(np.float16)
             # a constant such as the frequencies of positions is not a rounded weight
-            is_rounded = is_half and bool((halves == values).all())
-            raw = (halves if is_rounded else values).tobytes()
+            if is_half and (halves == values).all():
+                tensor.CopyFrom(numpy_helper.from_array(halves, f"{name}.half"))
+                cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
+                model.graph.node.insert(0, cast)
+            raw = tensor.raw_data
             if raw not in places:
                 content += bytes(-len(content) % ALIGNMENT_BYTES)
                 places[raw] = len(content)
                 content += raw
-            point_to_file(tensor, places[raw], len(raw))
-            if is_rounded:
-                name = tensor.name
-                tensor.name, tensor.data_type = f"{name}.half", TensorProto.FLOAT16
-                cast = helper.make_node("Cast", [tensor.name], [name], to=TensorProto.FLOAT)
-                graph.node.insert(0, cast)
-    for model in models:
-        drop_metadata(model)
+            set_external_data(tensor, WEIGHTS, places[raw], len(raw))
+            tensor.ClearField("raw_data")
     return bytes(content)
 
 
-def point_to_file(tensor: TensorProto, offset: int, length: int) -> None:
-    """Let a tensor take its values from the file of weights."""
-    tensor.ClearField("raw_data")
-    tensor.ClearField("float_data")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", WEIGHTS), ("offset", offset), ("length", length)):
-        tensor.external_data.add(key=key, value=str(value))
+# ---------------------------------------------------------------------------------- The check
+
+Run = Callable[[str, dict[str, np.ndarray]], list[Any]]
+"""Runs the graph of a name with these inputs, some of which it may not take."""
 
 
-def graphs_in(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph, and those of its loops."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from graphs_in(attribute.g)
+def runner(folder: Path, names: Iterable[str]) -> Run:
+    """Return what runs the graphs of a folder with onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 3
+    graphs = {n: onnxruntime.InferenceSession(str(folder / f"{n}.onnx"), options) for n in names}
 
+    def run(name: str, given: dict[str, np.ndarray]) -> list[Any]:
+        taken = [i.name for i in graphs[name].get_inputs()]
+        return graphs[name].run(None, {i: given[i] for i in taken})
 
-def drop_metadata(model: onnx.ModelProto) -> None:
-    """Delete where on this machine the code was that a graph was traced from."""
-    del model.metadata_props[:]
-    for graph in graphs_in(model.graph):
-        del graph.value_info[:]
-        for part in (graph, *graph.node, *graph.initializer, *graph.input, *graph.output):
-            del part.metadata_props[:]
-            part.doc_string = ""
-
-
-# ------------------------------------------------------------------------------------ To run it
-
-
-class Session:
-    """The graphs of a folder, run by onnxruntime."""
-
-    def __init__(self, folder: Path, traced: Graphs):
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.log_severity_level = 1, 3
-        self.graphs = {
-            name: onnxruntime.InferenceSession(str(folder / f"{name}.onnx"), options)
-            for name in traced.protos
-        }
-        self.names = [part.name for part in traced.state]
-        self.taken = {given.name for given in self.graphs["step"].get_inputs()}
-
-    def encode(self, src: list[int]) -> list[np.ndarray]:
-        """Return the state after a source."""
-        return self.graphs["encode"].run(None, {"src": np.array([src])})
-
-    def step(self, y: int, state: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray], Any]:
-        """Return the logits of the next token, the new state, and the attention, or None."""
-        given = {"y": np.array([y]), **dict(zip(self.names, state, strict=True))}
-        taken = {name: value for name, value in given.items() if name in self.taken}
-        logits, *after = self.graphs["step"].run(None, taken)
-        n = len(self.names)
-        return logits[0], after[:n], after[n] if after[n:] else None
-
-    def attend(self, src: Tensor, tgt_in: Tensor) -> np.ndarray:
-        """Return the attention of all target tokens to the source."""
-        return self.graphs["attend"].run(None, {"src": src.numpy(), "tgt_in": tgt_in.numpy()})[0]
+    return run
 
 
 @torch.inference_mode()
-def check(model: SequenceModel, session: Session) -> Check:
+def check(model: SequenceModel, traced: Graphs, run: Run) -> Check:
     """Compare graphs and model on some sources, along the model's own greedy texts.
 
     Raises ValueError if logits or attention differ.
     """
     draw, n_tokens, worst, worst_weight = torch.Generator().manual_seed(1), 0, 0.0, 0.0
+    names = [part.name for part in traced.state]
     for n in (n for n in CHECKED_SOURCES if model.max_target(n) > 0):
         src = torch.randint(UNK + 1, model.config.vocab_size, (1, n), generator=draw)
-        state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], []
-        graph_state = session.encode(src[0].tolist())
+        state, tgt_in, alphas = model.encode(src, src != PAD), [BOS], list[np.ndarray]()
+        graph_state = run("encode", {"src": src.numpy()})
         for _ in range(min(CHECKED_STEPS, model.max_target(n))):
             logits, state = model.step(torch.tensor(tgt_in[-1:]), state)
-            graph_logits, graph_state, alpha = session.step(tgt_in[-1], graph_state)
+            given = dict(zip(names, graph_state, strict=False))  # the attention comes last
+            graph_logits, *graph_state = run("step", {"y": np.array(tgt_in[-1:]), **given})
             largest = float(logits.abs().max())
-            worst = max(worst, max_difference(graph_logits, logits[0].numpy()) / largest)
+            worst = max(worst, max_difference(graph_logits, logits.numpy()) / largest)
             tgt_in.append(int(allowed_argmax(logits)))
-            alphas.append(alpha)
-        n_tokens += len(alphas)
-        if graphs.attentions(model):
+            alphas += graph_state[len(names) :]
+        n_tokens += len(tgt_in) - 1
+        if traced.attention:
             written = torch.tensor([tgt_in[:-1]])
             true = model.attention_weights(src, src != PAD, written)[0].numpy()
-            if "attend" in session.graphs:
-                weights = session.attend(src, written)
+            if traced.attention == "attend":
+                (weights,) = run("attend", {"src": src.numpy(), "tgt_in": written.numpy()})
             else:
                 weights = np.stack([alpha[..., :n] for alpha in alphas], 2)
             worst_weight = max(worst_weight, max_difference(weights, true))

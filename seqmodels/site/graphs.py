@@ -106,18 +106,15 @@ def trace(model: SequenceModel) -> Graphs:
     results = ["logits", *after, *["attention"] * shows_attention]
     try:
         with replaced([*SCANS, *UNCHECKED]):
-            protos = {
-                "encode": to_onnx(Traced(model, encode), (src,), [{1: dims["S"]}], ["src"], after)
-            }
+            module, free = Traced(model, encode), [{1: dims["S"]}]
+            protos = {"encode": to_onnx(module, (src,), free, ["src"], after)}
         with replaced(UNCHECKED):
-            protos["step"] = to_onnx(
-                Traced(model, step), (y, *given), [{}, *sizes], ["y", *names], results
-            )
+            module, free = Traced(model, step), [{}, *sizes]
+            protos["step"] = to_onnx(module, (y, *given), free, ["y", *names], results)
             if attending and not shows_attention:
-                texts, free = (src, src[:, :5]), [{1: dims["S"]}, {1: dims["T"]}]
-                protos["attend"] = to_onnx(
-                    Traced(model, attend), texts, free, ["src", "tgt_in"], ["attention"]
-                )
+                module, free = Traced(model, attend), [{1: dims["S"]}, {1: dims["T"]}]
+                texts, inputs = (src, src[:, :5]), ["src", "tgt_in"]
+                protos["attend"] = to_onnx(module, texts, free, inputs, ["attention"])
     except Exception as error:  # torch raises many kinds
         why = str(error.__cause__ or error).strip().split("\n")[0]
         raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
@@ -138,7 +135,14 @@ def to_onnx(
     finally:
         logging.disable(logging.NOTSET)
     assert program
-    return program.model_proto
+    for graph in program.model.graphs():  # metadata names the places on this machine
+        for part in (*graph, *graph.inputs, *graph.initializers.values(), *graph.outputs):
+            part.metadata_props.clear()
+        for value in (value for node in graph for value in node.outputs):
+            value.metadata_props.clear()
+    proto = program.model_proto
+    del proto.graph.value_info[:]
+    return proto
 
 
 # ------------------------------------------------------------------------------------- The state

@@ -62,6 +62,6 @@ TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
 )
-TEMPLATES.globals |= {"chapters": (), "sheet": None, "has_live": False}
+TEMPLATES.globals |= {"chapters": (), "has_live": False}
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 TEMPLATES.filters |= {"prose": prose, "coloured": highlight, "download": csv_address}

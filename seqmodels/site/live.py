@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +46,8 @@ def describe(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
     paths, records = zip(*by_model.values(), strict=True)
     known = vocabulary.described(tokenizers.load(folder / "tokenizer.json"))
-    program = runtime.runtime()
-    packed = {"worker": pack(program.worker.encode()), "wasm": pack(program.wasm)}
+    worker, wasm, versions = runtime.runtime()
+    packed = {"worker": pack(worker.encode()), "wasm": pack(wasm)}
     looks, runs = style.looks(by_model), []
     for i, (path, record) in enumerate(by_model.values()):
         print_line(f"exporting {path.stem}")
@@ -66,48 +64,42 @@ def describe(folder: Path) -> dict[str, Any]:
             "graphs": graphs,
             "manifest": json.loads(contents["manifest.json"]),
         })  # fmt: skip
+    task, data, test = records[0]["task"], records[0]["data"], records[0]["tests"][0]
+    by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
+    examples = [r for r in next(filter(None, by_run), []) if r.set == test["name"]]
+    by_bucket = [[r for r in examples if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
+    shown = [r for inside in by_bucket for r in inside[:EXAMPLES_PER_BUCKET]]
+    continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "name": folder.resolve().name,
         "subtitle": subtitle(records),
         "runs": runs,
         "vectors": [run["label"] for run in runs if not run["manifest"]["attention"]],
-        "versions": program.versions,
-        "data": describe_task(paths, records[0], known) | {"runs": runs},
+        "versions": versions,
         "packed": packed,
-    }
-
-
-def describe_task(
-    paths: Sequence[Path], record: Record, known: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what the page's script has to know besides the models: task, examples, tokenizer."""
-    data, test = record["data"], record["tests"][0]
-    all_rows = (rows.read(path.with_suffix(".jsonl")) for path in paths)
-    its = [r for r in next((rs for rs in all_rows if rs), []) if r.set == test["name"]]
-    by_bucket = [[r for r in its if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
-    examples = chain(*(inside[:EXAMPLES_PER_BUCKET] for inside in by_bucket))
-    continues = "prefix" if data.get("context") == 0 else "context"
-    return {
-        "task": record["task"],
-        "noun": test["noun"],
-        "axis": test["axis"],
-        "unit": "symbols" if known["kind"] == "spaces" else "words",
-        "continues": continues if record["task"] == "next_token" else None,
-        "block": data.get("block"),
-        "n_new": N_NEW,
-        "most_characters": MAX_CHARACTERS,
-        "case": data.get("case"),
-        "has_source_end": data.get("source_end") == "EOS",
-        "vocabulary": known,
-        "examples": [
-            {"x": r.x, "src": r.src, "ref": r.ref}
-            for r in sorted(examples, key=lambda r: (r.x, r.src))
-        ],
-        "buckets": [
-            {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
-            for b, inside in zip(test["buckets"], by_bucket, strict=True)
-            if inside
-        ],
+        "data": {
+            "task": task,
+            "noun": test["noun"],
+            "axis": test["axis"],
+            "unit": "symbols" if known["kind"] == "spaces" else "words",
+            "continues": continues if task == "next_token" else None,
+            "block": data.get("block"),
+            "n_new": N_NEW,
+            "most_characters": MAX_CHARACTERS,
+            "case": data.get("case"),
+            "has_source_end": data.get("source_end") == "EOS",
+            "vocabulary": known,
+            "examples": [
+                {"x": r.x, "src": r.src, "ref": r.ref}
+                for r in sorted(shown, key=lambda r: (r.x, r.src))
+            ],
+            "buckets": [
+                {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
+                for b, inside in zip(test["buckets"], by_bucket, strict=True)
+                if inside
+            ],
+            "runs": runs,
+        },
     }
 
 

@@ -22,7 +22,6 @@ from seqmodels.report.reading import Record, bucket_name, subtitle
 from seqmodels.site import figure, layout, rows
 from seqmodels.utils import files
 
-NOTHING_YET = "No run has reached the first point of its learning curve yet."
 PARTS = 2_000
 """A weight of attention is a whole number of such parts."""
 Table = list[list[Any]]
@@ -60,23 +59,26 @@ def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
 
 
 def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[str, Any]:
-    """Return what the page shows of one folder."""
+    """Return what the page shows of one folder; `data` is what its script shows."""
     running: list[Record] = []
     if is_served:
         from seqmodels.site import unfinished  # imports torch
 
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
-    records, everything = list(by_file.values()), [*by_file.values(), *running]
-    tests = reading.tests(records)
+    records, everything = [*by_file.values()], [*by_file.values(), *running]
     looks = style.looks(reading.by_model(everything))
+    labels = {model: look.label for model, look in looks.items()}
     with style.context():
         drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
         if running:
             drawn["curves"] = drawing.draw_curves(everything)
         svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
-    shown = []
-    for name, test in tests.items():
+    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
+    by_run = {name: its for name, its in by_run.items() if its}
+    runs = {name: by_file[name] for name in by_run}
+    shown, described = [], list[dict[str, Any]]()
+    for name, test in reading.tests(records).items():
         key = figures.file_name(name)
         shown.append({
             "name": name,
@@ -84,19 +86,34 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
             "differences": svgs.pop(f"significance-{key}", None),
             "table": score_table(records, test),
         })  # fmt: skip
+        if runs:
+            tokenize = next(iter(runs.values()))["data"].get("bleu_tokenize", "13a")
+            examples = rows.side_by_side(by_run, test, tokenize)
+            maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
+            described.append(describe_test(test, examples, maps))
+    keys = [*everything[0]["curve"][0]] if everything else []
+    points = [
+        [r["model"], r["seed"], *(p[key] for key in keys)] for r in everything for p in r["curve"]
+    ]
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": subtitle(records or running) if everything else NOTHING_YET,
+        "title": subtitle(records or running) if everything
+                 else "No run has reached the first point of its learning curve yet.",
         "tests": shown,
         "curves": svgs.pop("curves", None),
-        "curve_table": curve_table(everything) if everything else None,
+        "curve_table": [["model", "seed", *keys], *points],
         "further": svgs,
         "records": by_file,
         "running": running,
-        "labels": {model: look.label for model, look in looks.items()},
-        "data": describe_examples(folder, by_file, tests, n_maps),
-    }
+        "labels": labels,
+        "data": {
+            "name": folder.resolve().name,
+            "runs": [{"model": r["model"], "label": labels[r["model"]], "seed": r["seed"]}
+                     for r in runs.values()],
+            "tests": described,
+        },
+    }  # fmt: skip
 
 
 def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> Table:
@@ -110,33 +127,7 @@ def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> Table:
     return table
 
 
-def curve_table(records: Sequence[Record]) -> Table:
-    """Return all points of the learning curves."""
-    keys = [*records[0]["curve"][0]]
-    points = [(r["model"], r["seed"], point) for r in records for point in r["curve"]]
-    return [["model", "seed", *keys]] + [[m, s, *(p[key] for key in keys)] for m, s, p in points]
-
-
 # ----------------------------------------------------------------------------------- Sentences
-
-
-def describe_examples(
-    folder: Path, by_file: Mapping[str, Record], tests: Mapping[str, Any], n_maps: int
-) -> dict[str, Any]:
-    """Return what the page's script shows of one folder: its examples, hypotheses and maps."""
-    looks = style.looks(reading.by_model(by_file.values()))
-    by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
-    by_run = {name: its for name, its in by_run.items() if its}
-    used = {name: by_file[name] for name in by_run}
-    runs = [{"model": r["model"], "label": looks[r["model"]].label, "seed": r["seed"]}
-            for r in used.values()]  # fmt: skip
-    shown: list[dict[str, Any]] = []
-    for test in tests.values() if used else ():
-        tokenize = next(iter(used.values()))["data"].get("bleu_tokenize", "13a")
-        examples = rows.side_by_side(by_run, test, tokenize)
-        maps = {} if shown else attention_maps(folder, used, examples, test, n_maps)
-        shown.append(describe_test(test, examples, maps))
-    return {"name": folder.resolve().name, "runs": runs, "tests": shown}
 
 
 def describe_test(
@@ -241,8 +232,8 @@ def write_systems(
     out: Path,
 ) -> Path:
     """Write report.html to a folder: the scores of other systems, and the texts behind them."""
-    scored, title = result["systems"], systems.subtitle(result)
-    name, labels = Path(result["ref"]["file"]).name, [system["name"] for system in scored]
+    scored, name = result["systems"], Path(result["ref"]["file"]).name
+    buckets, labels = scored[0]["buckets"], [system["name"] for system in scored]
     src, ref, *hyps = (text.lines for text in texts)
     by_system = {
         label: [
@@ -253,33 +244,32 @@ def write_systems(
     }
     test = {
         **{"name": "length", "noun": "sentences", "axis": "source length (words)"},
-        **{"primary_metric": "bleu", "buckets": scored[0]["buckets"]},
+        **{"primary_metric": "bleu", "buckets": buckets},
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
+    title = systems.subtitle(result)
     with style.context():
         drawn = figure.inline(drawing.draw_systems(scored, title), "f0-score")
-    shown = {"name": "length", "figure": drawn, "table": system_table(scored)}
-    runs = [{"model": label, "label": label, "seed": 1} for label in labels]
+    table: Table = [["system", "score", *map(bucket_name, buckets), "all"]]
+    for key, metric in (("bleu", metric_of("bleu")), ("chrf", metric_of("chrf"))):
+        for system in scored:
+            values = [part[key]["value"] for part in (*system["buckets"], system["overall"])]
+            table.append(
+                [system["name"], metric.label, *(f"{v:.{metric.digits}f}" for v in values)]
+            )
     part = {
         "id": "f0",
         "name": name,
         "title": title,
-        "tests": [shown | {"differences": None}],
+        "tests": [{"name": "length", "figure": drawn, "table": table, "differences": None}],
         "curves": None,
         "further": {},
         "records": {},
         "labels": {label: label for label in labels},
-        "data": {"name": name, "runs": runs, "tests": [describe_test(test, examples, None)]},
+        "data": {
+            "name": name,
+            "runs": [{"model": label, "label": label, "seed": 1} for label in labels],
+            "tests": [describe_test(test, examples, None)],
+        },
     }
     return files.write(out / "report.html", render([part]))
-
-
-def system_table(scored: Sequence[Mapping[str, Any]]) -> Table:
-    """Return each system's BLEU and chrF by bucket, overall last."""
-    table: Table = [["system", "score", *map(bucket_name, scored[0]["buckets"]), "all"]]
-    for key in ("bleu", "chrf"):
-        for system in scored:
-            values = [part[key]["value"] for part in (*system["buckets"], system["overall"])]
-            shown = [f"{value:.{metric_of(key).digits}f}" for value in values]
-            table.append([system["name"], metric_of(key).label, *shown])
-    return table

@@ -11,15 +11,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from filelock import FileLock
 
 from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import print_line
 
-HERE = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
 DECLARED = ("package.json", "package-lock.json")
 BUNDLE = [
     "--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
@@ -27,51 +27,40 @@ BUNDLE = [
 ]  # fmt: skip
 
 
-class Runtime(NamedTuple):
-    """What a page needs to run models."""
+def runtime() -> tuple[str, bytes, dict[str, str]]:
+    """Return a script for a Worker, its WebAssembly, and the versions of the packages in them.
 
-    worker: str
-    """A script for a Worker."""
-    wasm: bytes
-    versions: dict[str, str]
-    """Version of each fetched package, by name."""
-
-
-def runtime() -> Runtime:
-    """Return the worker's script with onnxruntime-web in it.
-
-    Raises ValueError if it has to be fetched and cannot.
+    Raises ValueError if they have to be fetched and cannot.
     """
-    modules = packages() / "node_modules"
-    command = [str(modules / ".bin" / "esbuild"), str(HERE / "worker.js"), *BUNDLE]
+    declared = {name: (TEMPLATES / name).read_bytes() for name in DECLARED}
+    checksum = hashlib.sha256(b"".join(declared.values())).hexdigest()[:16]
+    folder = ensure_dir(cache_dir()) / f"web-{checksum}"
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            fetch(declared, folder)
+    modules = folder / "node_modules"
+    command = [str(modules / ".bin" / "esbuild"), str(TEMPLATES / "worker.js"), *BUNDLE]
     script = run(command, {"NODE_PATH": str(modules)}, "the worker cannot be built")
     wasm = modules / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
-    declared = json.loads((HERE / "package.json").read_text(encoding="utf-8"))["dependencies"]
-    return Runtime(script, wasm.read_bytes(), declared)
+    return script, wasm.read_bytes(), json.loads(declared["package.json"])["dependencies"]
 
 
-def packages() -> Path:
-    """Return the folder with the packages; fetch them if they are not there yet."""
-    content = b"".join((HERE / name).read_bytes() for name in DECLARED)
-    folder = cache_dir() / f"web-{hashlib.sha256(content).hexdigest()[:16]}"
-    with FileLock(f"{ensure_dir(folder.parent) / folder.name}.lock"):
-        if folder.exists():
-            return folder
-        if (npm := shutil.which("npm")) is None:
-            raise ValueError(
-                "the live page needs npm, which comes with Node.js (https://nodejs.org), to fetch "
-                "onnxruntime-web once"
-            )
-        print_line("fetching onnxruntime-web with npm, once")
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            part = Path(scratch) / "web"
-            part.mkdir()
-            for name in DECLARED:
-                shutil.copy(HERE / name, part)
-            quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-            run([npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web")
-            part.rename(folder)
-    return folder
+def fetch(declared: Mapping[str, bytes], folder: Path) -> None:
+    """Fetch the declared packages into a folder."""
+    if (npm := shutil.which("npm")) is None:
+        raise ValueError(
+            "the live page needs npm, which comes with Node.js (https://nodejs.org), to fetch "
+            "onnxruntime-web once"
+        )
+    print_line("fetching onnxruntime-web with npm, once")
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        part = Path(scratch) / "web"
+        part.mkdir()
+        for name, content in declared.items():
+            (part / name).write_bytes(content)
+        quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        run([npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web")
+        part.rename(folder)
 
 
 def run(command: list[str], env: dict[str, str], failure: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,63 +18,50 @@ from seqmodels.site import report
 HOST = "127.0.0.1"
 
 
-def state_of(folders: Sequence[Path]) -> str:
-    """Return a checksum of the names, sizes and times of the files in the folders."""
-    seen = []
-    for folder in folders:
-        for path in sorted(folder.glob("*")):
-            if path.suffix in (".json", ".jsonl", ".safetensors"):
-                try:
-                    kept = path.stat()
-                except FileNotFoundError:  # a checkpoint that has just been replaced
-                    continue
-                seen.append((str(path), kept.st_size, kept.st_mtime_ns))
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
-
-
 class Server(ThreadingHTTPServer):
-    """Keeps the page until a file changes."""
+    """Serves the report of some folders; the page asks for `/state` to know if it is up to date."""
 
     daemon_threads = True
 
     def __init__(self, folders: Sequence[Path], n_maps: int, port: int):
         super().__init__((HOST, port), Handler)
-        self.folders, self.n_maps = folders, n_maps
-        self.lock, self.state, self.page = Lock(), "", ""
+        self.folders, self.n_maps, self.drawing = folders, n_maps, Lock()
 
-    def drawn(self) -> str:
-        """Return the page, drawn anew if a file has changed."""
-        with self.lock:
-            if (state := state_of(self.folders)) != self.state:
-                self.page = report.page(self.folders, self.n_maps, state)
-                self.state = state
-            return self.page
+    def state(self) -> str:
+        """Return a checksum of the names, sizes and times of the files in the folders."""
+        state = []
+        for path in sorted(path for folder in self.folders for path in folder.glob("*")):
+            if path.suffix in (".json", ".jsonl", ".safetensors"):
+                with suppress(FileNotFoundError):  # a checkpoint that has just been replaced
+                    state.append((str(path), path.stat().st_size, path.stat().st_mtime_ns))
+        return hashlib.sha256(repr(state).encode()).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers with the page, or with the state of the folders, which the page asks for."""
+    """Answers with the page, or with the state of the folders."""
 
     server: Server
 
     def do_GET(self) -> None:
         """Answer a request; one that names another host comes from a page elsewhere."""
-        port = self.server.server_address[1]
+        server, port = self.server, self.server.server_address[1]
         if self.headers["Host"] not in (f"{HOST}:{port}", f"localhost:{port}"):
             self.send_error(HTTPStatus.FORBIDDEN)
-        elif self.path == "/":
+            return
+        if self.path not in ("/", "/state"):
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        text = server.state()
+        if self.path == "/":
             try:
-                self.answer("text/html", self.server.drawn())
+                with server.drawing:  # matplotlib draws for one thread at a time
+                    text = report.page(server.folders, server.n_maps, text)
             except ValueError as error:  # such as a record that another program has written
                 self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain=str(error))
-        elif self.path == "/state":
-            self.answer("text/plain", state_of(self.server.folders))
-        else:
-            self.send_error(HTTPStatus.NOT_FOUND)
-
-    def answer(self, kind: str, text: str) -> None:
-        """Send a text."""
+                return
         content = text.encode()
         self.send_response(HTTPStatus.OK)
+        kind = "text/html" if self.path == "/" else "text/plain"
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")

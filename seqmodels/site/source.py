@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from latex2mathml.converter import convert
+from markupsafe import Markup
 
 from seqmodels.models import PAPERS, Paper
 
 PACKAGE = Path(__file__).parents[1]
 TEXT = PACKAGE / "site" / "text"
 """The folder of what is written by hand: equations, reasons, which figure shows a chapter."""
+EQUATIONS: dict[str, Any] = tomllib.loads((TEXT / "equations.toml").read_text(encoding="utf-8"))
+"""The equations: by chapter and unit, those of each tagged line."""
 TAG = re.compile(r"\s+#  +(\S.*)$")
 """A comment at the right margin: the number of an equation or section, or a legend."""
 RULER = re.compile(r"# -{20,} (\w+)$")
@@ -132,3 +138,14 @@ def lines_of(text: str) -> list[Line]:
             tag = match[1] if match and re.search(r"\d", match[1]) else ""  # otherwise a legend
             lines.append(Line(i, TAG.sub("" if tag else r"  # \1", line), tag, notes.get(i, "")))
     return lines
+
+
+def equations_of(chapter: Chapter, unit: Unit) -> dict[int, list[Markup]]:
+    """Return the equations of a unit, in MathML, by the number of the line that computes them."""
+    tagged = [line for line in unit.lines if line.tag]
+    entries = EQUATIONS.get(chapter.name, {}).get(unit.name, [])
+    assert [line.tag for line in tagged] == [e["tag"] for e in entries], (chapter.name, unit.name)
+    return {
+        line.number: [Markup(convert(tex)) for tex in e["tex"]]
+        for line, e in zip(tagged, entries, strict=True)
+    }

@@ -30,13 +30,12 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
     if isinstance(tokenizer, Words) and not isinstance(tokenizer, Characters):
         pattern = r"\n|\S+" if isinstance(tokenizer, Spaces) else WORD.pattern
         classes = {escape: python_class(escape) for escape in (r"\w", r"\s")}
-        return fields | {"pattern": spelled_out(pattern, classes)}
-    if isinstance(tokenizer, BPE):
-        classes = {
-            escape: tiktoken_class(escape) for escape in (r"\p{L}", r"\p{M}", r"\p{N}", r"\s")
-        }
-        return fields | {"pattern": spelled_out(SPLIT, classes)}
-    return fields
+    elif isinstance(tokenizer, BPE):
+        pattern, escapes = SPLIT, (r"\p{L}", r"\p{M}", r"\p{N}", r"\s")
+        classes = {escape: tiktoken_class(escape) for escape in escapes}
+    else:
+        return fields
+    return fields | {"pattern": spelled_out(pattern, classes)}
 
 
 def spelled_out(pattern: str, classes: dict[str, str]) -> str:
@@ -51,8 +50,7 @@ def spelled_out(pattern: str, classes: dict[str, str]) -> str:
 
 def python_class(escape: str) -> str:
     """Return the characters that an escape of Python's regular expressions means."""
-    is_in = re.compile(escape).match
-    return as_ranges(ord(c) for c in CHARACTERS if is_in(c))
+    return as_ranges(map(ord, re.findall(escape, "".join(CHARACTERS))))
 
 
 def tiktoken_class(escape: str) -> str:
