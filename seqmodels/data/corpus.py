@@ -235,7 +235,7 @@ def corpus_of_files(
     return ParallelCorpus(
         name, src_lang, tgt_lang,
         {split: partial(read_line_pairs, *sides) for split, sides in paths.items()},
-        partial(count_lines, src),
+        cache(partial(count_lines, src)),
         " ".join(fingerprint(path) for sides in paths.values() for path in sides),
         (str(src), str(tgt)),
     )  # fmt: skip

@@ -118,18 +118,15 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
     """Write the tokenizer, the tokens and the test texts; return facts for the record."""
     counts: Counter[str] = Counter()
     sha256, train_sources, is_clean = scan_pairs(corpus, config, counts)
-    pairs = {
-        split: partial(clean_pairs, corpus, config, split, is_clean[split]) for split in SPLITS
-    }
     for split in SPLITS:
         if not is_clean[split].any():
             raise ValueError(explain_empty(split, corpus, config, counts))
-    sides = (side for pair in pairs["train"]() for side in pair[:2])
+    train = clean_pairs(corpus, config, is_clean, "train")
+    sides = (side for _, pair in train for side in pair[:2])
     tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
-    most_words = [
-        encode_pairs(folder, split, pairs[split](), tokenizer, config, counts) for split in SPLITS
-    ]
+    pairs = clean_pairs(corpus, config, is_clean, *SPLITS)
+    most_words = encode_pairs(folder, pairs, tokenizer, config, counts)
     for split in SPLITS:
         if not counts[f"n_{split}"]:
             raise ValueError(explain_empty(split, corpus, config, counts))
@@ -142,7 +139,7 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
     }
-    return {"data": data, "most_words": most_words[0], "dtype": tokenizer.dtype.name}
+    return {"data": data, "most_words": most_words, "dtype": tokenizer.dtype.name}
 
 
 def scan_pairs(
@@ -192,52 +189,54 @@ def lowered(pair: Pair) -> Pair:
 
 
 def clean_pairs(
-    corpus: ParallelCorpus, config: PrepareConfig, split: str, is_clean: np.ndarray
-) -> Iterator[Pair]:
-    """Yield the pairs of a split that are clean."""
-    for (_, pair), is_in in zip(corpus.pairs(split), is_clean, strict=True):
-        if is_in:
-            yield lowered(pair) if config.is_lowercase else pair
+    corpus: ParallelCorpus, config: PrepareConfig, is_clean: Mapping[str, np.ndarray], *splits: str
+) -> Iterator[tuple[str, Pair]]:
+    """Yield the pairs of some splits that are clean, each with its split."""
+    marks = {split: iter(is_clean[split]) for split in splits}
+    for split, pair in corpus.pairs(*splits):
+        if next(marks[split], False):  # a file that grows meanwhile has another key
+            yield split, lowered(pair) if config.is_lowercase else pair
 
 
 def encode_pairs(
     folder: Path,
-    split: str,
-    pairs: Iterator[Pair],
+    pairs: Iterator[tuple[str, Pair]],
     tokenizer: Tokenizer,
     config: PrepareConfig,
     counts: Counter[str],
 ) -> int:
-    """Write the tokens of a split, and the texts of test; count the pairs that are too long.
+    """Write the tokens of each split, and the texts of test; count the pairs that are too long.
 
-    Return the words of the longest source.
+    Return the words of the longest source of train.
     """
     source_end = [EOS] if config.has_source_eos else []
-    n_words, ends, texts = 0, [0, 0], list[tuple[str, str]]()
+    n_words, ends, texts = 0, {split: [0, 0] for split in SPLITS}, list[tuple[str, str]]()
     with ExitStack() as stack:
-        src_file, tgt_file, ends_file, lines_file = (
-            stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
+        written = {
+            (split, kind): stack.enter_context(open(folder / f"{split}.{kind}", "wb"))
+            for split in SPLITS
             for kind in ("src", "tgt", "ends", "lines")
-        )
-        array("q", ends).tofile(ends_file)
-        for pair in tqdm(pairs, split, disable=None, leave=False):
+        }
+        for split in SPLITS:
+            array("q", ends[split]).tofile(written[split, "ends"])
+        for split, pair in tqdm(pairs, "tokenizing", disable=None, leave=False):
             sides = [*tokenizer.encode(pair.src), *source_end], [*tokenizer.encode(pair.tgt), EOS]
             if max(map(len, sides)) > config.limit(split):
                 counts[f"n_too_long_{split}"] += 1
                 continue
-            for i, file in enumerate((src_file, tgt_file)):
-                array(tokenizer.dtype.char, sides[i]).tofile(file)
-                ends[i] += len(sides[i])
-            array("q", ends).tofile(ends_file)
-            array("q", [pair.line]).tofile(lines_file)
+            for i, kind in enumerate(("src", "tgt")):
+                array(tokenizer.dtype.char, sides[i]).tofile(written[split, kind])
+                ends[split][i] += len(sides[i])
+            array("q", ends[split]).tofile(written[split, "ends"])
+            array("q", [pair.line]).tofile(written[split, "lines"])
             counts[f"n_{split}"] += 1
             counts[f"n_unknown_{split}"] += sum(ids.count(UNK) for ids in sides)
-            n_words = max(n_words, len(pair.src.split()))
-            if split == "test":
+            if split == "train":
+                n_words = max(n_words, len(pair.src.split()))
+            elif split == "test":
                 texts.append(pair[:2])
-    counts[f"n_tokens_{split}"] = sum(ends)
-    if split == "test":
-        files.write(folder / TEST_TEXTS, json.dumps(texts))
+    counts.update({f"n_tokens_{split}": sum(ends[split]) for split in SPLITS})
+    files.write(folder / TEST_TEXTS, json.dumps(texts))
     return n_words
 
 

@@ -12,7 +12,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,7 +154,8 @@ def open_table(path: Path, columns: Sequence[str | None]) -> Table:
     if isinstance(both := first.get("translation"), dict):  # as on the hub
         found = [*both]
     splits = {"train": partial(rows, path, head)}
-    return Table(path.stem, str(path), found, splits, partial(count_lines, path), fingerprint(path))
+    size = cache(partial(count_lines, path))
+    return Table(path.stem, str(path), found, splits, size, fingerprint(path))
 
 
 class Header(NamedTuple):
