@@ -287,9 +287,8 @@ def test_why_translation_failed(site_folder: Path) -> None:
 def test_mistakes(call: Call, tmp_path: Path) -> None:
     """Keeps out a traceback where there are no records, or no folder."""
     out = tmp_path / "site"
-    assert call(main, "site", "--out", out, "--runs", tmp_path / "none")[::2] == (
-        2, f"seqmodels: {tmp_path / 'none'} does not exist; name a folder of records\n"
-    )  # fmt: skip
+    code, _, said = call(main, "site", "--out", out, "--runs", tmp_path / "none")
+    assert (code, f"{tmp_path / 'none'} does not exist" in said) == (2, True)
     (tmp_path / "empty").mkdir()
     code, _, said = call(main, "site", "--out", out, "--runs", tmp_path / "empty")
     assert (code, "holds no records" in said) == (2, True)

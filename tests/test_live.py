@@ -162,8 +162,8 @@ def test_mistakes(call: Call, trained: Path, tmp_path: Path, pretended: None) ->
     cases = [
         ((tmp_path / "none", "--out", tmp_path / "a.html"), "does not exist"),
         ((bare, "--out", tmp_path / "a.html"), "holds no weights"),
-        ((trained, "--out", tmp_path / "a.txt"), "ends in .html"),
-        ((trained, "--out", tmp_path / "none" / "a.html"), "does not exist"),
+        ((trained, "--out", tmp_path / "a.txt"), "name a FILE.html"),
+        ((trained, "--out", tmp_path / "none" / "a.html"), "in a folder that exists"),
     ]
     for given, why in cases:
         code, _, said = call(main, "live", *given)
