@@ -29,18 +29,14 @@ TASKS = Path(__file__).parents[2] / "tasks"
 
 
 def plot_folder(
-    path: Path, out: Path | None = None, own: Sequence[Draw] | None = None
+    folder: Path | Folder, out: Path | None = None, own: Sequence[Draw] | None = None
 ) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
     They include what `own` draws; None: the task's own figures (see `task_figures`). If the
     sums of all records are there, significance.json is written as well.
     """
-    return _plot(reading.load_folder(path), out, own)
-
-
-def _plot(folder: Folder, out: Path | None = None, own: Sequence[Draw] | None = None) -> list[Path]:
-    """Write the figures and tables of records that were read (see plot_folder)."""
+    folder = reading.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
     for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
@@ -168,7 +164,7 @@ def plot_results(root: Path) -> list[Path]:
     for folder in folders:
         if not folder.records:
             raise ValueError("; ".join(folder.unknown))
-        drawn = _plot(folder)
+        drawn = plot_folder(folder)
         paths += drawn
         parts += _index_entry(folder.path.name, records[folder.path.name], drawn)
     with style.context():

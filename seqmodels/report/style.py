@@ -22,6 +22,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.report import reading
@@ -243,6 +244,12 @@ def rendered(figure: Figure, kind: str) -> bytes:
     page = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        if figure.get_layout_engine():
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+            for ax in figure.axes:  # the solver's last digits differ from run to run
+                place = (round(edge, 4) for edge in ax.get_position().bounds)
+                ax.set_position(Bbox.from_bounds(*place))
         figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
     if any("missing from" in str(warning.message) for warning in caught):
         note_missing_glyphs()

@@ -89,9 +89,7 @@ def by_length(systems: Systems, key: str) -> list[list[str]]:
     rows = [["source words", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
         n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append(
-            [name, f"{n:,}{'*' * (n < MIN_EXAMPLES)}", *(cell(part[key], key, n) for part in parts)]
-        )
+        rows.append([name, f"{n:,}", *(cell(part[key], key, n) for part in parts)])
     return rows
 
 
@@ -100,7 +98,7 @@ def cell(score: float | Mapping[str, Any], key: str, n: int) -> str:
     if isinstance(score, float):
         return f"{score:.{metric_of(key).digits}f}"
     seeds = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
-    return tables.cell(seeds, key, n)
+    return tables.cell(seeds, key, n) + "*" * (n < MIN_EXAMPLES)
 
 
 def p_of(pair: Mapping[str, Any]) -> str:
