@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 
 from seqmodels.utils.terminal import Parser, print_line, run_cli
+from tasks.flags import TaskParser
 
 Comparison = tuple[str, str, str]
 """Its folder, its task, its own flags."""
@@ -102,7 +103,9 @@ def parse_flags() -> tuple[argparse.Namespace, list[str]]:
     p.add_argument("--corpora", action="store_true", help="also compare on real text")
     p.add_argument("--out", type=Path, default=Path("results"), metavar="DIR",
                    help="folder for the folders of records (default: results)")  # fmt: skip
-    return p.parse_known_args()
+    args, forwarded = p.parse_known_args()
+    TaskParser("tasks", None).parse_args(forwarded)  # answer typos before slow imports
+    return args, forwarded
 
 
 def main() -> None:

@@ -33,14 +33,14 @@ class TaskParser(Parser):
 
     def __init__(
         self,
-        name: str,
+        module: str,
         doc: str | None,
         models: Sequence[str] = tuple(PAPERS),
         sizes: Sequence[str] = tuple(SIZES),
         check: Callable[[argparse.Namespace], None] | None = None,
     ):
         super().__init__(
-            prog=f"python -m tasks.{name}",
+            prog=f"python -m {module}",
             description=doc,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )

@@ -153,7 +153,7 @@ from seqmodels.interface import EOS
 from tasks.echo.figure import FIGURES
 from tasks.flags import TaskParser, run
 
-PARSER = TaskParser("echo", __doc__)
+PARSER = TaskParser("tasks.echo", __doc__)
 
 
 def make_task(args: argparse.Namespace) -> Task:

@@ -24,7 +24,7 @@ MODELS = [
     *(f"bahdanau_{k}" for k in (1, 2, 4, 8, 16)),
     "bahdanau",
 ]
-PARSER = TaskParser("bottleneck", __doc__, models=MODELS)
+PARSER = TaskParser("tasks.bottleneck", __doc__, models=MODELS)
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from tasks.flags import TaskParser, run
 
-PARSER = TaskParser("distance", __doc__)
+PARSER = TaskParser("tasks.distance", __doc__)
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below

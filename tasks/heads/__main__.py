@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from tasks.flags import TaskParser, run
 
-PARSER = TaskParser("heads", __doc__, models=["transformer"])
+PARSER = TaskParser("tasks.heads", __doc__, models=["transformer"])
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below

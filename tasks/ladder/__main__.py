@@ -29,7 +29,7 @@ MODELS = [
     "lstm_seq2seq",
     *(f"lstm_seq2seq_{score}{feeding}" for score in SCORES for feeding in ("", "_fed")),
 ]
-PARSER = TaskParser("ladder", __doc__, models=MODELS)
+PARSER = TaskParser("tasks.ladder", __doc__, models=MODELS)
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below

@@ -22,7 +22,7 @@ from seqmodels.utils.terminal import positive
 from tasks.flags import TaskParser, run
 
 PARSER = TaskParser(
-    "lookup", __doc__, models=[*PAPERS, "transformer_rotary"], sizes=["smoke", "laptop"]
+    "tasks.lookup", __doc__, models=[*PAPERS, "transformer_rotary"], sizes=["smoke", "laptop"]
 )
 PARSER.add_argument(
     "--width", type=positive, metavar="D",

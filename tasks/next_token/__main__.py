@@ -50,7 +50,7 @@ def check_flags(args: argparse.Namespace) -> None:
 
 def make_parser() -> TaskParser:
     """Return the parser of the command line."""
-    p = TaskParser("next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
+    p = TaskParser("tasks.next_token", __doc__, sizes=["smoke", "laptop"], check=check_flags)
     p.add_argument("--context", type=non_negative, metavar="N",
                    help="longest context in tokens; 0: none (default: 128, or "
                         "the text's own)")  # fmt: skip

@@ -22,7 +22,7 @@ from __future__ import annotations
 from tasks.flags import TaskParser, run
 
 MODELS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
-PARSER = TaskParser("positions", __doc__, models=MODELS)
+PARSER = TaskParser("tasks.positions", __doc__, models=MODELS)
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tasks.flags import TaskParser, run
 
-PARSER = TaskParser("recall", __doc__, sizes=["smoke", "laptop"])
+PARSER = TaskParser("tasks.recall", __doc__, sizes=["smoke", "laptop"])
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
