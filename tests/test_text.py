@@ -259,6 +259,7 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
         ('{"kind": "characters"}', "unknown kind, or wrong fields"),
         ('{"kind": "characters", "characters": ["a"]}', "unknown kind, or wrong fields"),
         ('{"kind": "characters", "characters": "aa"}', "characters, each once"),
+        ('{"kind": "characters", "characters": "ba"}', "must be sorted"),
         ('{"kind": "characters", "characters": "a\\ud800"}', "surrogates not allowed"),
         ('{"kind": "published", "name": "gpt2"}', "unknown kind, or wrong fields"),
         (published_file(["gpt2"]), "unknown kind, or wrong fields"),

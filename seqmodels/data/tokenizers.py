@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -79,9 +80,11 @@ def blocks(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def training_blocks(lines: Iterable[str], is_cut: bool = True) -> Iterator[str]:
-    """Yield the first MAX_TRAINING_BYTES bytes of the lines, in blocks if `is_cut`."""
-    n_left = MAX_TRAINING_BYTES
+def training_blocks(
+    lines: Iterable[str], is_cut: bool = True, max_bytes: float | None = None
+) -> Iterator[str]:
+    """Yield the first `max_bytes` bytes of the lines (None: the default), in blocks if `is_cut`."""
+    n_left = MAX_TRAINING_BYTES if max_bytes is None else max_bytes
     for block in chain.from_iterable(map(blocks, lines)) if is_cut else lines:
         n_left -= len(block.encode())
         if n_left < 0:
@@ -174,6 +177,7 @@ class Words(Tokenizer):
     split = staticmethod(split_words)
     is_cut = True
     """For training, long lines can be cut before a punctuation mark."""
+    max_bytes: float | None = None
 
     def __init__(self, words: Iterable[str]):
         self._words = [*SPECIALS, *words]
@@ -194,7 +198,9 @@ class Words(Tokenizer):
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 1)
         counts = Counter(
-            word for part in training_blocks(lines, cls.is_cut) for word in cls.split(part)
+            word
+            for part in training_blocks(lines, cls.is_cut, cls.max_bytes)
+            for word in cls.split(part)
         )
         words = [word for word, n in counts.items() if n >= min_count and _fits(word.encode())]
         if not words:
@@ -238,6 +244,7 @@ class Characters(Words):
     kind = "characters"
     split = staticmethod(lambda text: [*text])
     is_cut = False
+    max_bytes = math.inf  # there are few, and a rare one may come late
 
     def __init__(self, characters: Iterable[str]):
         super().__init__(sorted(characters))
@@ -403,6 +410,8 @@ def load(path: str | Path) -> Tokenizer:
                 if all(isinstance(word, str) for word in words):
                     return WORD_KINDS[kind](words)
             case {"kind": "characters", "characters": str(characters)}:
+                if [*characters] != sorted(characters):
+                    raise ValueError("the characters must be sorted")
                 return Characters(characters)
             case {"kind": "bytes"}:
                 return Bytes()
