@@ -10,7 +10,6 @@ import pytest
 
 from seqmodels.cli import compare
 from seqmodels.comparison.task import Task
-from tasks.flags import TEXT_FLAGS
 from tasks.next_token import __main__ as next_token
 from tasks.translation import __main__ as translation
 
@@ -29,5 +28,9 @@ def from_folder(folder: Path, *flags: str) -> Task:
 
 def from_text(*paths: Path, **flags: Any) -> Task:
     """Return the task on a text of your own."""
-    given = dict.fromkeys(TEXT_FLAGS) | {"context": None, "tokens": 1, "size": "smoke"}
+    given = dict.fromkeys(next_token.OWN_DATA_FLAGS) | {
+        "context": None,
+        "tokens": 1,
+        "size": "smoke",
+    }
     return next_token.corpus_task(argparse.Namespace(data=[*map(str, paths)], **given | flags))

@@ -67,7 +67,7 @@ def test_the_disk_holds_what_is_forecast(recorded: Path) -> None:
         compare.compare(toy(), flags(recorded.parent / "more", models=GPT))
     (per_checkpoint,) = sizes
     weights = (recorded / "gpt-seed1.safetensors").stat().st_size
-    run = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))[1][0]
+    ((run, _),) = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))
     said = forecast.forecast(run, 200, 1, [known])
     assert said.disk_bytes == pytest.approx(2 * per_checkpoint + weights, rel=0.1)
 
@@ -103,7 +103,7 @@ def test_other_machines_are_marked(recorded: Path) -> None:
     known = record.load(recorded / "gpt-seed1.json")
     other = {**known, "train_s": 9 * known["train_s"]}
     other["provenance"] = {**known["provenance"], "device": "another"}
-    run = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))[1][0]
+    ((run, _),) = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))
     threads = known["provenance"]["threads"]
     assert place_of(other) != place_of(known)
     here = forecast.forecast(run, 100, threads, [other, known])

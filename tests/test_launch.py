@@ -120,8 +120,7 @@ def test_a_failure_elsewhere_costs_no_other_run(
 
 def test_a_folder_that_is_not_shared(tmp_path: Path) -> None:
     """Keeps out a traceback from another machine, and hours of training for no folder."""
-    _, planned, *_ = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
-    (run,) = planned
+    ((run, _),) = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
     moved = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
     done, why = launch.elsewhere(moved, 1)
     assert done is None
@@ -171,7 +170,7 @@ def test_what_another_has_recorded_is_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a second training after the lock of a machine that was only cut off."""
-    _, (run,), *_ = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
+    ((run, _),) = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
     made = runs.run_one(run)
     monkeypatch.setattr(runs, "train_run", lambda *_: pytest.fail("trained again"))
     assert runs.run_one(run)["weights_sha256"] == made["weights_sha256"]

@@ -18,8 +18,8 @@ from seqmodels.comparison.arm import model_sizes
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, contexts, shuffled_batches
 from seqmodels.data.corpus import SPLITS
-from tasks.flags import TEXT_FLAGS
 from tasks.next_token import __main__ as next_token
+from tasks.next_token.__main__ import OWN_DATA_FLAGS
 
 
 def test_next_token_runs(run: Run, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_whole_text_is_scored(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
             expected = None if nats is None else pytest.approx(math.exp(nats))
             assert part["perplexity"][key] == expected
     table = (tmp_path / "out" / "tables.md").read_text()
-    assert "| perplexity (per token) |" in table
+    assert "perplexity (per token) by place" in table
 
 
 def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
         tokenizers, "make", lambda kind, lines, size: made_of.append(kind) or tokenizers.Bytes()
     )
     made_of: list[str] = []
-    given = dict.fromkeys(TEXT_FLAGS) | {"context": None, "tokens": None}
+    given = dict.fromkeys(OWN_DATA_FLAGS) | {"context": None, "tokens": None}
     made = next_token.corpus_task(argparse.Namespace(data=["shakespeare"], size="laptop", **given))
     assert made_of == ["characters"]
     assert made.training == {"tokens": 2_000 * 12 * 64, "batch_tokens": 12 * 64}
@@ -274,7 +274,11 @@ def test_wikitext_is_read_by_its_own_tokens(
             (folder / f"{split}.jsonl").write_text("".join(rows))
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
     monkeypatch.setattr(next_token, "recipes", lambda *_: {})
-    given = dict.fromkeys(TEXT_FLAGS) | {"context": 0, "tokens": 900, "size": "smoke"}
+    given = dict.fromkeys(OWN_DATA_FLAGS) | {
+        "context": 0,
+        "tokens": 900,
+        "size": "smoke",
+    }
     given |= {"tokenizer": "words"}
     for name, published in (("wikitext-2", True), ("wikitext-2-raw", False)):
         made = next_token.corpus_task(argparse.Namespace(data=[name], **given))

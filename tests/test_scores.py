@@ -14,7 +14,6 @@ from torch import Tensor
 
 from seqmodels.comparison import measure, task
 from seqmodels.comparison.measure import evaluate
-from seqmodels.data import presets
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import metrics
@@ -88,7 +87,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out an error after hours of training."""
-    monkeypatch.setattr(presets, "open_parallel", lambda *_: pytest.fail("read the data"))
+    monkeypatch.setattr(translation, "open_parallel", lambda *_: pytest.fail("read the data"))
     with pytest.raises(SystemExit) as stopped:
         translation.main(["--data", "names", "--bleu-tokenize", "thai"])
     assert stopped.value.code == 2
