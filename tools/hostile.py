@@ -177,7 +177,7 @@ CALLS = [
     call("seqmodels", "translate", "required"),
     call("seqmodels", "generate @/x", "text"),
     call("seqmodels", "plot", "required"),
-    call("seqmodels", "plot a b", "b"),
+    call("seqmodels", "plot a b", "a"),
     Call("seqmodels", ["plot\x1b[2J"], ("\\x1b",)),
     Call("seqmodels", ["\udcff"], ("\\udcff",)),
     Call("seqmodels", [""], ("invalid choice",)),
@@ -230,7 +230,9 @@ CALLS = [
     # texts to score
     *(
         call("seqmodels", f"{SCORE} @/{name}", code=0)
-        for name in ("hyp.en", "crlf.en", "bom.en", "esc.en", "u2028.en", "blank.en", "zip.en")
+        for name in (
+            "hyp.en", "crlf.en", "bom.en", "esc.en", "u2028.en", "blank.en", "zip.en", "wide.en",
+        )
     ),
     *(
         call("seqmodels", f"{SCORE} @/{name}", word)
@@ -238,7 +240,7 @@ CALLS = [
             "empty.en": "is empty", "short.en": "lines", "long.en": "lines", "latin.en": "UTF-8",
             "utf16.en": "line 1", "utf32.en": "line 1", "nul.en": "zero byte", "cr.en": "line feed",
             "surrogate.en": "UTF-8", "cut.en": "UTF-8", "pickle.en": "UTF-8",
-            "wide.en": "bytes", "nope.en": "does not exist", "empty-folder": "directory",
+            "nope.en": "does not exist", "empty-folder": "directory",
             "loop": "cannot be read", LONG: "too long", "ref.en": "the same file",
             "src.de": "the same file",
             "./ref.en": "the same file", "link.en": "the same file",
@@ -266,12 +268,12 @@ CALLS = [
         call("seqmodels", f"{GOLD} @/{name} --ref @/ref.en", word)
         for name, word in {
             "empty.en": "is empty", "short.en": "lines", "hyp.en": "not a link",
-            "utf16.en": "line 1", "wide.en": "bytes", "nope": "does not exist",
+            "utf16.en": "line 1", "wide.en": "line 1", "nope": "does not exist",
             "empty-folder": "directory", "sure.gold": "the same file", "far.links": "line 2",
             "wide.links": "not a link",
         }.items()
     ),
-    call("seqmodels", "score --gold @/some.links @/sure.gold", "only --gold has those"),
+    call("seqmodels", "score --gold @/some.links @/sure.gold", "only --gold has such links"),
     call("seqmodels", "score --gold @/blank.en @/some.links", "no sure links"),
     call("seqmodels", f"{GOLD} --gold-one-based @/some.links", "words begin at 1"),
     call("seqmodels", f"{GOLD} @/some.links --lowercase", "--lowercase"),
