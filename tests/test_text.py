@@ -447,6 +447,14 @@ def test_every_kind_is_made() -> None:
         make("word", LINES, 300)
 
 
+def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a limit for characters: one that comes late would be unknown."""
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
+    lines = ["abcabc", "ab", "cacacaz"]
+    assert tokenizers.Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
+    assert "cacacaz" not in tokenizers.Words.train(lines).labels
+
+
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep out training that holds a whole stream in memory, or drops its first lines."""
