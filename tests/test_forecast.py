@@ -114,6 +114,20 @@ def test_other_machines_are_marked(recorded: Path) -> None:
     assert "* from" not in table([here], 0, 2)
 
 
+def test_the_time_is_the_median_of_this_task(recorded: Path) -> None:
+    """Keeps out the fastest time, a mean, and the speed of another task beside that of this one."""
+    known = record.load(recorded / "gpt-seed1.json")
+    per_token = known["train_s"] / known["curve"][-1]["tokens"]
+    local = [{**known, "train_s": n * known["train_s"]} for n in (1, 3, 11)]
+    elsewhere = [{**one, "task": "another", "train_s": 100 * one["train_s"]} for one in local]
+    ((run, _),) = compare.plan(recorded, "cpu", toy(), flags(recorded, models=GPT))
+    threads = known["provenance"]["threads"]
+    here = forecast.forecast(run, 100, threads, [*elsewhere, *local])
+    assert here.seconds == pytest.approx(3 * 100 * per_token)
+    there = forecast.forecast(run, 100, threads, elsewhere)
+    assert there.seconds == pytest.approx(300 * 100 * per_token)
+
+
 def test_runs_share_the_machine() -> None:
     """Keeps out a sum of times where two are trained at once, and one shorter than the longest."""
     runs = [Forecast(f"m{i}", 10, s, True, 1, 1) for i, s in enumerate((600.0, 600.0, 60.0))]

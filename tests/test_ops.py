@@ -61,18 +61,23 @@ def test_heads_fill_the_model(d_model: int, n_heads: int) -> None:
         head_width(d_model, n_heads)
 
 
-@pytest.mark.parametrize("is_masked", [False, True])
-def test_attend_is_the_equation(is_masked: bool) -> None:
+@pytest.mark.parametrize("kind", ["all", "causal", "biased"])
+def test_attend_is_the_equation(kind: str) -> None:
     """Keeps out ways to attend that drift apart: torch's fused one, in bfloat16, in a search."""
     q, k, v = torch.randn(3, 2, 4, 5, 6).bfloat16()
     mask = torch.ones(5, 5, dtype=torch.bool)
-    mask = mask.tril() if is_masked else mask
+    mask = mask if kind == "all" else mask.tril()
     score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
-    exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
+    if kind == "biased":  # numbers, another one for each head and pair of tokens
+        mask = torch.where(mask, torch.randn(4, 5, 5), -torch.inf).bfloat16()
+        exact = (score + mask.float()).softmax(-1) @ v.float()
+    else:
+        exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
+    in_float = mask if mask.dtype == torch.bool else mask.float()
     for has_gradients in (True, False):
         with torch.set_grad_enabled(has_gradients):
             assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
-            assert_close(attend(q.float(), k.float(), v.float(), mask), exact)
+            assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
 
 
 # -------------------------------------------------------------------------------------- the cache
