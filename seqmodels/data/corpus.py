@@ -420,7 +420,7 @@ class TextCorpus(NamedTuple):
     whole: TextReader
     """Read the text, or train if it has splits of its own."""
     is_valid_tested: bool = False
-    """There is no third split: test is valid."""
+    """Whether test is the valid split, for want of a third one."""
     n_left_out: Callable[[], int] = int
     """Count the characters of headers and footers that are left out."""
 

@@ -9,10 +9,11 @@ Before
 
 Idea
     Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
-    and the values of the best matches are averaged. Several heads can each look for something else;
-    layers repeat it, and between them a feed-forward network works on each position by itself.
-    Nothing waits for the position before it, so all target words are trained at once, behind a mask
-    that hides what comes later. A set has no order: sinusoids tell the positions apart.
+    and values are averaged, those of better matches with more weight. Several heads can each look
+    for something else; layers repeat it, and between them a feed-forward network works on each
+    position by itself. No position waits for the one before it, so all target words are trained at
+    once, behind a mask that hides what comes later. A set has no order: sinusoids tell the
+    positions apart.
 
 Symbols
     paper       code      shape        meaning
