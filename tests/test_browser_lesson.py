@@ -91,6 +91,17 @@ def test_equations_stand_at_their_lines(open_tab: Any, name: str) -> None:
         assert abs(equation - line) <= height
 
 
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_tags_stand_in_the_column_of_equations(open_tab: Any, name: str) -> None:
+    """Keeps out a tag that an equation pushes below the code, where nobody can read it."""
+    tab = open_tab(name, viewport={"width": 1360, "height": 900})
+    over = tab.page.evaluate("""[...document.querySelectorAll('.equations .tag')].map(tag => [
+        tag.textContent, tag.getBoundingClientRect().right
+        - tag.closest('.beside').getBoundingClientRect().right])""")
+    assert over
+    assert [text for text, width in over if width > 0.5] == []
+
+
 def test_equations_have_a_size(open_tab: Any) -> None:
     """Keeps out equations that are not drawn, or wider than their column."""
     tab = open_tab("transformer", viewport={"width": 1360, "height": 900})
