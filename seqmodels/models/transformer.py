@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -167,9 +168,9 @@ class Layer(nn.Module):
         self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Attend to this text where the mask is True, then to the source, if it is given."""
-        x = self.self_residual(x, lambda z: self.attend_to_text(z, mask, cache))
+        x = self.self_residual(x, partial(self.attend_to_text, mask=mask, cache=cache))
         if src is not None:
-            x = self.src_residual(x, lambda z: self.attend_to_source(z, src))
+            x = self.src_residual(x, partial(self.attend_to_source, src=src))
         return self.ff_residual(x, self.ff)
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
