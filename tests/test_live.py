@@ -19,7 +19,7 @@ from test_report_page import data_of
 
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.site import export, live, runtime, vocabulary
+from seqmodels.site import build, export, live, runtime, vocabulary
 
 MANIFEST = {"files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None, "attention": None}
 
@@ -74,6 +74,18 @@ def test_continues(language_model: Path, tmp_path: Path, pretended: None) -> Non
     """Keeps out a language model that is asked to translate."""
     data = data_of(live.write(language_model, tmp_path / "live.html"))
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
+
+
+def test_a_site_has_the_page(trained: Path, tmp_path: Path, pretended: None) -> None:
+    """Keeps out a page that the site cannot hold, or holds with other models."""
+    runs = Path(__file__).parents[1] / "results" / "bottleneck"
+    shutil.copytree(runs, tmp_path / "runs" / "bottleneck")
+    (tmp_path / "site").mkdir()
+    pages = build.build(tmp_path / "site", tmp_path / "runs", trained)
+    data = data_of(tmp_path / "site" / "live.html")
+    assert [run["label"] for run in data["runs"]] == ["Bahdanau", "LSTM seq2seq", "GPT"]
+    assert pages[-1].name == "live.html"
+    assert 'href="live.html"' in pages[0].read_text()
 
 
 def test_names_are_text(trained: Path, tmp_path: Path, pretended: None) -> None:

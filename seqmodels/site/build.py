@@ -49,9 +49,9 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     shared = {"chapters": chapters, "questions": QUESTIONS, "has_live": live is not None}
     pages: list[Path] = []
 
-    def write(name: str, template: str = "", **content: Any) -> None:
-        text = layout.render(f"{template or name}.html", here=name, **shared, **content)
-        pages.append(files.write(out / f"{name}.html", text))
+    def write(page: str, template: str = "", /, **content: Any) -> None:
+        text = layout.render(f"{template or page}.html", here=page, **shared, **content)
+        pages.append(files.write(out / f"{page}.html", text))
 
     with style.context():
         five = [name for name, paper in PAPERS.items() if paper.group == "five"]
