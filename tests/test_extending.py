@@ -16,9 +16,8 @@ from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
-from seqmodels.records import ledger
 from seqmodels.records.record import load as load_record
-from seqmodels.report import figures
+from seqmodels.report import figures, ledger
 from tasks import __main__ as everything
 from tasks.translation import __main__ as translation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from seqmodels.comparison.measure import N_ROWS, flops_per_token
+from seqmodels.comparison.runs import N_ROWS, flops_per_token
 from seqmodels.data.batches import Example
 from seqmodels.interface import SequenceModel
 from seqmodels.models import build

@@ -19,8 +19,9 @@ from seqmodels.data import tokenizers
 from seqmodels.evaluation import external
 from seqmodels.evaluation.external import Text
 from seqmodels.models import build
-from seqmodels.records import ledger, significance
+from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
+from seqmodels.report import ledger
 from seqmodels.training import checkpoint
 from tools.sizes import sizes_of
 

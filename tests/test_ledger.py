@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import PAPERS, papers
-from seqmodels.records import ledger
-from seqmodels.report import figures, reading, style, tables
+from seqmodels.report import figures, ledger, reading, style
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -161,7 +160,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
     """Keeps out another model's score, a score without its interval, or a size left untold."""
     records = [fake_record("bahdanau", seed) for seed in (1, 2)]
     folders = {"made": reading.load_records(write(tmp_path / "made", records))}
-    text = tables.published(ledger.load(save(tmp_path, valid)), folders)
+    text = ledger.published(ledger.load(save(tmp_path, valid)), folders)
     group = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
@@ -175,7 +174,7 @@ def test_ours_stands_beside_with_its_interval(valid: dict[str, Any], tmp_path: P
 
 def test_what_cannot_be_compared_says_why(valid: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out a column of ours beside other data, and the reason left out."""
-    text = tables.published(ledger.load(save(tmp_path, valid)), {})
+    text = ledger.published(ledger.load(save(tmp_path, valid)), {})
     assert text.index("### [Near") < text.index("### Far")
     text = text[text.index("### Far") :]
     assert "newstest2014. **Not comparable**: different data: WMT14." in text
@@ -196,7 +195,7 @@ def test_a_record_that_is_missing_is_a_dash(
     else:
         valid["entries"][1]["figures"][0]["ours"][key] = value
     folders = {"made": reading.load_records(write(tmp_path / "made", [record]))}
-    text = tables.published(ledger.load(save(tmp_path, valid)), folders)
+    text = ledger.published(ledger.load(save(tmp_path, valid)), folders)
     assert row(text, "theirs")[2:] == ["28.30 (20.5 M)", "–"]
 
 

@@ -13,7 +13,7 @@ from toy_task import toy
 
 import seqmodels
 from seqmodels import MODELS
-from seqmodels.comparison import measure
+from seqmodels.comparison import runs
 from seqmodels.training import checkpoint
 from tools import rounded
 
@@ -40,7 +40,7 @@ def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path)
         was = before.model.state_dict()[name]
         assert weight.dtype == torch.float32
         assert torch.equal(weight, was.half().float())
-    rows, entry = measure.evaluate(after.model, task, task.tests[0], "cpu")
+    rows, entry = runs.evaluate(after.model, task, task.tests[0], "cpu")
     assert after.record["tests"] == json.loads(json.dumps([entry]))
     assert entry["overall"] != before.record["tests"][0]["overall"]
     assert rows_of(path) == json.loads(json.dumps(rounded.sample(rows, [entry])))

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from toy_task import TOKENIZER, flags, same, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.comparison import compare, measure, runs, task, trained
+from seqmodels.comparison import compare, runs, task, trained
 from seqmodels.comparison.arm import count_parameters, fit_width, unchanged
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
@@ -219,7 +219,7 @@ def test_bytes_are_those_of_the_text() -> None:
         x=[1] * 3, buckets=[(1, 1)], is_generated=False,
     )  # fmt: skip
     model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
-    rows, _ = measure.evaluate(model, toy(tokenizer=tokenizer), test, "cpu")
+    rows, _ = runs.evaluate(model, toy(tokenizer=tokenizer), test, "cpu")
     assert [row["n_bytes"] for row in rows] == [4, 2, 1]  # the end of a text counts as a byte
     assert TOKENIZER.n_bytes(TOKENIZER.encode("a b c")) == 5
 
@@ -239,16 +239,16 @@ def evaluated(
     rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in taught]
     beams: list[int] = []
     written = [[4, 5], [6], [5]]
-    monkeypatch.setattr(measure, "teacher_forced", lambda *_, **_given: rows)
+    monkeypatch.setattr(runs, "teacher_forced", lambda *_, **_given: rows)
     monkeypatch.setattr(
-        measure, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
+        runs, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
     )
     fields: dict[str, Any] = {
         "name": "seen", "axis": "words", "unit": "words", "primary_metric": "nats",
         "examples": examples, "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)],
     }  # fmt: skip
     test = task.TestSet(**fields | changes)
-    return *measure.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
+    return *runs.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
 
 
 def test_a_row_is_its_own_texts(monkeypatch: pytest.MonkeyPatch) -> None:

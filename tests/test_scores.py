@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
-from seqmodels.comparison import measure, task
-from seqmodels.comparison.measure import evaluate
+from seqmodels.comparison import runs, task
+from seqmodels.comparison.runs import evaluate
 from seqmodels.data.batches import Example
 from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import metrics
@@ -192,7 +192,7 @@ def test_what_a_test_set_says_reaches_its_scores(monkeypatch: pytest.MonkeyPatch
     assert entry["buckets"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
     by_characters = task_of(bleu_tokenize="char")
-    monkeypatch.setattr(measure, "free_running", lambda *_: [e.tgt[:5] for e in asked])
+    monkeypatch.setattr(runs, "free_running", lambda *_: [e.tgt[:5] for e in asked])
     written = task.TestSet(
         name="copy",
         axis="n",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seqmodels.comparison import measure
+from seqmodels.comparison import runs
 from tools import trials
 
 Run = Callable[..., list[str]]
@@ -36,7 +36,7 @@ def test_each_rate_is_trained_once(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out one rate for all, a score on test, and a trial that is repeated."""
-    monkeypatch.setattr(measure, "evaluate", lambda *_: pytest.fail("test is scored"))
+    monkeypatch.setattr(runs, "evaluate", lambda *_: pytest.fail("test is scored"))
     first = run("gpt=2e-3,4e-3", "rnn_encdec=1e-3", "--tokens", 2_000)
     assert [line.split(" seed")[0] for line in first] == [
         "gpt 0.002", "gpt 0.004", "rnn_encdec 0.001",

@@ -14,9 +14,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from seqmodels.records import ledger, significance
+from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
 from seqmodels.records.significance import Difference
+from seqmodels.report import ledger
 from seqmodels.report.reading import bucket_name, label_of, negated
 from seqmodels.report.tables import markdown
 

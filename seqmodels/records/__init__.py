@@ -1,1 +1,1 @@
-"""The record of a run and its schema, and a ledger of published figures."""
+"""The record of a run and its schema, and the significance of differences between records."""

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from matplotlib.figure import Figure
 
-from seqmodels.records import ledger, significance
+from seqmodels.records import significance
 from seqmodels.report import alignment, drawing, reading, style, tables
 from seqmodels.report.reading import Folder, Record, subtitle
 from seqmodels.utils import files
@@ -146,6 +146,8 @@ def plot_results(root: Path) -> list[Path]:
 
     The README.md also compares the published figures of a ledger in the folder with the records.
     """
+    from seqmodels.report import ledger  # a folder of one comparison has none
+
     read = [reading.read_folder(path) for path in sorted({p.parent for p in root.glob("*/*.json")})]
     folders = [folder for folder in read if folder.records or folder.unknown]
     if not folders:
@@ -172,7 +174,7 @@ def plot_results(root: Path) -> list[Path]:
             paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
             parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
-        parts += [tables.published(entries, records)]
+        parts += [ledger.published(entries, records)]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 

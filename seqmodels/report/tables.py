@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
-from seqmodels.models import paper_of
-from seqmodels.records import ledger
 from seqmodels.records.significance import Difference, Significance
 from seqmodels.report import reading
 from seqmodels.report.reading import (
@@ -296,66 +294,3 @@ def equal_budgets(records: Sequence[Record]) -> str:
         "forward and backward."
     )
     return f"{title}\n\n{markdown(list(zip(names, *columns, strict=True)))}\n\n{note}"
-
-
-# Published figures
-
-
-def _ours(figure: ledger.Figure | None, folders: Mapping[str, Sequence[Record]]) -> str:
-    """Format our score with its interval and our parameters; a dash if no record has it."""
-    if figure is None or (ours := figure.ours) is None:
-        return "–"
-    group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
-    scores = reading.scores(group, ours.test, ours.score)
-    score = cell(scores[:, 0], ours.score) if scores.size else "–"
-    return score if score == "–" else f"{score} ({parameters(group)})"
-
-
-def _theirs(figure: ledger.Figure | None) -> str:
-    """Format a value as it was printed, and the number of parameters if it is known."""
-    if figure is None:
-        return "–"
-    return figure.value + (f" ({short(figure.parameters)})" if figure.parameters else "")
-
-
-def _beside(entry: ledger.Entry, folders: Mapping[str, Sequence[Record]]) -> str:
-    """Return one Markdown table: systems × metrics, with our score to the right of each."""
-    columns = dict.fromkeys((f.metric, f.on) for f in entry.figures)
-    systems: dict[str, dict[Any, ledger.Figure]] = {}
-    for f in entry.figures:
-        systems.setdefault(f.system, {})[f.metric, f.on] = f
-    rows = [["system", "model here"]]
-    for metric, on in columns:
-        name = metric_of(metric).name + (f", {on}" if on else "")
-        rows[0] += [name, "ours"] if entry.comparable else [name]
-    for system, figures in systems.items():
-        models = {paper_of(f.model).label for f in figures.values() if f.model}
-        rows.append([system, ", ".join(sorted(models)) or "–"])
-        for column in columns:
-            figure = figures.get(column)
-            rows[-1] += [_theirs(figure)]
-            rows[-1] += [_ours(figure, folders)] if entry.comparable else []
-    return markdown(rows)
-
-
-def published(entries: Sequence[ledger.Entry], folders: Mapping[str, Sequence[Record]]) -> str:
-    """Return all figures of a ledger next to ours, comparable entries first."""
-    parts = [
-        "## Published figures",
-        f"From [{ledger.FILE}]({ledger.FILE}): values as printed in their sources, with the number "
-        "of parameters in parentheses if it is reported. Our scores, with 95 % intervals, are "
-        "shown where data, test set and metric are the same apart from the differences noted; – "
-        "means that there is no such figure or no record.",
-    ]
-    for entry in sorted(entries, key=lambda entry: not entry.comparable):
-        title = f"{entry.source} {entry.year}" if entry.year else entry.source
-        title = f"[{title}]({entry.url})" if entry.url else title
-        facts = (entry.corpus, entry.direction, entry.test, entry.text, entry.search, entry.setting)
-        verdict = "Comparable" if entry.comparable else "Not comparable"
-        parts += [
-            f"### {title}{f', {entry.place}' if entry.place else ''}",
-            f"{' · '.join(filter(None, facts))}. **{verdict}**: {entry.why}.",
-            _beside(entry, folders),
-        ]
-        parts += [f"{entry.finding}."] if entry.finding else []
-    return "\n\n".join(parts)
