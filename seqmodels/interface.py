@@ -64,7 +64,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         self.config = config
         self.src_attentions: list[Any] = []
-        """The modules that attend to the source, layer by layer; `weights` returns how much."""
+        """The modules that attend to the source, layer by layer, each with `attention_weights`."""
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Any:
         """Read the source; return the State before the first target token."""
@@ -137,14 +137,14 @@ def reorder(
 def watch_attention(modules: Sequence[Any]) -> Iterator[list[list[Tensor]]]:
     """Collect the weights of each of these modules inside the context, one tensor per call.
 
-    A module's `weights` is called with the same arguments as the module.
+    A module's `attention_weights` is called with the same arguments as the module.
     """
     calls: list[list[Tensor]] = [[] for _ in modules]
     with ExitStack() as hooks:
         for module, alphas in zip(modules, calls, strict=True):
 
             def watch(module: Any, args: Any, _: Any, alphas: list[Tensor] = alphas) -> None:
-                alphas.append(module.weights(*args))
+                alphas.append(module.attention_weights(*args))
 
             hooks.enter_context(module.register_forward_hook(watch))
         yield calls

@@ -124,7 +124,8 @@ def test_attention_looks_with_the_previous_state(tiny: Tiny, pairs: Pairs) -> No
     four, five = torch.full((4,), 4), torch.full((4,), 5)
     _, after_four = model.step(four, state)
     _, after_five = model.step(five, state)
-    before, *after = (model.attention.weights(s.s, s) for s in (state, after_four, after_five))
+    weights_of = model.attention.attention_weights
+    before, *after = (weights_of(s.s, s) for s in (state, after_four, after_five))
     targets = (torch.stack([y, y], 1) for y in (four, five))
     aligned_four, aligned_five = (model.align(src, src_mask, tgt_in) for tgt_in in targets)
     assert_close(aligned_four[:, 0], before[:, 0])

@@ -42,7 +42,7 @@ def test_vectors_that_are_the_annotations_are_the_chapter(
     published, model = tiny("bahdanau"), tiny("bahdanau_1", n_queries=5)
     model.load_state_dict(published.state_dict(), strict=False)
     one_each = torch.eye(5).double().expand(len(src), -1, -1)
-    monkeypatch.setattr(model.pooling, "weights", lambda h, src_mask: one_each)
+    monkeypatch.setattr(model.pooling, "attention_weights", lambda h, src_mask: one_each)
     assert_close(model(src, mask, tgt_in), published(src, mask, tgt_in))
     assert_close(model.align(src, mask, tgt_in), published.align(src, mask, tgt_in))
 

@@ -20,7 +20,6 @@ from cogapp import Cog
 
 from benchmarks.__main__ import build_parser as benchmarks_parser
 from seqmodels.cli.main import build_parser
-from tools import diffs
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -186,19 +185,6 @@ def test_numbers_are_those_of_the_records() -> None:
     """Keeps out a number on a page that the committed records do not hold, or no longer."""
     pages = [str(README), str(ROOT / "docs" / "results.md")]
     assert Cog().main(["cog", "-P", "--check", "-I", str(ROOT), *pages]) == 0
-
-
-@pytest.mark.parametrize("pair", diffs.PAIRS, ids="-".join)
-def test_the_readme_counts_the_changed_lines(pair: tuple[str, str]) -> None:
-    """Keeps out counts of plumbing that are older than the chapters."""
-    path = diffs.path_of(*pair)
-    head = path.read_text(encoding="utf-8").splitlines()[0]
-    found = re.search(r"(\d+) changed lines, (\d+) plumbing$", head)
-    assert found
-    n_changed, n_plumbing = found.groups()
-    text = " ".join(README.read_text(encoding="utf-8").split())
-    said = text.partition(f"(docs/diffs/{path.name})")[2]
-    assert re.match(rf", where {n_plumbing} of {n_changed} (lines )?are\b", said)
 
 
 def test_the_citation_names_the_software_and_the_papers() -> None:

@@ -69,7 +69,7 @@ def test_linear_attention_by_hand() -> None:
     assert_close(features_k[0, 0], torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double())
     v = torch.tensor([[[[6.0, 0.0], [0.0, 3.0]]]]).double()
     assert_close(attention(features_q, features_k, v)[0], torch.tensor([[2.0, 2.0]]).double())
-    weights = attention.weights(features_q, features_k, v)
+    weights = attention.attention_weights(features_q, features_k, v)
     assert_close(weights[0, 0], torch.tensor([[1 / 3, 2 / 3]]).double())
     S, z = features_k.mT @ v, features_k.sum(2)
     assert_close(S[0, 0], torch.tensor([[6.0, 6.0], [3.0, 3.0]]).double())
@@ -182,7 +182,7 @@ def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny)
     q, k, v = attention.qkv(torch.randn(1, 7, 16).double())
     heads = [smooth(dot, *(t[0, h] for t in (q, k, v))) for h in range(2)]
     assert_close(attention(q, k, v)[0], torch.cat(heads, 1))
-    assert_close(attention.weights(q, k, v) @ v, torch.stack(heads)[None])
+    assert_close(attention.attention_weights(q, k, v) @ v, torch.stack(heads)[None])
 
 
 # -------------------------------------------------------------------------------- random features
@@ -255,7 +255,7 @@ def test_large_queries_and_keys_are_finite() -> None:
     attention.omega = draw_favor(16, 2)
     for scale in (1e-3, 1.0, 30.0, 1e3):
         q, k = scale * torch.randn(2, 1, 1, 40, 16)
-        weights = attention.weights(attention.phi(q, True), attention.phi(k, False), q)
+        weights = attention.attention_weights(attention.phi(q, True), attention.phi(k, False), q)
         assert weights.isfinite().all()
         assert_close(weights.sum(-1), torch.ones(1, 1, 40))
 
@@ -269,7 +269,8 @@ def test_a_querys_scale_cancels() -> None:
     assert shifted.max() <= 16**-0.5
     assert not torch.equal(shifted, plain)
     keys = attention.phi(k, False)
-    assert_close(attention.weights(shifted, keys, k), attention.weights(plain, keys, k))
+    weights_of = attention.attention_weights
+    assert_close(weights_of(shifted, keys, k), weights_of(plain, keys, k))
 
 
 def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:

@@ -32,21 +32,19 @@ NETWORK = {
 }  # fmt: skip
 
 
-def at(path: Path) -> str:
-    """Return a file's name in the repository, the name of its test."""
+def name_of(path: Path) -> str:
+    """Return a file's name in the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
 def module_of(path: Path) -> str:
     """Return the name under which a file is imported."""
-    return at(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 MODULES = {module_of(path) for path in PROGRAMS}
 
-each_model = pytest.mark.parametrize("path", MODEL_FILES, ids=at)
-each_module = pytest.mark.parametrize("path", LIBRARY, ids=at)
-each_program = pytest.mark.parametrize("path", PROGRAMS, ids=at)
+each_model = pytest.mark.parametrize("path", MODEL_FILES, ids=name_of)
 
 
 @cache
@@ -113,18 +111,11 @@ def test_every_model_file_is_a_paper() -> None:
 
 @each_model
 def test_sections_stand_in_the_same_order(path: Path) -> None:
-    """Keeps out a file that cannot be read beside the others: same rulers, same order."""
-    rulers = re.findall(r"^# (-{20,} \w+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [r.split()[1] for r in rulers] == ["Config", "State", "Parts", "Model", "Init"]
-    assert {len(r) for r in rulers} == {92}
-
-
-@each_model
-def test_sections_hold_what_they_say(path: Path) -> None:
-    """Keeps out a class that hides under the wrong ruler."""
+    """Keeps out a file that cannot be read beside the others, and a class under a wrong ruler."""
     ruler = re.compile(r"^# -{20,} (\w+)$")
     lines = path.read_text(encoding="utf-8").splitlines()
     starts = {m[1]: i for i, line in enumerate(lines, start=1) if (m := ruler.match(line))}
+    assert [*starts] == ["Config", "State", "Parts", "Model", "Init"]
     classes = {n.name: n for n in tree(path).body if isinstance(n, ast.ClassDef)}
     model = next(c for c in classes.values() if "SequenceModel" in map(ast.unparse, c.bases))
     init = next(n for n in functions(path) if n.name == "init" and n.col_offset == 0)
@@ -150,12 +141,11 @@ def test_the_docstring_tells_the_same_story(path: Path) -> None:
     assert numbers == list(range(1, len(numbers) + 1)) != []
 
 
-@each_program
-def test_configs_are_frozen_and_explained(path: Path) -> None:
+def test_configs_are_frozen_and_explained() -> None:
     """Keeps out a size without a line of help, and a Config that changes under a run."""
-    if path in MODEL_FILES:
+    for path in MODEL_FILES:
         assert [c.name for c in configs(path)] == ["Config"]
-    for config in configs(path):
+    for config in (config for path in PROGRAMS for config in configs(path)):
         decorators = {ast.unparse(d) for d in config.decorator_list}
         assert decorators == {"dataclass(frozen=True, kw_only=True)"}, config.name
         assert ast.get_docstring(config), config.name
@@ -220,7 +210,7 @@ def test_there_is_one_list_of_models() -> None:
             held = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
             first = [n.elts[0] if isinstance(n, ast.Tuple) and n.elts else n for n in held]
             if five <= {n.value for n in first if isinstance(n, ast.Constant)}:
-                found.add(at(path))
+                found.add(name_of(path))
     assert found == LISTED.keys()
 
 
@@ -249,13 +239,14 @@ def room_of(module: str) -> str:
     return room or (module.split(".")[1] if "." in module else "")
 
 
-@each_module
-def test_arrows_go_down(path: Path) -> None:
+def test_arrows_go_down() -> None:
     """Keeps out an arrow from a room to one above it, and a room that is in no plan."""
-    if room := room_of(module_of(path)):
-        known = ROOMS[: ROOMS.index(room) + 1]
-        ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
-        assert {room_of(name) for name in ours} - {*known, ""} == set()
+    for path in LIBRARY:
+        assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}, path
+        if room := room_of(module_of(path)):
+            below = ROOMS[: ROOMS.index(room) + 1]
+            ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
+            assert {room_of(name) for name in ours} <= {*below, ""}, path
 
 
 HARNESS = [
@@ -266,54 +257,33 @@ HARNESS = [
 ]
 
 
-@pytest.mark.parametrize("path", HARNESS, ids=at)
-def test_the_harness_knows_no_model(path: Path) -> None:
+def test_the_harness_knows_no_model() -> None:
     """Keeps out a branch on a model's name in the loop, the search or the evaluation."""
-    below = imported_below(module_of(path))
-    models = {n for n in below if n.startswith("seqmodels.models.")}
-    assert {n for n in models if not n.startswith("seqmodels.models.ops")} == set()
-    assert "seqmodels" not in below
+    for path in HARNESS:
+        below = imported_below(module_of(path))
+        models = {n for n in below if n.startswith("seqmodels.models.")}
+        assert all(n.startswith("seqmodels.models.ops") for n in models), path
+        assert "seqmodels" not in below, path
 
 
-NO_TORCH = [
-    "report.figures", "report.tables", "evaluation.metrics", "evaluation.external",
-    "report.systems", "cli.score",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("path", sorted(ROOT.glob("tasks/*/*.py")), ids=at)
-def test_tasks_do_not_import_each_other(path: Path) -> None:
+def test_tasks_do_not_import_each_other() -> None:
     """Keeps out a task that changes with another one: what they share is made, or a recipe."""
-    own = ("tasks.made", f"tasks.{path.parent.name}")
     shared = {"tasks", "tasks.flags", "tasks.recipes"}
-    theirs = {name for name in imports(path) if tops({name}) == {"tasks"}} - shared
-    assert {name for name in theirs if not name.startswith(own)} == set()
+    for path in ROOT.glob("tasks/*/*.py"):
+        own = ("tasks.made", f"tasks.{path.parent.name}")
+        theirs = {name for name in imports(path) if tops({name}) == {"tasks"}} - shared
+        assert {name for name in theirs if not name.startswith(own)} == set(), path
 
 
-def test_figures_of_tasks_need_no_torch() -> None:
-    """Keeps out a figure that is drawn only where models can run."""
+def test_figures_and_scores_are_made_without_torch() -> None:
+    """Keeps out figures and scores that are there only where models can run."""
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
-        "import sys; sys.modules['torch'] = None; from seqmodels.report.figures import task_figures"
-        f"; assert all(map(task_figures, {tasks}))"
+        "import sys; sys.modules['torch'] = None; from seqmodels.report import figures, systems; "
+        "from seqmodels.evaluation import external; from seqmodels.cli import score; "
+        f"from seqmodels.site import report; assert all(map(figures.task_figures, {tasks}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
-
-
-@pytest.mark.parametrize("name", [*NO_TORCH, "site.report"])
-def test_figures_and_scores_are_made_without_torch(name: str) -> None:
-    """Keeps out a package whose first line loads torch before these can say that they need none."""
-    program = f"import sys; sys.modules['torch'] = None; import seqmodels.{name}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-@each_module
-def test_the_library_imports_no_task(path: Path) -> None:
-    """Keeps out an arrow from the installed library to programs that are not installed."""
-    assert not tops(imports(path)) & {"tasks", "tests", "results", "benchmarks"}
 
 
 def test_the_library_has_no_cycles() -> None:
@@ -323,8 +293,7 @@ def test_the_library_has_no_cycles() -> None:
     assert set(order.static_order()) >= names
 
 
-@each_program
-def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
+def test_nothing_opens_a_connection_by_itself() -> None:
     """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`.
 
     One module alone fetches texts that no hub has, from addresses that stand there; another one
@@ -335,19 +304,20 @@ def test_nothing_opens_a_connection_by_itself(path: Path) -> None:
         "seqmodels/site/serve.py": {"http"},
         "seqmodels/site/layout.py": {"urllib"},
     }
-    assert tops(imports(path)) & NETWORK == allowed.get(at(path), set())
+    used = {name_of(path): tops(imports(path)) & NETWORK for path in PROGRAMS}
+    assert {path: names for path, names in used.items() if names} == allowed
 
 
-@pytest.mark.parametrize("path", [*LIBRARY, *TASKS], ids=at)
-def test_what_is_imported_is_declared(path: Path) -> None:
+def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {"export": ("export",), "graphs": ("export",), "launchers": ("ray", "slurm")}
-    known = extras.get(path.parent.name) or extras.get(path.stem, ())
-    extra = [line for name in known for line in project["optional-dependencies"][name]]
-    names = (re.split(r"[^\w.-]", line)[0] for line in [*project["dependencies"], *extra])
-    declared = {name.replace("-", "_") for name in names}
-    assert tops(imports(path)) - sys.stdlib_module_names <= declared | {"seqmodels", "tasks"}
+    for path in (*LIBRARY, *TASKS):
+        groups = extras.get(path.parent.name) or extras.get(path.stem, ())
+        extra = [line for name in groups for line in project["optional-dependencies"][name]]
+        names = (re.split(r"[^\w.-]", line)[0] for line in [*project["dependencies"], *extra])
+        declared = {name.replace("-", "_") for name in names} | {"seqmodels", "tasks"}
+        assert tops(imports(path)) - sys.stdlib_module_names <= declared, path
 
 
 def test_the_lock_holds_what_is_declared() -> None:

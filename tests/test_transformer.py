@@ -73,7 +73,7 @@ def test_attention_is_a_loop_over_heads(
     attention.is_fused = is_fused
     x = torch.randn(2, 5, 16).double()
     q_k_v = attention.queries(x), *attention.keys_values(x)
-    out, alpha = attention(*q_k_v, mask), attention.weights(*q_k_v, mask)
+    out, alpha = attention(*q_k_v, mask), attention.attention_weights(*q_k_v, mask)
     total = torch.zeros_like(x)
     d_k, d_v = widths.get("d_k", 4), widths.get("d_v", 4)
     allowed = mask[:, 0] if mask.dim() == 4 else mask
@@ -96,7 +96,7 @@ def test_the_two_attentions_are_one() -> None:
     later.W_o.weight.data, later.W_o.bias.data = first.W_o.weight.data, torch.zeros(16).double()
     q, k, v = torch.randn(3, 2, 4, 5, 4).double()
     for mask in masks():
-        assert_close(later.weights(q, k, v, mask), first.weights(q, k, v, mask))
+        assert_close(later.attention_weights(q, k, v, mask), first.attention_weights(q, k, v, mask))
         assert_close(later(q, k, v, mask), first(q, k, v, mask))
 
 
@@ -110,7 +110,7 @@ def test_attention_by_hand() -> None:
     values = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 0.0]]]]).double()
     seen = torch.ones(1, 2, dtype=torch.bool)
     q_k_v = attention.queries(x), keys, values
-    out, alpha = attention(*q_k_v, seen), attention.weights(*q_k_v, seen)
+    out, alpha = attention(*q_k_v, seen), attention.attention_weights(*q_k_v, seen)
     assert_close(alpha.flatten(), torch.tensor([3 / 4, 1 / 4]).double())
     assert_close(out.flatten(), torch.tensor([3.0, 2.0, 0.0, 0.0]).double())
 
@@ -225,7 +225,8 @@ def test_an_alignment_is_the_last_layers_mean_of_heads(tiny: Tiny, pairs: Pairs)
     model, (src, src_mask, tgt_in) = tiny("transformer"), pairs
     seen: list[Tensor] = []
     attention = model.decoder[-1].src_attention
-    attention.register_forward_hook(lambda _, args, out: seen.append(attention.weights(*args)))
+    weights_of = attention.attention_weights
+    attention.register_forward_hook(lambda _, args, out: seen.append(weights_of(*args)))
     weights = model.attention_weights(src, src_mask, tgt_in)
     assert_close(weights[:, -1], seen[0])
     assert_close(model.align(src, src_mask, tgt_in), seen[0].mean(1))

@@ -190,7 +190,7 @@ def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) ->
         query = q[row, head, i]
         score = [float(query @ k[row, head, j]) / 8**0.5 - slope * abs(i - j) for j in js]
         alpha = torch.tensor(score, dtype=torch.double).softmax(0)
-        assert_close(attention.weights(q, k, v, bias)[row, head, i, js], alpha)
+        assert_close(attention.attention_weights(q, k, v, bias)[row, head, i, js], alpha)
         heads[row, head, i] = alpha @ v[row, head, js]
     assert_close(attention.W_o(heads.transpose(1, 2).flatten(2)), out)
 

@@ -150,15 +150,16 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B W S"]:
-        """Return alpha_i for the W beams of each source; in training there is one."""
-        query = self.W_a(s).unflatten(0, (len(state.h), -1, 1))
-        score = self.v_a(tanh(query + state.keys.unsqueeze(1))).squeeze(-1)  #            A.1.2
+    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B W S"]:
+        """Return alpha_i for the W decoder states of each source: one, or those of its beams."""
+        s = s.unflatten(0, (len(state.h), -1, 1))  # (B,W,1,D), beside keys of (B,1,S,A)
+        score = self.v_a(tanh(self.W_a(s) + state.keys.unsqueeze(1))).squeeze(-1)  #      A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
     def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
         """Return c_i, the expected annotation."""
-        return (self.weights(s, state) @ state.h).flatten(0, 1)  #                          (5)
+        alpha = self.attention_weights(s, state)
+        return (alpha @ state.h).flatten(0, 1)  #                                           (5)
 
 
 class DeepOutput(nn.Module):
@@ -209,7 +210,7 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys), keys, src_mask, s)
+        return State(h.to(keys.dtype), keys, src_mask, s)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""

@@ -108,7 +108,9 @@ class MultiHeadAttention(nn.Module):
         """Return the queries, keys and values of all heads."""
         return self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
 
-    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+    def attention_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
+    ) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys where the mask is True, for plots."""
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 

@@ -121,7 +121,7 @@ class MultiHeadAttention(nn.Module):
         """Compare the queries of the last N of M tokens with the keys up to their own."""
         return (q @ k.mT).tril(k.shape[2] - q.shape[2])
 
-    def weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
+    def attention_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys, for plots."""
         return self.scores(q, k) / self.scores(q, k).sum(-1, keepdim=True)  #               (8)
 

@@ -122,7 +122,9 @@ class MultiHeadAttention(nn.Module):
         """Return the keys and values of all heads, (B,H,N,K) each."""
         return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
 
-    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+    def attention_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
+    ) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys where the mask is True, for plots."""
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 

@@ -45,7 +45,7 @@ def attentions(model: nn.Module) -> list[Attention]:
     """Return the modules that merge heads with a W_o, from the source to the target."""
     found = []
     for path, module in model.named_modules():
-        if hasattr(module, "weights") and hasattr(module, "W_o"):
+        if hasattr(module, "attention_weights") and hasattr(module, "W_o"):
             stack, layer, name = path.split(".")
             kind = "source" if name == "src_attention" else stack
             found.append(Attention(kind, int(layer) + 1, module))

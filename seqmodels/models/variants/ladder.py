@@ -73,7 +73,7 @@ class GlobalAttention(nn.Module):
             return self.W_a(memory)
         return self.U_a(memory) if self.kind == "additive" else memory
 
-    def weights(self, h: Float[Tensor, "R N D"], state: State) -> Float[Tensor, "B W M"]:
+    def attention_weights(self, h: Float[Tensor, "R N D"], state: State) -> Float[Tensor, "B W M"]:
         """Return the weights for the W outputs of each source: those of its beams or N words."""
         h = h.reshape(len(state.memory), -1, h.shape[-1])
         if self.kind == "additive":
@@ -84,7 +84,7 @@ class GlobalAttention(nn.Module):
 
     def forward(self, h: Float[Tensor, "R N D"], state: State) -> Float[Tensor, "R N D"]:
         """Return the context vectors c."""
-        return (self.weights(h, state) @ state.memory).reshape(h.shape)
+        return (self.attention_weights(h, state) @ state.memory).reshape(h.shape)
 
 
 class Ladder(LSTMSeq2Seq):

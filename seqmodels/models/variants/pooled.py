@@ -38,7 +38,7 @@ class Pooling(nn.Module):
         super().__init__()
         self.query = nn.Linear(2 * cfg.d_model, cfg.n_queries, bias=False)
 
-    def weights(
+    def attention_weights(
         self, h: Float[Tensor, "B S D2"], src_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B k S"]:
         """Return the weights of the words for each query."""
@@ -58,7 +58,7 @@ class PooledBahdanau(Bahdanau):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Annotate the source and pool the annotations; the start state is the published one."""
         state = super().encode(src, src_mask)
-        h = self.pooling.weights(state.h, src_mask) @ state.h
+        h = self.pooling.attention_weights(state.h, src_mask) @ state.h
         keys = self.attention.U_a(h)
         return State(h.to(keys), keys, torch.ones_like(h[..., 0], dtype=torch.bool), state.s)
 
@@ -68,5 +68,5 @@ class PooledBahdanau(Bahdanau):
         """Return how much of each word a target reads, through all k vectors."""
         with watch_attention([self.attention]) as [alphas]:
             self(src, src_mask, tgt_in)
-        pooled = self.pooling.weights(super().encode(src, src_mask).h, src_mask)
+        pooled = self.pooling.attention_weights(super().encode(src, src_mask).h, src_mask)
         return (torch.cat(alphas, 1) @ pooled)[:, None, None]

@@ -73,7 +73,9 @@ class RotaryLayer(Layer):
 class BiasedAttention(MultiHeadAttention):
     """Attention whose mask holds numbers that are added to the scores."""
 
-    def weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+    def attention_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
+    ) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys."""
         return (q @ k.mT / q.shape[-1] ** 0.5 + mask).softmax(-1)
 
