@@ -24,7 +24,7 @@ from seqmodels.cli.main import build_parser
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [README, *DOCS, ROOT / "results" / "README.md", ROOT / "benchmarks" / "README.md"]
+PAGES = [README, *DOCS, *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("tasks/*/README.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

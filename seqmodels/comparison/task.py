@@ -55,7 +55,7 @@ class Recipe(NamedTuple):
 
     sizes: Mapping[str, Any]
     lr: float
-    """Peak learning rate; the task file lists those that were tried."""
+    """Peak learning rate; the README of the task lists those that were tried."""
 
 
 class AlignmentExample(NamedTuple):

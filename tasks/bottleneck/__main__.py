@@ -69,13 +69,8 @@ def encode(pair: Pair, tokenizer: Tokenizer, line: int) -> Example:
 
 # ------------------------------------------------------------------------------------- Recipes
 #
-# Three rates, tried with four models; nats per symbol on valid after 200 k symbols, seed 1:
-#                                4e-3    8e-3    1.6e-2
-#            rnn_encdec_64       2.283   1.851   1.814
-#            rnn_encdec_256      1.422   1.638   2.584
-#            bahdanau_4          1.470   1.082    .855
-#            bahdanau            1.013    .585    .433
-# A wide vector needs a low rate. All numbers of pooled vectors share Bahdanau's.
+# A wide vector needs a low rate. All numbers of pooled vectors share Bahdanau's. README.md lists the
+# trials.
 
 WIDTH = 64
 """d_model of Bahdanau's model, with any number of vectors."""

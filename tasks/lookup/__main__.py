@@ -135,19 +135,8 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
 
 # ------------------------------------------------------------------------------------- Recipes
 
-# About 50 trials of one seed, most with 3,000 steps and 200 sources per number of pairs:
-#   bahdanau      4e-3; std_align, v_align 0.001, 0 and 0.3, 0: not within 6,000 steps; 0.3, 0.125:
-#                 616 steps. Always asked for all keys, it learns to strike out values instead.
-#   transformer   3e-3, pre-norm; sinusoids: not within 6,000 steps; rotary positions with base
-#                 10,000: one of three seeds within 800; with base 30: all, after about 400.
-#   gpt           3e-3, learned positions; 8 pairs: after 600 to 1,000 steps; 16 pairs: not within
-#                 3,000; "key : value" instead of "key key value" in the target: not at all.
-#   lstm_seq2seq  2e-3, 4e-3, 8e-3, 1.6e-2, 3e-2 and 6e-2: 12, 12, 40, 62, 24 and 15 % with 8 pairs.
-#   rnn_encdec    the same learning rates: 9 to 16 %, the baseline, with all.
-#   linear_attention   1e-3, 3e-3 and 8e-3, and 8e-3 with FAVOR+: 10 to 12 %, the baseline.
-# At width 256, nats per token on valid:
-#   gpt           init_std 0.08: 2.3 (3e-3), 1.78 (1.5e-3), 1.30 (7.5e-4); 0.04: 0.000 (1.5e-3)
-#   lstm_seq2seq  init_range 0.3: 0.83 (1.6e-2), 1.29 (8e-3), 1.74 (4e-3); 0.15: 1.69 (8e-3)
+# README.md lists about 50 trials. Bahdanau learns from larger weights of the score alone, the
+# Transformer with rotary positions of a small base.
 
 RECURRENT = {"d_embed": 64, "d_maxout": 64}
 TWO_LAYERS = {"n_layers": 2, "n_heads": 2, "dropout": 0.0}

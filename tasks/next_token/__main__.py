@@ -228,14 +228,6 @@ class CorpusRecipe(NamedTuple):
 
 PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
 
-# GPT as in nanoGPT. Three learning rates were tried for every model (--lr R --tokens 500_000);
-# nats per character:
-#                                2e-3    4e-3    8e-3
-#                  rnn_encdec   1.934   1.817   1.726
-#                    bahdanau   1.942   1.840   1.752
-#                lstm_seq2seq   2.072   1.937   1.832
-#                 transformer   2.161   2.101   2.258
-#                         gpt   2.164   2.072   2.056
 PLAYS = {
     **{name: Recipe(recipe.sizes, lr=8e-3) for name, recipe in RECIPES.items()},
     "transformer": Recipe(PRENORM, lr=4e-3),
@@ -243,15 +235,7 @@ PLAYS = {
     "linear_attention": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
 }
 
-# After 300,000 tokens of War and Peace: 2.49 bits per byte with pre-norm, 2.58 as published.
 OWN_TEXT = {**RECIPES, "transformer": Recipe(PRENORM, lr=2e-3)}
-
-# War and Peace has the Bible's recipes. On the Bible, short budgets favour the same rates, and half
-# of the best is better for recurrent models with the full one. Three rates each, batches of 1,000,
-# nats per token on valid after 200 k tokens, seed 1:
-#   rnn_encdec    5.307 (2e-3), 4.996 (4e-3), 4.848 (8e-3); bahdanau 5.214, 4.931, 4.836 (1e-2)
-#   lstm_seq2seq  5.516 (4e-3), 5.128 (8e-3), 4.927 (1.6e-2); transformer 5.732, 5.637, 5.709 (6e-3)
-#   gpt           5.702 (1e-3), 5.602 (2e-3), 5.626 (4e-3); init_std 0.03: 5.621, 5.754 (4e-3)
 
 DEFAULT = CorpusRecipe(OWN_TEXT, TOKENS, batch_tokens=3_000, n_parameters=1_500_000)
 CORPUS_RECIPES = {

@@ -134,18 +134,7 @@ DEFAULT = CorpusRecipe(
     with_dropout(RECIPES, 0.1), {size: 3 * n for size, n in TOKENS.items()}, 1_000, 2_000_000, 4_000
 )
 
-# Multi30k is small: 15 epochs, more dropout, wider embeddings. The Transformer is pre-norm, because
-# as published it had 33 % of the next tokens right after 0.9 M tokens at 2e-3, with pre-norm 49 %.
-# Rate, dropout, and nats per token on valid, after so many tokens or with the full budget:
-#       rnn_encdec   4e-3 0.3  2.09 (3 M)    8e-3 0.2  2.18 (1.5 M)
-#         bahdanau   4e-3 0.3  1.85 (2 M)    full:  4e-3 0.2  1.648, 4e-3   0.3  1.562
-#     lstm_seq2seq   4e-3 0.3  2.50 (3 M)    1e-2 0.2  2.10 (3 M)
-#      transformer   2e-3 0.3  2.09 (3 M)    1.5e-3 0.15 1.67 (4 M)
-#                                            full:  1.5e-3 0.2  1.532, 2.5e-3 0.2  1.485
-#              gpt   full: 3e-3 0.2 1.827, 2e-3 0.2 1.783, 2e-3 0.15 1.762, 1.3e-3 0.15 1.744
-# GPT with init_std 0.03: 2.059 after 2.8 M tokens (0.05: 2.046); with 8 heads, 3e-3, 0.1: 1.840.
-# With 2.6 M parameters: transformer 1.613 after 5 M tokens (3e-3, batches of 500) and 1.672 after
-# 4.2 M (4e-3; with 4 M 1.595); gpt 2.311 after 2.1 M (3e-3; with 4 M 2.176).
+# A small set: many epochs, more dropout, wider embeddings, pre-norm. README.md lists the trials.
 WIDE = {"d_embed": 256, "d_maxout": 256}
 MULTI30K = CorpusRecipe(
     with_dropout({
@@ -165,9 +154,7 @@ MULTI30K = CorpusRecipe(
 )  # fmt: skip
 
 # From English to German, the Transformer has the sizes of "Transformer-Tiny" (Wu et al. 2021,
-# arXiv:2105.14462): 4 layers, width 128, 2.6 M parameters. Nats per token on valid: dropout 0.1,
-# after 1.3 M of 1.4 M tokens, 2.92 (2e-3), 2.69 (4e-3). With full budgets: 0.2 at 2e-3, 7 M: 1.92
-# and 37.9 BLEU on test; 0.1 at 5e-3, 8 M: 1.82 and 38.9; with these values, 1.77 and 40.3.
+# arXiv:2105.14462): 4 layers, width 128, 2.6 M parameters.
 
 TINY = {"d_ff": 256, "n_heads": 4, "n_layers": 4, "is_prenorm": True, "dropout": 0.15}
 FROM_ENGLISH = MULTI30K._replace(
