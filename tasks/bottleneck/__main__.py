@@ -69,7 +69,7 @@ def encode(pair: Pair, tokenizer: Tokenizer, line: int) -> Example:
 
 # ------------------------------------------------------------------------------------- Recipes
 #
-# A wide vector needs a low rate. All numbers of pooled vectors share Bahdanau's. README.md lists the
+# A wide vector needs a low rate; any number of pooled vectors has Bahdanau's. README.md lists the
 # trials.
 
 WIDTH = 64
