@@ -3,23 +3,27 @@
 Letters of shapes, in all chapters:
 
     B  sources in a batch             E  width of an embedding
-    R  rows of a step: B, or B × W    D  width of the model
-    W  beams of a source in search    A  width of the alignment model
+    R  rows of a step: B, or B × J    D  width of the model
+    J  beams of a source in search    A  width of the alignment model
     S  length of the source           O  maxout units of the output
     T  length of the target           L  layers
     N  length of any text             H  heads
     M  keys that are attended to      K  width of a head
     V  vocabulary                     F  features of a head in linear attention
+    P  learned positions              Kv width of a head's values, if not K
 
-D2 is 2 D, `*B` any axes, `#` an axis that may be 1. Masks are bool, True = real token.
+D2 is 2 D, D3 is 3 D, `*B` any axes, `#` an axis that may be 1, `_` one without a letter. Masks are
+bool, True = real token. Weight matrices have the papers' names, such as W and U_a.
 
     encode(src, src_mask)          -> State                 read the source
-    step(y, state)                 -> (logits (B,V), State)  one target token; search uses it
+    step(y, state)                 -> (logits (R,V), State)  one target token; search uses it
     forward(src, src_mask, tgt_in) -> logits (B,T,V)         all tokens, teacher forced; training
 
-A State is a NamedTuple of tensors, each with the batch first, and of `KVCache`s. Modules hold
-parameters and nothing that changes from step to step, so any search can keep, drop and reorder
-states. With beams, `step` takes R = B × W rows, the W beams of each source.
+A State is a NamedTuple of tensors, each with the batch first, and of `KVCache`s, the keys and
+values of past tokens (`models/ops`). Modules hold parameters and nothing that changes from step to
+step, so any search can keep, drop and reorder states. With beams, `step` takes R = B × J rows, the
+J beams of each source. A Config says by `source_floats(n)` how many numbers about a source of n
+tokens its decoder is given.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from torch import Tensor, nn
 PAD, BOS, EOS, UNK = range(4)
 """The first four ids of every vocabulary."""
 
-S = TypeVar("S", bound=tuple[Any, ...])
+AnyState = TypeVar("AnyState", bound=tuple[Any, ...])
 
 
 class Batch(NamedTuple):
@@ -64,7 +68,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         self.config = config
         self.src_attentions: list[Any] = []
-        """The modules that attend to the source, layer by layer, each with `attention_weights`."""
+        """The modules that attend to the source, layer by layer, by their `attention_weights`."""
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Any:
         """Read the source; return the State before the first target token."""
@@ -111,26 +115,26 @@ class SequenceModel(nn.Module):
 
 
 def reorder(
-    state: S,
+    state: AnyState,
     rows: Int[Tensor, " R"],
     sources: Int[Tensor, " B"] | None = None,
     shared: tuple[str, ...] = (),
-) -> S:
+) -> AnyState:
     """Return the State whose row i continues the old row `rows[i]`, for any model and search.
 
-    In the fields that are `shared` by the beams of a source, and in the keys and values of a
-    `KVCache`, the rows `sources` are kept (None: all of them, uncopied).
+    `rows` picks beams. What the beams of a source share, the fields named in `shared` and the keys
+    and values of a `KVCache`, is picked by `sources`; None leaves it as it is, uncopied.
     """
-    kept = []
+    fields: list[Any] = []
     for name, field in zip(state._fields, state, strict=True):  # type: ignore[attr-defined]
         picked = sources if name in shared else rows
         if picked is None:
-            kept.append(field)
+            fields.append(field)
         elif isinstance(field, Tensor):
-            kept.append(field.index_select(0, picked))
+            fields.append(field.index_select(0, picked))
         else:
-            kept.append(field.reorder(picked, sources))
-    return type(state)(*kept)
+            fields.append(field.reorder(picked, sources))
+    return type(state)(*fields)
 
 
 @contextmanager

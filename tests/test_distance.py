@@ -135,7 +135,7 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
     elif name == "lstm_seq2seq":
         assert_close(found, torch.cat([state.h.flatten(1), state.c.flatten(1)], 1))
     else:
-        cache = state.src if name == "transformer" else state.cache
+        cache = state.memory if name == "transformer" else state.cache
         assert found.shape == (2, 2 * 2 * D)
         assert_close(found[:, :D], cache[0][0][:, :, 6].flatten(1))
 

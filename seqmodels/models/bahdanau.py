@@ -27,13 +27,13 @@ Differs
     1. z lets the new state in (A.1.1, authors' code): the opposite of `rnn_encdec` (Cho's eq. 7).
     2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, score and
        output use a state that has already read y_{i-1}; in A.1.1, and here, they do not.
-    3. One vocabulary and one embedding serve both languages, because all five models share them.
+    3. One vocabulary and one embedding serve both languages, as in all models here.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. The first word is written after BOS (authors' code: zeros); a task decides on a source's EOS.
 
 Cost
-    Time O((S+T) D² + S T D), memory O(S D) between source and target; S + T sequential steps.
+    Time O((S+T) D² + S T (A + D)), memory O(S D) between source and target; S + T sequential steps.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from seqmodels.interface import SequenceModel
-from seqmodels.models.ops import tanh
+from seqmodels.models.ops import tanh  # torch.tanh, faster on CPUs
 
 # ------------------------------------------------------------------------------------- Config
 
@@ -73,7 +73,7 @@ class Config:
     """Dropout probability of embeddings and output units (paper: none)."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return n * 2 * self.d_model
 
 
@@ -95,14 +95,14 @@ class State(NamedTuple):
 
 
 class GatedUnit(nn.Module):
-    """A.1.1: a reset gate r and an update gate z; x = W e (+ C c) is computed before."""
+    """A.1.1: a reset gate r and an update gate z; the caller computes x = W e (+ C c)."""
 
     def __init__(self, d_model: int):
         super().__init__()
         self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
         self.U = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x: Float[Tensor, "B D3"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state."""
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                         A.1.1
@@ -111,7 +111,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read left to right and right to left, where pads come first and leave the state at zero."""
+    """Read the source in both directions; leftwards, pads come first, and the state stays zero."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -132,12 +132,11 @@ class Encoder(nn.Module):
             forward_states.append(h)
         h = e.new_zeros(len(e), self.d_model)
         backward_states = []
-        is_word = src_mask.unsqueeze(-1).to(e.dtype)
-        from_left = zip(self.W_back(e).unbind(1), is_word.unbind(1), strict=True)
-        for x_t, is_word_t in reversed([*from_left]):
-            h = is_word_t * self.unit_back(x_t, h)
-            backward_states.append(h)
-        states = torch.stack(forward_states, 1), torch.stack(backward_states[::-1], 1)
+        x, is_word = self.W_back(e), src_mask.unsqueeze(-1).to(e.dtype)
+        for j in reversed(range(e.shape[1])):
+            h = is_word[:, j] * self.unit_back(x[:, j], h)
+            backward_states.insert(0, h)
+        states = torch.stack(forward_states, 1), torch.stack(backward_states, 1)
         return torch.cat(states, -1)  #                                                     (7)
 
 
@@ -150,9 +149,9 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B W S"]:
-        """Return alpha_i for the W decoder states of each source: one, or those of its beams."""
-        s = s.unflatten(0, (len(state.h), -1, 1))  # (B,W,1,D), beside keys of (B,1,S,A)
+    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
+        """Return alpha_i for the J decoder states of each source: one, or those of its beams."""
+        s = s.unflatten(0, (len(state.h), -1, 1))  # axes of sources, beams, words
         score = self.v_a(tanh(self.W_a(s) + state.keys.unsqueeze(1))).squeeze(-1)  #      A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
@@ -174,7 +173,7 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B D2"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
         pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)
@@ -206,11 +205,11 @@ class Bahdanau(SequenceModel):
         init(self)
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
-        """Annotate the source, each word with its own vector; start from word 1's, read back."""
+        """Annotate each word of the source; s_0 comes from the first word's backward state."""
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)
+        return State(h.to(keys.dtype), keys, src_mask, s)  # of one dtype, under autocast
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""
@@ -246,7 +245,7 @@ def init(model: SequenceModel) -> None:
             nn.init.normal_(p, std=model.config.std_align)
         elif name.endswith("v_a.weight"):
             nn.init.constant_(p, model.config.v_align)
-        elif ".U" in name and "output" not in name:
+        elif ".U" in name and "output" not in name:  # U and U_zr of a gated unit
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
         elif p.dim() == 2:

@@ -5,6 +5,7 @@ Paper
     Unsupervised Multitask Learners. OpenAI 2019 (GPT-2); sections by its numbers. Its ancestor:
     A. Radford, K. Narasimhan, T. Salimans, I. Sutskever: Improving Language Understanding by
     Generative Pre-Training. OpenAI 2018 (GPT: the same decoder, normalised after each sublayer).
+    "2017" is the paper of `transformer.py`.
 
 Before
     The Transformer has two stacks, and needs pairs of texts to train them.
@@ -18,15 +19,14 @@ Symbols
     —           q, k, v   (B,H,N,K)    queries, keys, values of H heads
     W_e         embedding (V,D)        token embedding, also the output matrix (2018: h_0, P(u))
     W_p         positions (P,D)        learned position embedding
-    N           n_layers  L            layers; residual outputs start scaled by 1/√(2N)
+    N           2 n_layers             residual layers, two a block: outputs start scaled by 1/√N
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
        counted as positions; the loss is on the target only, the tokens on which all are scored.
-    2. GPT-2 has one vocabulary anyway; the other four share it.
-    3. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
+    2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
        applies to positions, for which OpenAI's released code uses 0.01.
-    4. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
+    3. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
     Time O((S+T) D² + (S+T)² D), memory O(L (S+T) D); training takes O(1) sequential steps,
@@ -68,7 +68,7 @@ class Config:
     """Dropout probability."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return n * self.n_layers * self.d_model
 
 
@@ -99,19 +99,19 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        self.split = nn.Unflatten(-1, (3, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)))
+        self.to_heads = nn.Unflatten(-1, (3, cfg.n_heads, head_width(cfg.d_model, cfg.n_heads)))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
         self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
 
     def qkv(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "3 B H N K"]:
         """Return the queries, keys and values of all heads."""
-        return self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
+        return self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
 
     def attention_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
     ) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys where the mask is True, for plots."""
+        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
@@ -126,21 +126,23 @@ class MultiHeadAttention(nn.Module):
 class Layer(nn.Module):
     """2.3: self-attention and feed-forward, each after a norm, added to the residual stream."""
 
-    def __init__(self, cfg: Config, layer: int):
+    def __init__(self, cfg: Config, index: int):
         super().__init__()
-        self.layer = layer
+        self.index = index
         self.norm_1, self.norm_2 = nn.LayerNorm(cfg.d_model), nn.LayerNorm(cfg.d_model)
         self.self_attention, self.dropout = MultiHeadAttention(cfg), nn.Dropout(cfg.dropout)
         d_ff = 4 * cfg.d_model
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B _ D"]:
-        """Attend to this text; return the rows of its last tokens, one for each row of the mask."""
-        n = mask.shape[-2]
+    def forward(
+        self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int
+    ) -> Float[Tensor, "B _ D"]:
+        """Attend to this text where the mask is True; return the rows of its last tokens."""
         q, k, v = self.self_attention.qkv(self.norm_1(x))
-        k, v = cache.update(self.layer, k, v)
-        x = x[:, -n:] + self.dropout(self.self_attention(q[:, :, -n:], k, v, mask))
+        k, v = cache.update(self.index, k, v)
+        x, q, mask = x[:, -n_last:], q[:, :, -n_last:], mask[..., -n_last:, :]
+        x = x + self.dropout(self.self_attention(q, k, v, mask))
         return x + self.dropout(self.ff(self.norm_2(x)))
 
 
@@ -158,7 +160,7 @@ class GPT(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder = nn.ModuleList(Layer(cfg, i) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.self_attention for layer in self.decoder]  # for `align`
+        self.src_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -167,7 +169,7 @@ class GPT(SequenceModel):
         return self.config.n_positions - n_source
 
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
-        """Return embeddings of tokens and positions; the text now has n tokens, with pads."""
+        """Return embeddings of tokens and positions; n: length of the text, with pads."""
         longest = self.config.n_positions
         if n > longest and int(position.max()) >= longest:  # pads have no positions of their own
             raise ValueError(
@@ -182,13 +184,13 @@ class GPT(SequenceModel):
         The last layer computes only these: nothing reads its output for the others.
         """
         for layer in self.decoder:
-            is_last = layer is self.decoder[-1]
-            x = layer(x, mask[..., -n_last:, :] if is_last else mask, cache)
+            x = layer(x, mask, cache, n_last if layer is self.decoder[-1] else x.shape[1])
         return self.norm(x) @ self.embedding.weight.T  #                              2018, (2)
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
         """Read a text in one pass, in which no token sees a later one; pads are not counted."""
-        causal = torch.ones_like(real[0]).expand(real.shape[1], -1).tril()
+        i = torch.arange(text.shape[1], device=text.device)
+        causal = i <= i.unsqueeze(1)  # a query sees no later key
         position = (real.cumsum(1) - 1).clamp(min=0)
         x = self.embed(text, position, text.shape[1])
         return self.decode(x, causal & cache.mask, cache, n_last)
@@ -196,14 +198,14 @@ class GPT(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source as the beginning of the text (prefill)."""
         cache = KVCache(src_mask)
-        self.read(src, src_mask, cache, 1)  # fills the cache; BOS will ask for the first logits
+        self.read(src, src_mask, cache, 1)  # fills the cache; `step` gives the first logits
         return State(cache)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, the beams of B sources, after the row's own text."""
         cache = state.cache.grow()  # one token longer; the old State stays as it is
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
-        x = x.unflatten(0, (cache.n_sources, -1))  # (B,beams,D)
+        x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])
         return logits.flatten(0, 1), State(cache)
 

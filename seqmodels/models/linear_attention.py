@@ -9,21 +9,23 @@ Before
     GPT keeps the keys and values of all tokens, and compares each query with every key.
 
 Idea
-    Softmax attention is Nadaraya–Watson smoothing, Σ κ(q,k_j) v_j / Σ κ(q,k_j), with the kernel
-    κ(q,k) = exp(q·k/√K) (2, 3). If κ(q,k) = φ(q)·φ(k), keys and values enter through two sums (5),
-    to which each token adds its own: attention is a recurrence over a memory of fixed size (16–20).
+    Softmax attention is a weighted mean, Σ sim(q,k_j) v_j / Σ sim(q,k_j) with sim(q,k) =
+    exp(q·k/√K) (2, 3). If sim(q,k) = φ(q)·φ(k), keys and values enter through two sums (5), to
+    which each token adds its own: attention is a recurrence over a memory of fixed size (16–20).
 
 Symbols
     paper       code      shape        meaning
     φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
-    s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ
-    z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j)
+    s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
+    z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
     2021: ω     omega     (F,K)        random directions of FAVOR+
 
 Differs
-    1. The rest is `gpt.py` (the paper makes images). `step` has no weights, so none are dropped.
+    1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: `step`
+       never computes them.
     2. Training computes all N² products φ(q)·φ(k), which is faster than sums on short texts.
-    3. FAVOR+ draws ω once (2021, 4.2: periodically), and shifts no key by a maximum over the text.
+    3. FAVOR+ draws ω once (2021, 4.2: periodically), shifts no key by a maximum over the text, and
+       limits log φ to ±60.
 
 Cost
     Time O((S+T) D² + (S+T)² D) to train, in O(1) sequential steps; writing takes T steps of O(D²)
@@ -69,7 +71,7 @@ class Config:
     """Dropout probability."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return self.n_layers * self.n_draws * self.d_model * (self.d_model // self.n_heads + 1)
 
 
@@ -94,27 +96,28 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, cfg: Config):
         super().__init__()
-        K, kind, r = head_width(cfg.d_model, cfg.n_heads), cfg.feature_map, cfg.n_draws
-        if r < 1 or (kind != "favor" and (kind, r) != ("elu", 1)):
-            raise ValueError(f"feature_map {kind!r}, n_draws {r}; choose 'elu' and 1, or 'favor'")
-        self.split = nn.Unflatten(-1, (3, cfg.n_heads, K))
+        width, kind, n = head_width(cfg.d_model, cfg.n_heads), cfg.feature_map, cfg.n_draws
+        if n < 1 or (kind != "favor" and (kind, n) != ("elu", 1)):
+            raise ValueError(f"feature_map {kind!r}, n_draws {n}; choose 'elu' and 1, or 'favor'")
+        self.to_heads = nn.Unflatten(-1, (3, cfg.n_heads, width))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
         self.W_o = nn.Linear(cfg.d_model, cfg.d_model)
-        self.omega = nn.Buffer(torch.empty(r * K, K)) if kind == "favor" else None
+        self.omega = nn.Buffer(torch.empty(n * width, width)) if kind == "favor" else None
 
     def phi(self, x: Float[Tensor, "B H N K"], is_query: bool) -> Float[Tensor, "B H N F"]:
-        """Return the features of queries or keys: positive, and within exp(±60)."""
+        """Return the features of queries or keys, all positive."""
         if self.omega is None:
             above = x.relu()  # elu(x) + 1 is x + 1 above zero and exp(x) below it
             return above + (x - above).exp()  #                                elu(x) + 1, (7)
         x = x / x.shape[-1] ** 0.25
         log_phi = x @ self.omega.T - x.square().sum(-1, keepdim=True) / 2  #           2021, (7)
-        log_phi = log_phi - log_phi.amax(-1, keepdim=True) if is_query else log_phi
+        if is_query:  # whose scale cancels
+            log_phi = log_phi - log_phi.amax(-1, keepdim=True)
         return log_phi.clamp(-60, 60).exp() / len(self.omega) ** 0.5  #                2021, (5)
 
     def qkv(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor, Tensor]:
         """Return features of the queries and keys, and the values of all heads."""
-        q, k, v = self.split(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
+        q, k, v = self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
         return self.phi(q, True), self.phi(k, False), v
 
     def scores(self, q: Tensor, k: Tensor) -> Float[Tensor, "B H N M"]:
@@ -122,7 +125,7 @@ class MultiHeadAttention(nn.Module):
         return (q @ k.mT).tril(k.shape[2] - q.shape[2])
 
     def attention_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys, for plots."""
+        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
         return self.scores(q, k) / self.scores(q, k).sum(-1, keepdim=True)  #               (8)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B N D"]:
@@ -148,11 +151,12 @@ class Layer(nn.Module):
         inner, outer = nn.Linear(cfg.d_model, d_ff), nn.Linear(d_ff, cfg.d_model)
         self.ff = nn.Sequential(inner, nn.GELU(approximate="tanh"), outer)
 
-    def forward(self, x: Tensor, real: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Attend to this text; return the rows of its last n tokens, and the sums over it."""
+    def forward(self, x: Tensor, real: Tensor, n_last: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Attend to this text; return the rows of its last tokens, and the sums over it."""
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k = k * real[:, None, :, None]  # a pad has no features
-        x = x[:, -n:] + self.dropout(self.self_attention(q[:, :, -n:], k, v))
+        x, q = x[:, -n_last:], q[:, :, -n_last:]
+        x = x + self.dropout(self.self_attention(q, k, v))
         return x + self.dropout(self.ff(self.norm_2(x))), k.mT @ v, k.sum(2)  #      (10), (11)
 
     def step(self, x: Tensor, s: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -177,7 +181,7 @@ class LinearAttention(SequenceModel):
         self.positions = nn.Embedding(cfg.n_positions, cfg.d_model)
         self.dropout = nn.Dropout(cfg.dropout)
         self.decoder = nn.ModuleList(Layer(cfg) for _ in range(cfg.n_layers))
-        self.src_attentions = [layer.self_attention for layer in self.decoder]  # for `align`
+        self.src_attentions = [layer.self_attention for layer in self.decoder]
         self.norm = nn.LayerNorm(cfg.d_model)
         init(self)
 
@@ -212,7 +216,7 @@ class LinearAttention(SequenceModel):
         """Write one token in each of R rows, after the row's own text."""
         x, memory = self.embed(y, state.n).unsqueeze(1), []
         for layer, s, z in zip(self.decoder, state.s.unbind(1), state.z.unbind(1), strict=True):
-            assert isinstance(layer, Layer)
+            assert isinstance(layer, Layer)  # for the type checker
             x, *sums = layer.step(x, s, z)
             memory.append(sums)
         s, z = (torch.stack(sums, 1) for sums in zip(*memory, strict=True))

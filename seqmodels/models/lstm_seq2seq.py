@@ -6,8 +6,8 @@ Paper
     A. Graves, arXiv:1308.0850, eqs. (7)–(11), without peepholes.
 
 Before
-    The encoder–decoder of June 2014 rescored phrases; on long sentences gradients had to travel
-    from the last target word through everything back to the first source word.
+    The encoder–decoder of June 2014 only rescored phrases. In a recurrent network, the gradient of
+    a word passes through every step between it and the word that it depends on.
 
 Idea
     Depth and memory: four LSTM layers on each side, the encoder's last state handed over layer by
@@ -20,14 +20,14 @@ Symbols
     x_t, y_t    src, y  (B,)       token
     i f g o     i f g o (B,D)      input gate, forget gate, new cell content, output gate
     h           h       (B,L,D)    output of each layer
-    c           c       (B,L,D)    cell of each layer
+    c           c       (B,L,D)    cell of each layer (not a summary of the source)
     v           (h, c)             "the fixed-dimensional representation" of the source
 
 Differs
-    1. Graves' peephole weights are left out: with them the paper's count of 64 M recurrent
-       parameters (2 sides × 4 layers × 8 M) would not add up; biases are kept.
-    2. One vocabulary and one embedding serve both languages, because all five models share them.
-    3. AdamW (paper: SGD at 0.7, halved); dropout between layers is ours; one model (paper: five).
+    1. Graves' peephole weights are left out, as in most later code. The paper does not say whether
+       it has them: they would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
+    2. One vocabulary and one embedding serve both languages, as in all models here.
+    3. AdamW (paper: SGD at 0.7, halved); dropout is ours; one model (paper: an ensemble of five).
     4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) help narrow layers to start;
        their defaults are the paper's.
     5. The first word is written after reading BOS. In the paper (figure 1) it is written where the
@@ -72,10 +72,10 @@ class Config:
     forget_bias: float = 0.0
     """Added to the forget gates' biases at the start, so that cells remember (paper: 0)."""
     dropout: float = 0.0
-    """Dropout probability between layers (paper: none)."""
+    """Dropout probability of each layer's input and of the top output (paper: none)."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return 2 * self.n_layers * self.d_model
 
 
@@ -87,8 +87,8 @@ PAPER = Config(vocab_size=80_000)
 class State(NamedTuple):
     """All that the decoder knows: its size does not depend on the source's length."""
 
-    h: Float[Tensor, "B L D"]
-    c: Float[Tensor, "B L D"]
+    h: Float[Tensor, "R L D"]
+    c: Float[Tensor, "R L D"]
 
 
 # -------------------------------------------------------------------------------------- Parts
@@ -103,20 +103,20 @@ class LSTMLayer(nn.Module):
         self.U = nn.Linear(d_model, 4 * d_model, bias=False)
 
     def unit(
-        self, x: Float[Tensor, "B D4"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
-    ) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B D"]]:
-        """Take one step; x = W e is precomputed."""
+        self, x: Float[Tensor, "R D4"], h: Float[Tensor, "R D"], c: Float[Tensor, "R D"]
+    ) -> tuple[Float[Tensor, "R D"], Float[Tensor, "R D"]]:
+        """Take one step; the caller computes x = W e."""
         i, f, g, o = (x + self.U(h)).chunk(4, -1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)  #      Graves (7), (8), (9)
         h = torch.sigmoid(o) * torch.tanh(c)  #                               Graves (10), (11)
         return h, c
 
     def forward(
-        self, e: Float[Tensor, "B N E"], h: Float[Tensor, "B D"], c: Float[Tensor, "B D"]
-    ) -> tuple[Float[Tensor, "B N D"], Float[Tensor, "B N D"]]:
+        self, x: Float[Tensor, "R N _"], h: Float[Tensor, "R D"], c: Float[Tensor, "R D"]
+    ) -> tuple[Float[Tensor, "R N D"], Float[Tensor, "R N D"]]:
         """Return all outputs and all cells."""
         outputs, cells = [], []
-        for x_t in self.W(e).unbind(1):
+        for x_t in self.W(x).unbind(1):
             h, c = self.unit(x_t, h, c)
             outputs.append(h)
             cells.append(c)
@@ -133,15 +133,15 @@ class DeepLSTM(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, e: Float[Tensor, "B N E"], state: State
-    ) -> tuple[Float[Tensor, "B N D"], list[Tensor], list[Tensor]]:
-        """Return the top layer's outputs, and each layer's outputs and cells, (B,N,D)."""
+        self, x: Float[Tensor, "R N E"], state: State
+    ) -> tuple[Float[Tensor, "R N D"], list[Tensor], list[Tensor]]:
+        """Return the top layer's outputs, and each layer's outputs and cells, (R,N,D)."""
         hs, cs = [], []
         for layer, h, c in zip(self.layers, state.h.unbind(1), state.c.unbind(1), strict=True):
-            e, cells = layer(self.dropout(e), h, c)
-            hs.append(e)
+            x, cells = layer(self.dropout(x), h, c)
+            hs.append(x)
             cs.append(cells)
-        return self.dropout(e), hs, cs
+        return self.dropout(x), hs, cs
 
 
 def reverse(src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B S"]:
@@ -174,21 +174,22 @@ class LSTMSeq2Seq(SequenceModel):
             src = reverse(src, src_mask)  #                                                  3.3
         empty = self.embed.weight.new_zeros(len(src), self.config.n_layers, self.config.d_model)
         _, hs, cs = self.encoder(self.embed(src), State(empty, empty))
-        last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # pads come after it
-        h, c = (torch.stack([layer[last] for layer in layers], 1) for layers in (hs, cs))
+        rows, last = torch.arange(len(src), device=src.device), src_mask.sum(1) - 1  # before pads
+        h = torch.stack([outputs[rows, last] for outputs in hs], 1)
+        c = torch.stack([cells[rows, last] for cells in cs], 1)
         return State(h, c)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: a sequence of length one."""
-        h, hs, cs = self.decoder(self.embed(y.unsqueeze(1)), state)
-        return self.output(h.squeeze(1)), State(torch.cat(hs, 1), torch.cat(cs, 1))
+        top, hs, cs = self.decoder(self.embed(y.unsqueeze(1)), state)
+        return self.output(top.squeeze(1)), State(torch.cat(hs, 1), torch.cat(cs, 1))  # (R,L,D)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """Start the decoder where the encoder stopped; the loop over time is in LSTMLayer."""
-        h, _, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
-        return self.output(h)  #                                                      eq. (1)
+        top, _, _ = self.decoder(self.embed(tgt_in), self.encode(src, src_mask))
+        return self.output(top)  #                                                    eq. (1)
 
 
 # --------------------------------------------------------------------------------------- Init

@@ -21,16 +21,21 @@ Symbols
     c           c       (B,D)      summary of the source
     h'<t>       s       (B,D)      decoder state (s as in all later papers)
     z, r        z, r    (B,D)      update gate, reset gate
-    s'          maxout  (B,O)      maxout units of the output
-    O_h O_y O_c U_o V_o C_o        output weights of state, previous word and summary
+    s'          pairs   (B,2O)     inputs of the maxout units
+    s           maxout  (B,O)      maxout units of the output, the larger of each pair
+    W, U, C, V  W, U, C, V         as in the paper; U_zr holds U_z and U_r, V_start is V'
+    O_h         U_o     (2O,D)     output weights of the state, named as in `bahdanau`
+    O_y, O_c    V_o, C_o           output weights of the previous word and of the summary
     G           W_o     (V,O)      output matrix (paper: of rank 100)
 
 Differs
-    1. z keeps the old state, as eq. (7) prints it; in the authors' code z lets the new one in.
-       The same unit, with the gate's sign flipped.
-    2. In the decoder r acts on the state alone, as in eq. (8) and in the authors' code; appendix
-       A.1.2 prints it around U' h' + C c. That code takes h<S> for c, without tanh(V h).
-    3. One vocabulary and one embedding serve both languages, because all five models share them.
+    1. The paper and the authors' code differ. As in the paper, z keeps the old state, eq. (7), and
+       c = tanh(V h<S>), A.1.1; in the code z lets the new state in, the same unit with the gate's
+       sign flipped, and c = h<S>.
+    2. The paper differs from itself. In the decoder r acts on the state alone, as in eq. (8) and in
+       the code; A.1.2 prints it around U' h' + C c. Embeddings have a width of 100, as in section
+       4.1.1; A.1.1 prints 500.
+    3. One vocabulary and one embedding serve both languages, as in all models here.
     4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
        non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
     5. It translates whole sentences by itself (paper: rescores phrases of another system).
@@ -71,7 +76,7 @@ class Config:
     """Dropout probability of embeddings and output units (paper: none)."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return self.d_model
 
 
@@ -91,14 +96,14 @@ class State(NamedTuple):
 
 
 class GatedUnit(nn.Module):
-    """Section 2.3: a reset gate r and an update gate z; x = W e (+ C c) is computed before."""
+    """Section 2.3: a reset gate r and an update gate z; the caller computes x = W e (+ C c)."""
 
     def __init__(self, d_model: int):
         super().__init__()
         self.U_zr = nn.Linear(d_model, 2 * d_model, bias=False)
         self.U = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x: Float[Tensor, "B D3"], h: Float[Tensor, "B D"]) -> Float[Tensor, "B D"]:
+    def forward(self, x: Float[Tensor, "R D3"], h: Float[Tensor, "R D"]) -> Float[Tensor, "R D"]:
         """Return the next state."""
         x_zr, x_h = x.split([2 * h.shape[-1], h.shape[-1]], -1)
         z, r = torch.sigmoid(x_zr + self.U_zr(h)).chunk(2, -1)  #                      (6), (5)
@@ -107,7 +112,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read left to right."""
+    """Read the source from left to right."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -140,7 +145,7 @@ class DeepOutput(nn.Module):
         self.dropout = nn.Dropout(cfg.dropout)
 
     def forward(
-        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B C"]
+        self, s: Float[Tensor, "*B D"], e: Float[Tensor, "*B E"], c: Float[Tensor, "*#B D"]
     ) -> Float[Tensor, "*B V"]:
         """Return logits."""
         pairs = self.U_o(s) + self.V_o(e) + self.C_o(c)
@@ -204,7 +209,7 @@ class RNNEncDec(SequenceModel):
 def init(model: SequenceModel) -> None:
     """Make recurrent matrices orthogonal, all others N(0, 1/fan-in), biases zero."""
     for name, p in model.named_parameters():
-        if ".U" in name and "output" not in name:
+        if ".U" in name and "output" not in name:  # U and U_zr of a gated unit
             for block in p.data.split(p.shape[1]):  # U_zr holds two square matrices
                 nn.init.orthogonal_(block)
         elif p.dim() == 2:

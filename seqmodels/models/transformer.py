@@ -17,10 +17,10 @@ Idea
 
 Symbols
     paper       code      shape        meaning
-    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads
-    d_k, d_v    d_k, d_v  K            width of a head's queries and keys, and of its values
-    N           n_layers  L            layers on each side
-    PE          pe        (N,D)        positional encoding
+    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values
+    d_k, d_v    d_k, d_v  K, Kv        width of a head's queries and keys, and of its values
+    N           n_layers  L            layers on each side; here N is the length of a text
+    PE          sinusoids (N,D)        positional encoding
 
 Differs
     1. `is_prenorm` (off) normalises before sublayers and after each stack, as most later code does.
@@ -29,7 +29,8 @@ Differs
        for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 checkpoints (6.1).
 
 Cost
-    Time O((S+T) D² + (S+T)² D), memory O(L S D); O(1) sequential steps to train, T to write.
+    Time O((S+T) D² + (S+T)² D), memory O(S D) between source and target, kept here as the keys and
+    values of each layer, O(L (S+T) D); O(1) sequential steps to train, T to write.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class Config:
     """Dropout probability (table 3: P_drop)."""
 
     def source_floats(self, n: int) -> int:
-        """Return how many numbers the paper hands from a source of n tokens to the target."""
+        """Return how many numbers about a source of n tokens the paper gives its decoder."""
         return n * self.d_model
 
 
@@ -86,7 +87,7 @@ BIG = Config(vocab_size=37_000, d_model=1024, d_ff=4096, n_heads=16, dropout=0.3
 class State(NamedTuple):
     """Keys and values of every decoder layer: the source's are fixed, the target's grow."""
 
-    src: KVCache
+    memory: KVCache
     tgt: KVCache
 
 
@@ -107,7 +108,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
         d_k, d_v = (d or head_width(cfg.d_model, cfg.n_heads) for d in (cfg.d_k, cfg.d_v))
-        self.split = nn.Unflatten(-1, (cfg.n_heads, -1))
+        self.to_heads = nn.Unflatten(-1, (cfg.n_heads, -1))
         self.W_q = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_k = nn.Linear(cfg.d_model, cfg.n_heads * d_k, bias=False)
         self.W_v = nn.Linear(cfg.d_model, cfg.n_heads * d_v, bias=False)
@@ -116,16 +117,17 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B H N K"]:
         """Return the queries of all heads."""
-        return self.split(self.W_q(x)).transpose(1, 2)
+        return self.to_heads(self.W_q(x)).transpose(1, 2)
 
     def keys_values(self, x: Float[Tensor, "B N D"]) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of all heads, (B,H,N,K) each."""
-        return self.split(self.W_k(x)).transpose(1, 2), self.split(self.W_v(x)).transpose(1, 2)
+        """Return the keys and values of all heads, (B,H,N,K) and (B,H,N,Kv)."""
+        k, v = self.to_heads(self.W_k(x)), self.to_heads(self.W_v(x))
+        return k.transpose(1, 2), v.transpose(1, 2)
 
     def attention_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
     ) -> Float[Tensor, "B H N M"]:
-        """Return each query's weights over the keys where the mask is True, for plots."""
+        """Return each query's weights over the keys, for plots; takes what `forward` takes."""
         return softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
@@ -157,9 +159,9 @@ class Residual(nn.Module):
 class Layer(nn.Module):
     """3.1: self-attention, in the decoder also attention to the source, then feed-forward."""
 
-    def __init__(self, cfg: Config, layer: int, is_decoder: bool):
+    def __init__(self, cfg: Config, index: int, is_decoder: bool):
         super().__init__()
-        self.layer = layer
+        self.index = index
         self.self_attention, self.self_residual = MultiHeadAttention(cfg), Residual(cfg)
         inner, outer = nn.Linear(cfg.d_model, cfg.d_ff), nn.Linear(cfg.d_ff, cfg.d_model)
         self.ff, self.ff_residual = nn.Sequential(inner, nn.ReLU(), outer), Residual(cfg)  #  (2)
@@ -167,28 +169,29 @@ class Layer(nn.Module):
             self.src_attention, self.src_residual = MultiHeadAttention(cfg), Residual(cfg)
 
     def forward(
-        self, x: Tensor, mask: Tensor, cache: KVCache, src: KVCache | None = None
+        self, x: Tensor, mask: Tensor, cache: KVCache, memory: KVCache | None = None
     ) -> Float[Tensor, "B N D"]:
         """Attend to this text where the mask is True, then to the source, if it is given."""
         x = self.self_residual(x, partial(self.attend_to_text, mask=mask, cache=cache))
-        if src is not None:
-            x = self.src_residual(x, partial(self.attend_to_source, src=src))
+        if memory is not None:
+            x = self.src_residual(x, partial(self.attend_to_source, memory=memory))
         return self.ff_residual(x, self.ff)
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
         """Attend to all tokens of this text so far, whose keys and values the cache keeps."""
-        k, v = cache.update(self.layer, *self.self_attention.keys_values(x))
+        k, v = cache.update(self.index, *self.self_attention.keys_values(x))
         return self.self_attention(self.self_attention.queries(x), k, v, mask)
 
-    def attend_to_source(self, x: Tensor, src: KVCache) -> Float[Tensor, "B N D"]:
+    def attend_to_source(self, x: Tensor, memory: KVCache) -> Float[Tensor, "B N D"]:
         """Attend to the source, whose keys and values were computed once."""
-        return self.src_attention(self.src_attention.queries(x), *src[self.layer], src.mask)
+        k, v = memory[self.index]
+        return self.src_attention(self.src_attention.queries(x), k, v, memory.mask)
 
 
 def sinusoids(position: Int[Tensor, "*N"], d_model: int) -> Float[Tensor, "*N D"]:
     """Return the positional encoding of these positions (section 3.5)."""
-    i = torch.arange(0, d_model, 2, device=position.device)
-    angle = position.unsqueeze(-1) * 1e4 ** (-i / d_model)
+    two_i = torch.arange(0, d_model, 2, device=position.device)
+    angle = position.unsqueeze(-1) * 1e4 ** (-two_i / d_model)
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :d_model]
 
 
@@ -199,7 +202,7 @@ class Transformer(SequenceModel):
     """Vaswani et al. 2017: two stacks of attention, joined by attention."""
 
     config_type = Config
-    shared_by_beams = ("src",)  # each beam has a target of its own
+    shared_by_beams = ("memory",)  # each beam has a target of its own
     aligned_layers = slice(-1, None)  # `align` reads the last decoder layer
 
     def __init__(self, cfg: Config):
@@ -208,7 +211,7 @@ class Transformer(SequenceModel):
         self.dropout = nn.Dropout(cfg.dropout)
         self.encoder = nn.ModuleList(Layer(cfg, i, False) for i in range(cfg.n_layers))
         self.decoder = nn.ModuleList(Layer(cfg, i, True) for i in range(cfg.n_layers))
-        self.src_attentions = [layer.src_attention for layer in self.decoder]  # for `align`
+        self.src_attentions = [layer.src_attention for layer in self.decoder]
         last_norm = nn.LayerNorm if cfg.is_prenorm else nn.Identity
         self.norm_src, self.norm_tgt = last_norm(cfg.d_model), last_norm(cfg.d_model)
         init(self)
@@ -216,31 +219,31 @@ class Transformer(SequenceModel):
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor) -> Float[Tensor, "*B D"]:
         """Return embeddings × √d plus positional encodings."""
         x = self.embedding(tokens) * self.config.d_model**0.5  #                             3.4
-        return self.dropout(x + sinusoids(position, self.config.d_model).to(x))  #           3.5
+        return self.dropout(x + sinusoids(position, self.config.d_model).to(x.dtype))  #     3.5
 
-    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache, src: KVCache) -> Tensor:
+    def decode(self, x: Tensor, mask: Tensor, tgt: KVCache, memory: KVCache) -> Tensor:
         """Return logits of target tokens; mask: which tokens of tgt each may attend to."""
         for layer in self.decoder:
-            x = layer(x, mask, tgt, src)
+            x = layer(x, mask, tgt, memory)
         return self.norm_tgt(x) @ self.embedding.weight.T  #                   tied weights, 3.4
 
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source in one pass; the target's cache starts empty."""
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
-        text, cache = KVCache(src_mask), KVCache(src_mask)
+        text, memory = KVCache(src_mask), KVCache(src_mask)  # what each side attends to
         for layer in self.encoder:
             x = layer(x, text.mask, text)
         x = self.norm_src(x)
         for i, attention in enumerate(self.src_attentions):
-            cache.update(i, *attention.keys_values(x))
-        return State(cache, KVCache(src_mask[:, :0]))
+            memory.update(i, *attention.keys_values(x))
+        return State(memory, KVCache(src_mask[:, :0]))  # no target token yet
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows, the beams of B sources, after the row's own tokens."""
         tgt = state.tgt.grow()  # one token longer; the old State stays as it is
-        x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,beams,D)
-        logits = self.decode(x, tgt.mask, tgt, state.src)
-        return logits.flatten(0, 1), State(state.src, tgt)
+        x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
+        logits = self.decode(x, tgt.mask, tgt, state.memory)
+        return logits.flatten(0, 1), State(state.memory, tgt)
 
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
@@ -248,7 +251,7 @@ class Transformer(SequenceModel):
         """Compute all logits in one causal pass, no loop over time; pads come last, unseen."""
         tgt, position = KVCache(tgt_in != PAD), torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
-        x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).src
+        x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory
         return self.decode(x, causal, tgt, memory)
 
 

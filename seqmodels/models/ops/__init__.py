@@ -1,7 +1,7 @@
 """What makes the chapters fast: the same numbers in fewer steps, held equal by tests.
 
 To a chapter `attend` is its equation, `tanh` is tanh, and a `KVCache` is `torch.cat` along the
-tokens. `B` sources, `R` = B × W rows, the W beams of each source.
+tokens. `B` sources, `R` = B × J rows, the J beams of each source.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class KVCache:
         """One number for all caches that share the buffers: how many slots are taken."""
 
     @property
-    def mask(self) -> Bool[Tensor, "B 1 W N"]:
+    def mask(self) -> Bool[Tensor, "B 1 J N"]:
         """The slots that each row sees, the rows of one source side by side."""
         return self.visible.unflatten(0, (self.n_sources, 1, -1))
 

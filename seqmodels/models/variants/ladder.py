@@ -73,8 +73,8 @@ class GlobalAttention(nn.Module):
             return self.W_a(memory)
         return self.U_a(memory) if self.kind == "additive" else memory
 
-    def attention_weights(self, h: Float[Tensor, "R N D"], state: State) -> Float[Tensor, "B W M"]:
-        """Return the weights for the W outputs of each source: those of its beams or N words."""
+    def attention_weights(self, h: Float[Tensor, "R N D"], state: State) -> Float[Tensor, "B J M"]:
+        """Return the weights for the J outputs of each source: those of its beams or N words."""
         h = h.reshape(len(state.memory), -1, h.shape[-1])
         if self.kind == "additive":
             score = self.v_a(tanh(self.W_a(h).unsqueeze(2) + state.keys.unsqueeze(1))).squeeze(-1)

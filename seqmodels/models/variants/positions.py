@@ -54,8 +54,8 @@ def rotate(
 class RotaryLayer(Layer):
     """A layer whose self-attention compares rotated queries and keys."""
 
-    def __init__(self, cfg: Config, layer: int, is_decoder: bool):
-        super().__init__(cfg, layer, is_decoder)
+    def __init__(self, cfg: Config, index: int, is_decoder: bool):
+        super().__init__(cfg, index, is_decoder)
         self.base, self.is_decoder = cfg.rotary_base, is_decoder
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
@@ -65,7 +65,7 @@ class RotaryLayer(Layer):
         else:
             position = torch.arange(x.shape[1], device=x.device)
         k, v = self.self_attention.keys_values(x)
-        k, v = cache.update(self.layer, rotate(k, position, self.base), v)
+        k, v = cache.update(self.index, rotate(k, position, self.base), v)
         q = rotate(self.self_attention.queries(x), position, self.base)
         return self.self_attention(q, k, v, mask)
 
@@ -83,8 +83,8 @@ class BiasedAttention(MultiHeadAttention):
 class BiasedLayer(Layer):
     """A layer whose self-attention prefers near tokens: ALiBi, section 3."""
 
-    def __init__(self, cfg: Config, layer: int, is_decoder: bool):
-        super().__init__(cfg, layer, is_decoder)
+    def __init__(self, cfg: Config, index: int, is_decoder: bool):
+        super().__init__(cfg, index, is_decoder)
         self.is_decoder, H = is_decoder, cfg.n_heads
         self.self_attention = BiasedAttention(cfg)
         self.slope = 0.5 ** (8 * torch.arange(1, H + 1, dtype=torch.double) / H)[:, None, None]
@@ -96,7 +96,7 @@ class BiasedLayer(Layer):
         else:
             position = torch.arange(x.shape[1], device=x.device)
             distance = (position - position.unsqueeze(-1)).abs()
-        k, v = cache.update(self.layer, *self.self_attention.keys_values(x))
+        k, v = cache.update(self.index, *self.self_attention.keys_values(x))
         q = self.self_attention.queries(x)
         bias = torch.where(mask, -self.slope.to(x.device) * distance, -torch.inf)
         return self.self_attention(q, k, v, bias.to(q))
