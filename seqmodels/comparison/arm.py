@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from seqmodels.comparison.task import Task
 from seqmodels.interface import SequenceModel
-from seqmodels.models import MODELS, Paper, build, lineage, paper_of, register, vary
+from seqmodels.models import MODELS, Paper, lineage, paper_of, register, vary
 from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
@@ -152,21 +152,29 @@ def model_sizes(name: str, task: Task) -> dict[str, Any]:
     return {"vocab_size": vocab_size, **sizes, "d_model": paper.width * sizes["d_model"]}
 
 
+COUNTS: dict[tuple[type[SequenceModel], str], int] = {}
+"""Parameter counts by class and Config; each run needs its own three times."""
+
+
 def fit_width(name: str, vocab_size: int, n_parameters: int, **sizes: Any) -> dict[str, Any]:
     """Return the sizes with the d_model whose parameter count is closest to `n_parameters`.
 
     Raises ValueError if none is within 5 %.
     """
     counts, refused = {}, ValueError(f"{name} has no width from 16 to 2,048")
+    model_type, given = MODELS[name], {"vocab_size": vocab_size, **paper_of(name).sizes, **sizes}
     for step in (8, 4):  # multiples of 4 if those of 8 are too far apart
         with torch.device("meta"), SkipInit():
             for d_model in range(16, 2049, step):
                 try:
-                    model = build(name, vocab_size, d_model=d_model, **sizes)
+                    config = model_type.config_type(**given | {"d_model": d_model})
+                    key = model_type, repr(config)
+                    if key not in COUNTS:
+                        COUNTS[key] = count_parameters(model_type(config))
                 except ValueError as error:  # such as a width that its heads do not divide
                     refused = error
                     continue
-                counts[d_model] = count_parameters(model)
+                counts[d_model] = COUNTS[key]
                 if counts[d_model] > n_parameters:
                     break
         if not counts:

@@ -229,7 +229,8 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
     """
 
     def __getitem__(self, name: str) -> type[SequenceModel]:
-        module, _, model_type = papers()[name].home.partition(":")
+        paper = PAPERS.get(name) or VARIANTS[name]
+        module, _, model_type = paper.home.partition(":")
         return getattr(import_module(module), model_type)
 
     def __iter__(self) -> Iterator[str]:
