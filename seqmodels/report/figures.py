@@ -158,9 +158,9 @@ def plot_results(root: Path) -> list[Path]:
         "# Results",
         "Made from the records in these folders by `seqmodels plot`. A record holds everything "
         "needed to repeat its run (task, seed, settings, commit), `….sums.json.gz` the numbers "
-        "behind its scores, and `significance.json` the differences between the models; "
-        "hypotheses and weights are not stored here. `python -m tasks --out FOLDER` repeats the "
-        "runs; `--corpora` includes those on real text.",
+        "behind its scores, and `significance.json` the differences between the models; few "
+        "folders hold weights (`….safetensors`) and hypotheses (`….jsonl`). `python -m tasks --out "
+        "FOLDER` repeats the runs; `--corpora` includes those on real text.",
     ]
     records = {folder.path.name: list(folder.records.values()) for folder in folders}
     for folder in folders:

@@ -97,12 +97,8 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from tasks.made.pairs import grammar_task, length_test, n_words
-from tasks.recipes import (
-    PROSE,
-    RECIPES,
-    with_dropout,
-    with_positions,
-)
+from tasks.recipes import PROSE, RECIPES, with_dropout, with_positions
+from tasks.translation.figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -180,7 +176,8 @@ def builtin_task(args: argparse.Namespace) -> Task:
     from tasks.made import grammar
 
     corpus = grammar.corpus(seed=1, **SIZES[args.size])
-    return grammar_task(corpus, args.tokens or TOKENS[args.size], not args.no_source_eos)
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size], not args.no_source_eos)
+    return replace(task, figures=FIGURES)
 
 
 def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
@@ -249,6 +246,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         beam=5,
         bleu_tokenize=tokenize,
         alignment_example=AlignmentExample(ready.test[shown], None),
+        figures=FIGURES,
     )
 
 

@@ -1,0 +1,24 @@
+"""Draw the five papers alone, where the records of a folder are of more models. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+
+from seqmodels.models import PAPERS
+from seqmodels.report import drawing, reading
+from seqmodels.report.reading import Record
+
+FIVE = {name for name, paper in PAPERS.items() if paper.group == "five"}
+
+
+def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the scores of the five papers by source length, unless the folder holds no others."""
+    five = [record for record in records if record["model"] in FIVE]
+    if not five or len(five) == len(records):
+        return {}
+    return {"five-papers": drawing.draw_scores(five, next(iter(reading.tests(five).values())))}
+
+
+FIGURES = (draw_five,)
