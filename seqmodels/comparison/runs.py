@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, collate, longest, place_of, training_batches
+from seqmodels.data.batches import Example, collate, longest, locate_batch, training_batches
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import methods, partners, scores_by_bucket, signatures
@@ -295,7 +295,7 @@ def train_further(trainer: Trainer, run: Run) -> None:
     trainer.model.load_state_dict(weights)
     trainer.best = {k: v.detach().clone() for k, v in trainer.model.state_dict().items()}
     last = old["curve"][-1]
-    epoch, batch = place_of(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
+    epoch, batch = locate_batch(run.task.train, cfg.batch_tokens, cfg.seed, last["step"])
     place = {"epoch": epoch, "batch": batch, "schedule_from": last["tokens"]}
     place |= {key: last[key] for key in ("step", "tokens", "seconds")}
     trainer.progress = Progress(**place, curve=old["curve"], events=old["events"])

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seqmodels.data.presets import MADE
+from seqmodels.data.presets import FACTS_FILE
 from seqmodels.interface import BOS, PAD, Batch
 from seqmodels.utils.files import read_json
 
@@ -57,7 +57,7 @@ class LazyExamples(Sequence[Example]):
         """Return the `lengths` of the examples from `start` to before `end`."""
 
     @abstractmethod
-    def at(self, i: int) -> Example:
+    def build(self, i: int) -> Example:
         """Return one example, 0 ≤ i < n."""
 
     @overload
@@ -66,8 +66,8 @@ class LazyExamples(Sequence[Example]):
     def __getitem__(self, i: slice) -> list[Example]: ...
     def __getitem__(self, i: int | slice) -> Example | list[Example]:
         """Return one example, or a list of some; raises IndexError."""
-        places = range(len(self))[i]
-        return self.at(places) if isinstance(places, int) else [self.at(place) for place in places]
+        index = range(len(self))[i]
+        return self.build(index) if isinstance(index, int) else [self.build(j) for j in index]
 
 
 def lengths(examples: Sequence[Example], start: int = 0, end: int = sys.maxsize) -> np.ndarray:
@@ -104,7 +104,7 @@ class TokenizedPairs(LazyExamples):
 
     def __init__(self, folder: Path, split: str):
         self.folder, self.split = folder, split
-        dtype = read_json(folder / MADE)["dtype"]
+        dtype = read_json(folder / FACTS_FILE)["dtype"]
         self.src, self.tgt = (
             map_array(folder / f"{split}.{side}", dtype) for side in ("src", "tgt")
         )
@@ -118,7 +118,7 @@ class TokenizedPairs(LazyExamples):
     def __len__(self) -> int:
         return len(self.lines)
 
-    def at(self, i: int) -> Example:
+    def build(self, i: int) -> Example:
         """Return an example."""
         (src, tgt), (src_end, tgt_end) = self.ends[i : i + 2].tolist()
         line = int(self.lines[i])
@@ -138,7 +138,7 @@ class TokenStream:
 
     def __init__(self, folder: Path, split: str):
         self.folder, self.split = folder, split
-        self.ids = map_array(folder / f"{split}.ids", read_json(folder / MADE)["dtype"])
+        self.ids = map_array(folder / f"{split}.ids", read_json(folder / FACTS_FILE)["dtype"])
         self.lines = map_array(folder / f"{split}.lines", np.int64)
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ class TokenStream:
         return type(self), (self.folder, self.split)
 
 
-def contexts(longest: int) -> list[int]:
+def context_lengths(longest: int) -> list[int]:
     """Return the context lengths 0, 8, 16, 32, … and the longest."""
     doubled = [8 * 2**i for i in range(20) if 8 * 2**i < longest]
     return [0, *doubled, longest] if longest else [0]
@@ -167,14 +167,14 @@ class ContextWindows(LazyExamples):
     """Targets of one length, each after a context of random length: its source, or only BOS.
 
     Short contexts are as frequent as long ones: as many windows have no context as have 1 to 8
-    tokens, 9 to 16, 17 to 32 and so on (see `contexts`). A window's context depends on the seed.
+    tokens, 9 to 16, 17 to 32 and so on (see `context_lengths`). Contexts depend on the seed.
     """
 
     def __init__(
         self, ids: TokenStream, starts: range, n_target: int, context: int = 0, seed: int = 0
     ):
         self.ids, self.starts, self.n_target = ids, starts, n_target
-        most = np.array(contexts(context), np.int32)
+        most = np.array(context_lengths(context), np.int32)
         least = np.append(0, most[:-1] + 1)
         rng = np.random.default_rng(seed)
         kind = rng.integers(len(most), size=len(starts))
@@ -188,7 +188,7 @@ class ContextWindows(LazyExamples):
     def __len__(self) -> int:
         return len(self.starts)
 
-    def at(self, i: int) -> Example:
+    def build(self, i: int) -> Example:
         """Return an example."""
         start = self.starts[i]
         begin = start - int(self.contexts[i])
@@ -217,7 +217,7 @@ class SlidingWindow(LazyExamples):
         """Return where a block ends."""
         return min(self.block + i * self.stride, self.n)
 
-    def at(self, i: int) -> Example:
+    def build(self, i: int) -> Example:
         """Return an example."""
         start, end = max(0, self.end(i) - self.block), self.end(i)
         unscored = range(self.end(i - 1) - start) if i else ()
@@ -263,7 +263,7 @@ def batch_ends(sizes: np.ndarray, batch_tokens: int) -> list[int]:
     return [*ends, n_before]
 
 
-def cut_by_length(rows: np.ndarray, n_tokens: np.ndarray, batch_tokens: int) -> list[list[int]]:
+def cut_into_batches(rows: np.ndarray, n_tokens: np.ndarray, batch_tokens: int) -> list[list[int]]:
     """Sort rows by their number of tokens, (n, 2), and cut them into batches."""
     sizes = n_tokens.max(1)
     by_length = rows[np.lexsort((n_tokens[:, 0], sizes))]
@@ -273,14 +273,14 @@ def cut_by_length(rows: np.ndarray, n_tokens: np.ndarray, batch_tokens: int) -> 
 
 def batches_by_length(examples: Sequence[Example], batch_tokens: int) -> list[list[int]]:
     """Return batches of indices, shortest first: for evaluation, where order does not matter."""
-    return cut_by_length(np.arange(len(examples)), lengths(examples), batch_tokens)
+    return cut_into_batches(np.arange(len(examples)), lengths(examples), batch_tokens)
 
 
 # --------------------------------------------------------------------------- Order of training
 
-POOL = 50
+BATCHES_PER_POOL = 50
 """Batches in a pool, whose examples are sorted by length together."""
-SHARD = 1_000_000
+SECTION = 1_000_000
 """Examples whose batches are made and shuffled at a time."""
 
 
@@ -289,9 +289,9 @@ def shuffled_batches(
 ) -> Iterator[list[int]]:
     """Yield one epoch's batches of indices, from any of them on.
 
-    All examples are shuffled; pools of about POOL batches are sorted by length and cut; then the
-    batches are shuffled, those of each SHARD examples together. A batch thus has similar lengths,
-    and no two epochs have the same batches. More than LARGE examples are in `BlockOrder`.
+    All examples are shuffled; pools of about BATCHES_PER_POOL batches are sorted by length and cut;
+    then the batches are shuffled, those of each SECTION examples together. A batch thus has similar
+    lengths, and no two epochs have the same batches. More than LARGE examples are in `BlockOrder`.
     """
     if len(examples) > LARGE:
         yield from BlockOrder(examples, batch_tokens, seed, epoch).batches(first)
@@ -299,19 +299,19 @@ def shuffled_batches(
     rng = random.Random(f"{seed}/{epoch}")
     n_tokens = lengths(examples)
     order = shuffle(len(examples), rng)
-    size = max(1, POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
-    for shard in np.split(order, range(SHARD, len(order), SHARD)):
-        runs: list[list[int]] = []
-        for pool in np.split(shard, range(size, len(shard), size)):
-            runs += cut_by_length(pool, n_tokens[pool], batch_tokens)
-        rng.shuffle(runs)
-        yield from islice(runs, first, None)
-        first = max(0, first - len(runs))
+    size = max(1, BATCHES_PER_POOL * batch_tokens * len(order) // int(n_tokens.max(1).sum()))
+    for section in np.split(order, range(SECTION, len(order), SECTION)):
+        batches: list[list[int]] = []
+        for pool in np.split(section, range(size, len(section), size)):
+            batches += cut_into_batches(pool, n_tokens[pool], batch_tokens)
+        rng.shuffle(batches)
+        yield from islice(batches, first, None)
+        first = max(0, first - len(batches))
 
 
 def shuffle(n: int, rng: random.Random) -> np.ndarray:
     """Return 0 … n-1 in random order, from NumPy where Python would take many seconds."""
-    if n > SHARD:
+    if n > SECTION:
         return np.random.default_rng(rng.getrandbits(64)).permutation(n)
     order = list(range(n))
     rng.shuffle(order)
@@ -331,13 +331,15 @@ def batch_indices(
 ) -> Iterator[BatchIndices]:
     """Yield training batches without end, epoch after epoch, starting from any batch."""
     while True:
-        runs = shuffled_batches(examples, batch_tokens, seed, epoch, batch)
-        for i, rows in enumerate(runs, batch):
+        batches = shuffled_batches(examples, batch_tokens, seed, epoch, batch)
+        for i, rows in enumerate(batches, batch):
             yield BatchIndices(epoch, i, rows)
         epoch, batch = epoch + 1, 0
 
 
-def place_of(examples: Sequence[Example], batch_tokens: int, seed: int, n: int) -> tuple[int, int]:
+def locate_batch(
+    examples: Sequence[Example], batch_tokens: int, seed: int, n: int
+) -> tuple[int, int]:
     """Return the epoch and the batch in it that come after n training batches, n ≥ 1.
 
     After the last batch of an epoch, it is the one after the last.
@@ -364,7 +366,7 @@ def training_batches(examples: Sequence[Example], batch_tokens: int, seed: int) 
 
 BLOCK = 2**13
 """Neighbouring examples that are shuffled together: their lengths are read at once."""
-POOLED = 16
+BLOCKS_PER_POOL = 16
 """Blocks in a pool, from all over the corpus."""
 
 
@@ -377,17 +379,17 @@ def permutation(n: int, key: str) -> np.ndarray:
 class BlockOrder:
     """The order of an epoch's batches of more examples than memory can hold the order of.
 
-    They are cut into blocks of BLOCK neighbouring examples. The blocks are shuffled, and POOLED of
-    them at a time form a pool: its examples are shuffled, sorted by length and cut into batches,
-    which are shuffled as well. How many batches a pool has follows from how often each length
-    occurs in it, so that training resumes at any batch without drawing the ones before it.
+    They are cut into blocks of BLOCK neighbouring examples. The blocks are shuffled, and
+    BLOCKS_PER_POOL of them at a time form a pool: its examples are shuffled, sorted by length and
+    cut into batches, which are shuffled as well. How many batches a pool has follows from how often
+    each length occurs in it, so that training resumes at any batch without drawing those before.
     """
 
     def __init__(self, examples: Sequence[Example], batch_tokens: int, seed: int, epoch: int):
         self.examples, self.batch_tokens = examples, batch_tokens
         self.key = f"{seed}/{epoch}"
         blocks = permutation(-(-len(examples) // BLOCK), self.key)
-        self.pools = np.split(blocks, range(POOLED, len(blocks), POOLED))
+        self.pools = np.split(blocks, range(BLOCKS_PER_POOL, len(blocks), BLOCKS_PER_POOL))
 
     def lengths_of(self, blocks: np.ndarray) -> np.ndarray:
         """Return the number of tokens of the examples of some blocks: (n, 2)."""
@@ -407,7 +409,7 @@ class BlockOrder:
                 rows = rows[rows < len(self.examples)]
                 order = permutation(len(rows), f"{self.key}/{i}")
                 n_tokens = self.lengths_of(blocks)[order]
-                runs = cut_by_length(rows[order], n_tokens, self.batch_tokens)
-                for j in permutation(len(runs), f"{self.key}/{i}/")[first:]:
-                    yield runs[j]
+                batches = cut_into_batches(rows[order], n_tokens, self.batch_tokens)
+                for j in permutation(len(batches), f"{self.key}/{i}/")[first:]:
+                    yield batches[j]
             first = max(0, first - n_batches)

@@ -100,9 +100,9 @@ class ParallelCorpus(NamedTuple):
             if split == "train" and lacking:
                 for pair in read():
                     place = int(uniform_hash(pair.src) / share)
-                    drawn = lacking[place] if place < len(lacking) else split
-                    if drawn in splits:
-                        yield drawn, pair
+                    new_split = lacking[place] if place < len(lacking) else split
+                    if new_split in splits:
+                        yield new_split, pair
             elif split in splits:
                 for pair in read():
                     yield split, pair
@@ -124,7 +124,7 @@ def open_parallel(
         return read_parallel(data, languages, limit)
     path = local_path(preset)
     if name == "bible" and not (path and (path / "train.de").exists()):
-        path = bible_folder(path, preset)
+        path = prepare_bible(path, preset)
     if path and preset.columns:
         src, tgt = resolve_direction(preset.columns, languages, name)
         numbers = [str(1 + preset.columns.index(language)) for language in (src, tgt)]
@@ -176,12 +176,12 @@ def read_parallel(
         from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
         table = hub.open_table(str(data[0]), languages, limit)
-    src_lang, tgt_lang = resolve_direction(table.columns, languages, table.where)
+    src_lang, tgt_lang = resolve_direction(table.columns, languages, table.origin)
     return ParallelCorpus(
         table.name, src_lang, tgt_lang,
         {split: partial(read_cells, table, split, src_lang, tgt_lang) for split in table.splits},
         table.size, table.key,
-        (f"{table.where}, column {src_lang}", f"{table.where}, column {tgt_lang}"),
+        (f"{table.origin}, column {src_lang}", f"{table.origin}, column {tgt_lang}"),
     )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterat
         pair = Pair(cells.get(src_lang) or "", cells.get(tgt_lang) or "", n)
         if not (isinstance(pair.src, str) and isinstance(pair.tgt, str)):
             name = tgt_lang if isinstance(pair.src, str) else src_lang
-            raise ValueError(f"{table.where}, line {n}: {name!r} is not a text")
+            raise ValueError(f"{table.origin}, line {n}: {name!r} is not a text")
         yield pair
 
 
@@ -265,11 +265,11 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
     Languages choose between files whose names contain a language, and label other files. Raises
     ValueError if they contradict the file names.
     """
-    where = " with ".join(map(str, paths))
+    origin = " with ".join(map(str, paths))
     labels = [language_of(path, languages) for path in paths]
     if any(languages) and labels[0] == labels[1] is not None:
         raise ValueError(
-            f"{where} has {labels[0]!r} twice, so that --source and --target cannot say which is "
+            f"{origin} has {labels[0]!r} twice, so that --source and --target cannot say which is "
             "which; leave them out: the first file is the source"
         )
     if labels == [None, None]:
@@ -281,7 +281,7 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
         other = next((code for code in languages if code not in (None, *labels)), None)
         labels = [label or other for label in labels]
     names = [label or path.name for label, path in zip(labels, paths, strict=True)]
-    src_lang, tgt_lang = resolve_direction(names, languages, where) if any(languages) else names
+    src_lang, tgt_lang = resolve_direction(names, languages, origin) if any(languages) else names
     src, tgt = paths if src_lang == names[0] else reversed(paths)
     return corpus_of_files(src.stem, src_lang, tgt_lang, {"train": (src, tgt)})
 
@@ -307,26 +307,26 @@ def language_of(path: Path, languages: Sequence[str | None]) -> str | None:
 
 
 def resolve_direction(
-    names: Sequence[str], languages: Sequence[str | None], where: str
+    names: Sequence[str], languages: Sequence[str | None], origin: str
 ) -> tuple[str, str]:
     """Return the source language and the target language out of those that a corpus has.
 
     Raises ValueError if one is missing, if they are the same, or if the choice is ambiguous.
     """
     if len(names) < 2:
-        raise ValueError(f"{where} has fewer than two text columns: {', '.join(names) or 'none'}")
+        raise ValueError(f"{origin} has fewer than two text columns: {', '.join(names) or 'none'}")
     listed = " and ".join(map(repr, sorted(names)))
     for side, language in zip(("source", "target"), languages, strict=True):
         if language is not None and language not in names:
-            raise ValueError(f"{side} is {language!r}; {where} has {listed}")
+            raise ValueError(f"{side} is {language!r}; {origin} has {listed}")
     src, tgt = languages
     if len(names) == 2:
         src = src or next(name for name in sorted(names) if name != tgt)
         tgt = tgt or next(name for name in names if name != src)
     if src is None or tgt is None:
-        raise ValueError(f"{where} has {listed}; name the two with --source and --target")
+        raise ValueError(f"{origin} has {listed}; name the two with --source and --target")
     if src == tgt:
-        raise ValueError(f"source and target are both {src!r}; {where} has {listed}")
+        raise ValueError(f"source and target are both {src!r}; {origin} has {listed}")
     return src, tgt
 
 
@@ -354,7 +354,7 @@ def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
 # ------------------------------------------------------------------------------------ The Bible
 
 
-def bible_folder(folder: Path | None, preset: Preset) -> Path:
+def prepare_bible(folder: Path | None, preset: Preset) -> Path:
     """Return the splits of the Bible, made from eBible's files in a folder or at its address."""
     paths = [folder / Path(file).name for file in EBIBLE_FILES] if folder else []
     if not (paths and all(path.exists() for path in paths)):
@@ -500,7 +500,7 @@ def read_documents(
     """Open a table or a dataset, each row of which is a document."""
     from seqmodels.data import hub  # takes seconds to import, not needed for text files
 
-    table = hub.open_table(data, [column], limit, n_known=1)
+    table = hub.open_table(data, [column], limit, min_common=1)
     only = table.columns if len(table.columns) == 1 else []
     wanted = [column] if column else [*TEXT_COLUMNS, *only]
     name = next((name for name in wanted if name in table.columns), None)

@@ -42,19 +42,19 @@ datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # errors are reported
 
 
 def open_table(
-    data: str, columns: Sequence[str | None], limit: int | None, n_known: int = 2
+    data: str, columns: Sequence[str | None], limit: int | None, min_common: int = 2
 ) -> Table:
     """Open a file, a folder or a dataset on the hub; see `corpus.read_parallel`.
 
     With `limit`, that many rows of train are streamed, shuffled, instead of downloading all. A
     single split is train. Raises ValueError with the cause in one line.
     """
-    source = resolve_source(data, columns, n_known)
+    source = resolve_source(data, columns, min_common)
     try:
         loaded = stream_splits(source, limit) if limit else datasets.load_dataset(**source)
     except Exception as fault:  # parsers of many kinds of files raise many kinds
         check_lines(Path(data))
-        raise ValueError(f"{data} cannot be read: {reason(fault)}") from fault
+        raise ValueError(f"{data} cannot be read: {find_cause(fault)}") from fault
     if len(loaded) == 1:
         loaded = {"train": next(iter(loaded.values()))}
     names = {name: split for split in SPLITS for name in SPLIT_ALIASES[split]}
@@ -62,18 +62,18 @@ def open_table(
     if "train" not in splits:
         raise ValueError(f"{data} has no rows to train on, but {', '.join(loaded)}")
     first = next(iter(splits.values()))
-    found = [
+    text_columns = [
         name
         for name, kind in first.features.items()
         if getattr(kind, "dtype", None) in ("string", "large_string")
     ]
     if (both := first.features.get("translation")) is not None:
-        found = list(getattr(both, "languages", None) or both)
-    read = ["translation"] if both is not None else found
+        text_columns = list(getattr(both, "languages", None) or both)
+    read = ["translation"] if both is not None else text_columns
     return Table(
         Path(data.partition(":")[0]).stem,
         data,
-        found,
+        text_columns,
         {split: partial(read_rows, rows, read) for split, rows in splits.items()},
         partial(len, splits["train"]),
         " ".join(str(file["filename"]) for rows in splits.values() for file in rows.cache_files),
@@ -112,7 +112,7 @@ def check_lines(given: Path) -> None:
     """Raise ValueError that names file and line if a JSONL file on disk is malformed."""
     for path in [given] if given.is_file() else list_files(given):
         if path.suffix == ".jsonl":
-            for _ in readers.rows(path):
+            for _ in readers.read_rows(path):
                 pass
 
 
@@ -121,11 +121,11 @@ def list_files(folder: Path) -> list[Path]:
     return sorted(path for depth in ("*", "*/*") for path in folder.glob(depth))
 
 
-def resolve_source(data: str, columns: Sequence[str | None], n_known: int) -> dict[str, Any]:
+def resolve_source(data: str, columns: Sequence[str | None], min_common: int) -> dict[str, Any]:
     """Return the arguments of `load_dataset` for a path that exists, else for the hub.
 
-    A header is recognised by the columns asked for, or by `n_known` common names: see
-    `readers.header`.
+    A header is recognised by the columns asked for, or by `min_common` common names: see
+    `readers.find_header`.
     """
     path = Path(data)
     if path.is_file() or path.is_dir():
@@ -138,7 +138,7 @@ def resolve_source(data: str, columns: Sequence[str | None], n_known: int) -> di
             )
         options: dict[str, Any] = {}
         if tables and all(LOADERS[file.suffix] == "csv" for file in tables):
-            names, is_in_file = readers.header(tables[0], columns, n_known)
+            names, is_in_file = readers.find_header(tables[0], columns, min_common)
             options = {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
         if path.is_dir():
             return {"path": data, **options}
@@ -164,14 +164,14 @@ def latest_revision(name: str) -> str | None:
         if isinstance(fault, HfHubHTTPError) and fault.response.status_code >= 500:
             return None
         raise ValueError(
-            f"{name} is not a dataset on the hub: {reason(fault)}; {OFFLINE}"
+            f"{name} is not a dataset on the hub: {find_cause(fault)}; {OFFLINE}"
         ) from fault
     except Exception:  # from one of several network libraries, by version
         datasets.config.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE = True  # no further waiting
         return None
 
 
-def reason(fault: BaseException) -> str:
+def find_cause(fault: BaseException) -> str:
     """Return the cause of an error, in one line."""
     if isinstance(fault, ConnectionError):
         return f"the hub cannot be reached, and this dataset is not on disk; {OFFLINE}"

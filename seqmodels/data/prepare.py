@@ -23,7 +23,7 @@ from tqdm import tqdm
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
 from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
-from seqmodels.data.presets import MADE, cached
+from seqmodels.data.presets import FACTS_FILE, cached
 from seqmodels.data.readers import SPLITS
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
@@ -107,7 +107,7 @@ def prepare(
     name = printable(f"{corpus.name} {corpus.src_lang}→{corpus.tgt_lang}")[:200]
     name += ", lower-cased" if config.is_lowercase else ""
     name += ", cleaned" if config.is_cleaned else ""
-    facts = files.read_json(folder / MADE)
+    facts = files.read_json(folder / FACTS_FILE)
     data = {"name": name, **facts["data"], "tokenizer": tokenizer.name}
     data |= {"case": "lower"} if config.is_lowercase else {}
     texts = [(src, tgt) for src, tgt in texts]
@@ -158,7 +158,7 @@ def scan_pairs(
     for split, pair in corpus.pairs(*SPLITS):
         for digest, side in zip(digests, pair[:2], strict=True):
             digest.update(f"{side}\n".encode())
-        pair = lowered(pair) if config.is_lowercase else pair
+        pair = lowercase_pair(pair) if config.is_lowercase else pair
         fewer, more = sorted((len(pair.src.split()), len(pair.tgt.split())))
         is_blank[split].append(not fewer)
         if fewer:
@@ -183,7 +183,7 @@ def scan_pairs(
     return sha256, np.array(sources["train"]), is_clean
 
 
-def lowered(pair: Pair) -> Pair:
+def lowercase_pair(pair: Pair) -> Pair:
     """Return a pair in lower case."""
     return pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
 
@@ -195,7 +195,7 @@ def clean_pairs(
     marks = {split: iter(is_clean[split]) for split in splits}
     for split, pair in corpus.pairs(*splits):
         if next(marks[split], False):  # a file that grows meanwhile has another key
-            yield split, lowered(pair) if config.is_lowercase else pair
+            yield split, lowercase_pair(pair) if config.is_lowercase else pair
 
 
 def encode_pairs(
@@ -245,21 +245,21 @@ def explain_empty(
 ) -> str:
     """Explain in a sentence why no pair of a split is left."""
     n_blank, n_long = counts[f"n_blank_{split}"], counts[f"n_too_long_{split}"]
-    why = (
+    message = (
         f"{printable(corpus.name)}: no pair of {split} is left: {n_blank:,} have a blank side, "
         f"{n_long:,} more than {config.limit(split):,} tokens on a side (see --max-tokens)"
     )
     if config.is_cleaned and split == "train":
-        why += ", and --clean leaves out the others"
+        message += ", and --clean leaves out the others"
     if len(corpus.splits) < len(SPLITS):
-        why += (
+        message += (
             "; valid and test are drawn from train, each source into one split: give more pairs "
             "with other sources (a larger --limit, if there is one), or files for valid and test"
         )
-    return why
+    return message
 
 
-def summary(data: dict[str, Any], is_cleaned: bool) -> str:
+def summarize(data: dict[str, Any], is_cleaned: bool) -> str:
     """Summarise a corpus in a few lines."""
     lines = [f"{data['name']}: " + ", ".join(f"{data[f'n_{s}']:,} {s}" for s in SPLITS) + " pairs"]
     for split in SPLITS:
@@ -310,7 +310,7 @@ def prepare_text(
     folder = cached(key, message, build, log)
     tokenizer = tokenizers.load(folder / TOKENIZER)
     train, valid, test = (TokenStream(folder, split) for split in SPLITS)
-    data = {"name": printable(corpus.name)[:200], **files.read_json(folder / MADE)["data"]}
+    data = {"name": printable(corpus.name)[:200], **files.read_json(folder / FACTS_FILE)["data"]}
     return PreparedText(tokenizer, train, valid, test, data)
 
 
@@ -361,7 +361,7 @@ def encode_text(
     return {f"n_tokens_{split}": n, f"n_unknown_{split}": n_unknown}
 
 
-def text_summary(data: dict[str, Any]) -> str:
+def summarize_text(data: dict[str, Any]) -> str:
     """Summarise running text in a few lines."""
     counts = ", ".join(f"{data[f'n_tokens_{split}']:,} {split}" for split in SPLITS)
     lines = [f"{data['name']}: {counts} tokens; {data['tokenizer']}"]

@@ -174,7 +174,7 @@ TIMEOUT_S = 20.0
 """How long to wait for a download."""
 MAX_BYTES = 2**26
 """Limit of a download."""
-MADE = "made.json"
+FACTS_FILE = "made.json"
 """File that is written last, with what `build` returns: a folder that has it is complete."""
 
 
@@ -211,8 +211,8 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
         with urlopen(address, timeout=TIMEOUT_S) as answer:
             content = answer.read(MAX_BYTES)
     except Exception as fault:  # from one of several network libraries
-        why = one_line(str(fault)) or type(fault).__name__
-        raise ValueError(f"{address} cannot be fetched: {why}; {hint}") from fault
+        cause = one_line(str(fault)) or type(fault).__name__
+        raise ValueError(f"{address} cannot be fetched: {cause}; {hint}") from fault
     if content[:1] == b"<" or sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise ValueError(f"{address} returned something else; {hint}")
     return files.write(path, content)
@@ -255,14 +255,14 @@ def cached(
             except OSError as error:
                 if error.errno not in files.NO_LOCKS:
                     raise
-            if (folder / MADE).exists():
+            if (folder / FACTS_FILE).exists():
                 return folder
             log(f"{message}; cached in {folder}")
             for left in folder.parent.glob(f"{folder.name}.part-*"):  # by a killed process
                 shutil.rmtree(left, ignore_errors=True)
             part = Path(mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
             try:
-                files.write(part / MADE, json.dumps(build(part)))
+                files.write(part / FACTS_FILE, json.dumps(build(part)))
                 shutil.rmtree(folder, ignore_errors=True)
                 part.rename(folder)
             finally:

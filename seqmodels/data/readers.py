@@ -125,7 +125,7 @@ NAMES = (
     "ces pol tur ara zho chi jpn kor vie english german french spanish italian portuguese russian "
     "dutch czech polish turkish arabic chinese japanese korean vietnamese"
 )
-KNOWN_COLUMNS = LANGUAGES.union(NAMES.split())
+COMMON_COLUMNS = LANGUAGES.union(NAMES.split())
 """Names of columns, in lower case, by which a header is recognised."""
 
 
@@ -133,7 +133,8 @@ class Table(NamedTuple):
     """Rows of texts, in splits, which can be read any number of times."""
 
     name: str
-    where: str
+    origin: str
+    """Its path, or its id on the hub."""
     columns: list[str]
     """Columns that are text, or the languages of a column `translation`."""
     splits: Mapping[str, Callable[[], Iterator[tuple[int, dict[str, Any]]]]]
@@ -146,16 +147,16 @@ class Table(NamedTuple):
 
 def open_table(path: Path, columns: Sequence[str | None]) -> Table:
     """Open a TSV, CSV or JSONL file, which has only train."""
-    head = header(path, columns) if path.suffix != ".jsonl" else None
-    _, first = next(rows(path, head), (0, None))
+    head = find_header(path, columns) if path.suffix != ".jsonl" else None
+    _, first = next(read_rows(path, head), (0, None))
     if first is None:
         raise ValueError(f"{path} has no rows")
-    found = [name for name, cell in first.items() if cell is None or isinstance(cell, str)]
+    text_columns = [name for name, cell in first.items() if cell is None or isinstance(cell, str)]
     if isinstance(both := first.get("translation"), dict):  # as on the hub
-        found = [*both]
-    splits = {"train": partial(rows, path, head)}
+        text_columns = [*both]
+    splits = {"train": partial(read_rows, path, head)}
     size = cache(partial(count_lines, path))
-    return Table(path.stem, str(path), found, splits, size, fingerprint(path))
+    return Table(path.stem, str(path), text_columns, splits, size, fingerprint(path))
 
 
 class Header(NamedTuple):
@@ -166,21 +167,21 @@ class Header(NamedTuple):
     """Whether the first line is a header, if perhaps with other names, or the first row."""
 
 
-def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Header:
+def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) -> Header:
     """Return the names of the columns of a TSV or CSV file.
 
-    The first line is a header if one of its cells is asked for by name, or `n_known` of them are
+    The first line is a header if one of its cells is asked for by name, or `min_common` of them are
     KNOWN. Columns that are asked for by number are named 1, 2, … Raises ValueError if it is unclear
     whether there is a header: a row taken for a header would be lost, and a header taken for a row
     would be trained on.
     """
-    first = next((cells for _, cells in cells_of(path) if any(cells)), [])
+    first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)
-    is_in_file |= sum(cell.strip().lower() in KNOWN_COLUMNS for cell in first) >= n_known
+    is_in_file |= sum(cell.strip().lower() in COMMON_COLUMNS for cell in first) >= min_common
     if any(name is not None and name.isdecimal() and name not in first for name in columns):
         return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
-    if not is_in_file and len(first) >= n_known:
-        flags = ("--source", "--target") if n_known == 2 else ("--column",)
+    if not is_in_file and len(first) >= min_common:
+        flags = ("--source", "--target") if min_common == 2 else ("--column",)
         numbered = " ".join(f"{flag} {i}" for i, flag in enumerate(flags, 1))
         raise ValueError(
             f"{path} begins with {preview(' | '.join(first))}; if these are column names, choose "
@@ -191,7 +192,7 @@ def header(path: Path, columns: Sequence[str | None], n_known: int = 2) -> Heade
     return Header(first, True)
 
 
-def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the line and the cells of each row of a TSV, CSV or JSONL file, but for blank lines.
 
     Raises ValueError that names file and line.
@@ -202,7 +203,7 @@ def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[s
                 yield n, json_row(path, n, line)
         return
     names, is_in_file = header
-    for n, cells in cells_of(path):
+    for n, cells in split_cells(path):
         if not any(cells):
             continue
         if is_in_file:
@@ -215,7 +216,7 @@ def rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, dict[s
         yield n, dict(zip(names, cells, strict=True))
 
 
-def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
+def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line and the cells of each row of a CSV file, or a TSV file, without quoting."""
     if path.suffix == ".tsv":
         yield from enumerate((line.split("\t") for line in lines(path)), 1)

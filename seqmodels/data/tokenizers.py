@@ -73,8 +73,8 @@ def blocks(text: str) -> Iterator[str]:
     """
     start = 0
     while len(text) - start > 2 * BLOCK:
-        found = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
-        end = found.start() if found else start + 2 * BLOCK
+        boundary = BOUNDARY.search(text, start + BLOCK, start + 2 * BLOCK)
+        end = boundary.start() if boundary else start + 2 * BLOCK
         yield text[start:end]
         start = end
     yield text[start:]
@@ -343,18 +343,19 @@ class Published(Pieces):
                 f"{name!r} is not a published encoding; choose from {', '.join(TIKTOKEN_ENCODINGS)}"
             )
         try:
-            fetched = tiktoken.get_encoding(name)
+            encoding = tiktoken.get_encoding(name)
         except (OSError, ValueError) as fault:  # including requests' errors, whose text is long
-            why = str(fault) if isinstance(fault, ValueError) else type(fault).__name__
+            cause = str(fault) if isinstance(fault, ValueError) else type(fault).__name__
+            cause = getattr(fault, "strerror", None) or cause
             raise ValueError(
-                f"the encoding {name} is not available ({getattr(fault, 'strerror', None) or why});"
-                " on a machine with a network, set TIKTOKEN_CACHE_DIR to a folder and call "
-                f"tiktoken.get_encoding('{name}'), then copy that folder here and set "
-                "TIKTOKEN_CACHE_DIR to it, or use --tokenizer bpe, trained here"
+                f"the encoding {name} is not available ({cause}); on a machine with a network, set "
+                f"TIKTOKEN_CACHE_DIR to a folder and call tiktoken.get_encoding('{name}'), then "
+                "copy that folder here and set TIKTOKEN_CACHE_DIR to it, or use --tokenizer bpe, "
+                "trained here"
             ) from fault
-        ranks = fetched._mergeable_ranks
+        ranks = encoding._mergeable_ranks
         pieces = sorted(ranks, key=ranks.__getitem__)
-        super().__init__(pieces, fetched._pat_str)
+        super().__init__(pieces, encoding._pat_str)
         self.name = f"{name} ({self.vocab_size:,})"
         digest = hashlib.sha256("\n".join(as_base64(pieces)).encode()).hexdigest()
         if sha256 not in (None, digest):

@@ -255,13 +255,13 @@ class Sampler:
         self, spare: int, kinds: Sequence[str], last: str, depth: int, is_edge: bool
     ) -> tuple[NP, ...]:
         """Draw an object of each kind, with `spare` words in addition to one word each."""
-        found = []
+        phrases = []
         for i, kind in enumerate(kinds):
             is_last = i == len(kinds) - 1
             size = 1 + (spare if is_last else self.between(0, min(spare, 3)))
             spare -= size - 1
-            found.append(self.np(size, kind, depth, is_edge, last if is_last else "closed"))
-        return tuple(found)
+            phrases.append(self.np(size, kind, depth, is_edge, last if is_last else "closed"))
+        return tuple(phrases)
 
     def time(self, is_past: bool, operators: tuple[str, ...]) -> Adverb:
         """Draw an adverb of time that the tense allows."""

@@ -68,9 +68,9 @@ def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = Tru
     )
     texts = [text for split in (train, valid, test) for pair in split for text in pair[:2]]
     tokenizer = Words.train(texts)  # all words of the grammar: none is unknown in test
-    shown = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
-    pair = Pair(shown.en_text, shown.de_text)
-    train_ids, valid_ids, tested, (asked,) = (
+    example = max(corpus.test, key=lambda s: (11 <= s.n_words <= 16, n_crossings(s.links)))
+    pair = Pair(example.en_text, example.de_text)
+    train_ids, valid_ids, test_ids, (shown,) = (
         examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
     )
     words = [n_words(pair.src) for pair in test]
@@ -88,9 +88,9 @@ def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = Tru
         tokenizer=tokenizer,
         train=train_ids,
         valid=valid_ids,
-        tests=[length_test(tested, words, max(n_words(pair.src) for pair in train))],
-        recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in tested)),
+        tests=[length_test(test_ids, words, max(n_words(pair.src) for pair in train))],
+        recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in test_ids)),
         training={"tokens": tokens, "batch_tokens": 1_600},
         n_parameters=1_000_000,
-        alignment_example=AlignmentExample(asked, shown.links),
+        alignment_example=AlignmentExample(shown, example.links),
     )

@@ -191,14 +191,14 @@ def corpus(
     sums = list(accumulate(1 / d for d in range(NEAREST, max_train + 1)))
 
     def new(i: int, distance: int, is_asked_twice: bool = False) -> Story:
-        while (drawn := _draw(rng, distance, KINDS[i % 3], is_asked_twice)).text in seen:
+        while (candidate := _draw(rng, distance, KINDS[i % 3], is_asked_twice)).text in seen:
             pass
-        seen.add(drawn.text)
-        return drawn
+        seen.add(candidate.text)
+        return candidate
 
     def mixed(n: int) -> list[Story]:
-        at = (bisect(sums, rng.random() * sums[-1], hi=len(sums) - 1) for _ in range(n))
-        return [new(i, NEAREST + d, rng.random() < 0.5) for i, d in enumerate(at)]
+        draws = (bisect(sums, rng.random() * sums[-1], hi=len(sums) - 1) for _ in range(n))
+        return [new(i, NEAREST + d, rng.random() < 0.5) for i, d in enumerate(draws)]
 
     doublings = [NEAREST << k for k in range((max_test // NEAREST).bit_length())]
     test = [new(i, distance) for distance in doublings for i in range(per_distance)]

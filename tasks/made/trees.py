@@ -339,15 +339,15 @@ def _detokenise(tokens: Sequence[str]) -> str:
 
 def _punctuate(words: Words) -> Words:
     """Merge commas, drop them at both ends, and capitalise the first word."""
-    kept: Words = []
+    merged: Words = []
     for word in words:
-        if word is not COMMA or (kept and kept[-1] is not COMMA):
-            kept.append(word)
-    if kept[-1] is COMMA:
-        kept.pop()
-    text, key = kept[0]
-    kept[0] = (text[0].upper() + text[1:], key)
-    return kept
+        if word is not COMMA or (merged and merged[-1] is not COMMA):
+            merged.append(word)
+    if merged[-1] is COMMA:
+        merged.pop()
+    text, key = merged[0]
+    merged[0] = (text[0].upper() + text[1:], key)
+    return merged
 
 
 def render(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Sentence:

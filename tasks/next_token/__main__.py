@@ -83,10 +83,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from seqmodels.comparison.task import Recipe, Task, TestSet
-from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, contexts
+from seqmodels.data.batches import ContextWindows, Example, SlidingWindow, context_lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import SPLITS, open_text
-from seqmodels.data.prepare import PreparedText, prepare_text, text_summary
+from seqmodels.data.prepare import PreparedText, prepare_text, summarize_text
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.interface import BOS
@@ -143,7 +143,7 @@ def windows(texts: Iterable[Sequence[int]], context: int, seed: int) -> list[Exa
 
 def context_test(examples: Sequence[Example], longest: int, train: Sequence[Example]) -> TestSet:
     """Return a test set of the same continuations after growing contexts."""
-    points = contexts(longest)
+    points = context_lengths(longest)
     return TestSet(
         name="context",
         axis="context (tokens)",
@@ -395,7 +395,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
     size = resolve_vocab_size(kind, args.vocab, default)
     ready = prepare_text(corpus, kind, size)
-    print(text_summary(ready.data))
+    print(summarize_text(ready.data))
     if PRIMARY_METRICS.get(kind) == "perplexity" and not context:
         print(perplexity_note(args.data[0], kind, ready.data))
     if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):

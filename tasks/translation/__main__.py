@@ -93,7 +93,7 @@ from seqmodels.comparison.task import AlignmentExample, Recipe, Task
 from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
-from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summary
+from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from tasks.made.pairs import grammar_task, length_test, n_words
@@ -204,7 +204,7 @@ def prepare_corpus(
         has_source_eos=recipe.has_source_eos and not args.no_source_eos,
     )
     ready = prepare(corpus, config)
-    print(summary(ready.data, args.clean))
+    print(summarize(ready.data, args.clean))
     if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
