@@ -1,26 +1,43 @@
-"""Batches: their order, their budget, and what is in them."""
+"""Batches: their order, their budget, and their tensors."""
 
 from __future__ import annotations
 
-import itertools
 import random
+import time
+from collections.abc import Sequence
+from itertools import islice
 
+import numpy as np
+import psutil
 import pytest
 import torch
 from conftest import Tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.testing import assert_close
 from toy_training import draw_examples
 
 from seqmodels import BOS, EOS, PAD
 from seqmodels.data import batches
-from seqmodels.data.batches import Example, collate
+from seqmodels.data.batches import Example, LazyExamples, batch_ends, collate, shuffled_batches
 from seqmodels.evaluation import evaluate
 
+BUDGET = 300
 
-@pytest.fixture(scope="module")
-def mixed() -> list[Example]:
-    """Draw a realistic mix of lengths."""
-    return draw_examples(4000, 80)
+
+@pytest.fixture(params=["in memory", "in sections", "in blocks"])
+def examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Example]:
+    """Return examples whose order is held in memory, made in sections, or made in blocks.
+
+    There are several sections, and several pools of several blocks; the last are not full.
+    """
+    if request.param == "in sections":
+        monkeypatch.setattr(batches, "SECTION", 400)
+    if request.param == "in blocks":
+        monkeypatch.setattr(batches, "LARGE", 1_000)
+        monkeypatch.setattr(batches, "BLOCK", 64)
+        monkeypatch.setattr(batches, "BLOCKS_PER_POOL", 4)
+    return draw_examples(1_500, 40)
 
 
 def size(example: Example) -> int:
@@ -28,87 +45,92 @@ def size(example: Example) -> int:
     return max(len(example.src), len(example.tgt))
 
 
+def draw(examples: Sequence[Example], seed: int = 7, epoch: int = 0) -> list[list[int]]:
+    """Return an epoch's batches."""
+    return [*shuffled_batches(examples, BUDGET, seed, epoch)]
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.integers(1, 50), min_size=1), budget=st.sampled_from([1, 7, 40, 300]))
+def test_batches_end_where_rows_fill_them(sizes: list[int], budget: int) -> None:
+    """Keeps out a count of batches that differs from those that are cut row by row."""
+    rows: list[list[int]] = [[]]
+    for length in sorted(sizes):
+        if rows[-1] and length * (len(rows[-1]) + 1) > budget:
+            rows.append([])
+        rows[-1].append(length)
+    assert batch_ends(np.array(sizes), budget) == np.cumsum([*map(len, rows)]).tolist()
+
+
 @pytest.mark.parametrize("epoch", [0, 1])
-def test_an_epoch_holds_every_example_once(mixed: list[Example], epoch: int) -> None:
-    """Keeps out a last batch that is dropped, and an example that is drawn twice."""
-    for drawn in (
-        list(batches.shuffled_batches(mixed, 1500, 1, epoch)),
-        batches.batches_by_length(mixed, 1500),
-    ):
-        assert sorted(i for run in drawn for i in run) == list(range(len(mixed)))
-        assert all(drawn)
+def test_an_epoch_holds_every_example_once(examples: list[Example], epoch: int) -> None:
+    """Keeps out a last batch that is dropped, batches over budget, padding that is paid for."""
+    examples = [*examples, Example([4] * 400, [EOS])]  # too long for any batch but its own
+    for drawn in (draw(examples, epoch=epoch), batches.batches_by_length(examples, BUDGET)):
+        assert sorted(i for rows in drawn for i in rows) == [*range(len(examples))]
+        assert [len(examples) - 1] in drawn
+        padded = [len(rows) * max(size(examples[i]) for i in rows) for rows in drawn]
+        assert sorted(padded)[-2] <= BUDGET < sorted(padded)[-1]
+        assert sum(padded) / sum(map(size, examples)) < 1.25
+        assert np.mean(padded) > 0.6 * BUDGET
 
 
-def test_order_is_a_function_of_seed_and_epoch(mixed: list[Example]) -> None:
-    """Keeps out an order that depends on what was drawn before, here or elsewhere."""
-    third = list(batches.shuffled_batches(mixed, 1500, 7, 3))
+def test_order_is_a_function_of_seed_and_epoch(examples: list[Example]) -> None:
+    """Keeps out a seed or an epoch without effect, batches that only change places, and globals."""
+    first = draw(examples)
     random.seed(5)
     torch.manual_seed(5)
-    earlier = [list(batches.shuffled_batches(mixed, 1500, 7, epoch)) for epoch in range(3)]
-    assert list(batches.shuffled_batches(mixed, 1500, 7, 3)) == third
-    stream = itertools.islice(
-        batches.training_batches(mixed, 1500, 7), sum(map(len, earlier)), None
-    )
-    for run, batch in zip(third[:20], stream, strict=False):
-        assert_close(batch, collate([mixed[i] for i in run]))
+    np.random.seed(5)
+    assert draw(examples) == first
+    members = {frozenset(rows) for rows in first}
+    for other in (draw(examples, seed=8), draw(examples, epoch=1)):
+        assert len(members & {frozenset(rows) for rows in other}) < 0.05 * len(first)
+    early = {i for rows in first[: len(first) // 3] for i in rows}
+    assert min(early) < 150  # from all over the corpus
+    assert max(early) > 1_350
+    lengths = [size(examples[rows[0]]) for rows in first]
+    assert abs(np.corrcoef(np.arange(len(lengths)), lengths)[0, 1]) < 0.3  # not by length
 
 
-def test_no_two_epochs_are_alike(mixed: list[Example]) -> None:
-    """Keeps out a seed or an epoch that is not used, and batches that only change places."""
-    drawn = [list(batches.shuffled_batches(mixed, 1500, *key)) for key in ((1, 0), (1, 1), (2, 0))]
-    members = [{frozenset(run) for run in runs} for runs in drawn]
-    for one, other in itertools.combinations(members, 2):
-        assert len(one & other) < 0.05 * len(one)
+def test_the_order_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another order on another day: stored records could not be made again."""
+    sides = zip((3, 1, 4, 1, 5, 9, 2, 6, 5, 3), (2, 4, 4, 1, 3, 6, 2, 5, 1, 5), strict=True)
+    few = [Example([4] * n, [5] * m) for n, m in sides]
+    assert list(shuffled_batches(few, 12, 1, 0)) == [[4, 7], [3, 6, 0], [5], [1, 2], [9, 8]]
+    assert batches.batches_by_length(few, 12) == [[3, 6, 0], [1, 2], [9, 4], [8, 7], [5]]
+    for name, value in (("LARGE", 1_000), ("BLOCK", 64), ("BLOCKS_PER_POOL", 4)):
+        monkeypatch.setattr(batches, name, value)
+    many = draw(draw_examples(1_500, 40))
+    assert many[3] == [576, 1009, 960, 595, 963, 813, 593]
+    assert many[6] == [621, 1049, 1027, 818, 980, 786, 1077]
 
 
-def test_the_order_is_pinned() -> None:
-    """Keeps out a change of order that nobody meant: stored records could not be made again."""
-    examples = [Example([4] * n, [5] * n) for n in (3, 1, 4, 1, 5, 9, 2, 6, 5, 3)]
-    assert list(batches.shuffled_batches(examples, 12, 1, 0)) == [
-        [7],
-        [3, 1, 6, 9],
-        [5],
-        [0, 2],
-        [8, 4],
-    ]
-    assert batches.batches_by_length(examples, 12) == [[1, 3, 6, 0], [9, 2], [4, 8], [7], [5]]
-
-
-@pytest.mark.parametrize(("epoch", "batch"), [(0, 0), (0, 2), (1, 1)])
-def test_draws_go_on_anywhere(epoch: int, batch: int) -> None:
+def test_an_order_is_resumed_anywhere(examples: list[Example]) -> None:
     """Keeps out a resumed run that repeats batches, leaves some out, or counts them anew."""
-    examples = draw_examples(30, 9)
-    runs = [list(batches.shuffled_batches(examples, 100, 7, i)) for i in range(4)]
-    drawn = [(i, j, rows) for i, epoch in enumerate(runs) for j, rows in enumerate(epoch)]
-    expected = [draw for draw in drawn if draw[:2] >= (epoch, batch)]
-    assert len(expected) > 6
-    found = batches.batch_indices(examples, 100, 7, epoch, batch)
-    assert [tuple(next(found)) for _ in expected] == expected
+    drawn = [*islice(batches.batch_indices(examples, BUDGET, 7), 250)]
+    n_first = sum(batch.epoch == 0 for batch in drawn)
+    assert (drawn[-1].epoch, drawn[n_first][:2]) == (2, (1, 0))
+    assert [batch.rows for batch in drawn[:n_first]] == draw(examples)
+    for n in (0, 1, 37, n_first - 1, n_first, 249):
+        resumed = batches.batch_indices(examples, BUDGET, 7, *drawn[n][:2])
+        assert [*islice(resumed, 250 - n)] == drawn[n:]
+        place = batches.locate_batch(examples, BUDGET, 7, n + 1)
+        assert place == (drawn[n].epoch, drawn[n].batch + 1)
+    assert next(batches.batch_indices(examples, BUDGET, 7, 0, n_first)) == drawn[n_first]
 
 
-def test_batches_keep_to_their_budget(mixed: list[Example]) -> None:
-    """Keeps out a batch that is larger than memory allows, unless one example alone is."""
-    longest = Example([4] * 2000, [EOS])
-    for drawn in (
-        list(batches.shuffled_batches([*mixed, longest], 1500, 1, 0)),
-        batches.batches_by_length([*mixed, longest], 1500),
-    ):
-        sizes = [len(run) * max(size([*mixed, longest][i]) for i in run) for run in drawn]
-        assert sorted(sizes)[-2:] == [max(s for s in sizes if s <= 1500), 2000]
-        assert [len(mixed)] in drawn
+def test_training_batches(examples: list[Example]) -> None:
+    """Keeps out tensors of other rows than those of the order."""
+    for rows, batch in zip(draw(examples)[:20], batches.training_batches(examples, BUDGET, 7)):  # noqa: B905
+        assert_close(batch, collate([examples[i] for i in rows]))
 
 
-def test_batches_are_filled(mixed: list[Example]) -> None:
-    """Keeps out padding that is paid for: at most 10 % pads, batches at least 3/4 full."""
-    runs = list(batches.shuffled_batches(mixed, 1500, 1, 0))
-    n_pads = n_all = 0
-    for run in runs:
-        batch = collate([mixed[i] for i in run])
-        for tensor in (batch.src, batch.tgt_out):
-            n_pads += int((tensor == PAD).sum())
-            n_all += tensor.numel()
-    assert n_pads / n_all <= 0.10
-    assert n_all / 2 / len(runs) >= 0.75 * 1500
+def test_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out the longest of the first examples alone, and sides that are exchanged."""
+    examples = [Example([4] * n, [5] * m) for n, m in ((1, 2), (7, 1), (2, 9), (3, 3), (1, 1))]
+    for n in (1, 2, 3, 9):
+        monkeypatch.setattr(batches, "LARGE", n)
+        assert batches.longest(examples) == (7, 9)
 
 
 def test_collate_shifts_by_one() -> None:
@@ -121,7 +143,7 @@ def test_collate_shifts_by_one() -> None:
     assert batch.tgt_out.tolist() == [[7, 8, EOS, PAD], [4, 5, 6, 7]]
 
 
-def test_what_is_given_is_not_scored(tiny: Tiny) -> None:
+def test_unscored_tokens(tiny: Tiny) -> None:
     """Keeps out keys of a question in the loss, or missing from what the model reads."""
     asked = Example([4, 5], [6, 7, 8], frozenset({0, 1}))
     batch = collate([asked, Example([4], [5, EOS])])
@@ -134,3 +156,38 @@ def test_what_is_given_is_not_scored(tiny: Tiny) -> None:
         logits = model(src, src > 0, torch.tensor([[BOS, 6, 7]]))
     assert (row["n_tokens"], asked.scored()) == (1, [8])
     assert row["nats"] == pytest.approx(-logits.log_softmax(-1)[0, 2, 8].item())
+
+
+# -------------------------------------------------------------------------------------- a billion
+
+
+class Formula(LazyExamples):
+    """A billion examples, whose lengths are numbers from a formula."""
+
+    def lengths_between(self, start: int, end: int) -> np.ndarray:
+        """Return the lengths of some examples."""
+        mixed = np.arange(start, end, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return (1 + (mixed[:, None] >> np.array([40, 50], np.uint64)) % np.uint64(60)).astype(int)
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def build(self, i: int) -> Example:
+        """Return an example; only type checks ask for one."""
+        return Example([4], [5])
+
+
+@pytest.mark.slow
+def test_a_billion_examples_start_at_once() -> None:
+    """Keeps out a start, or a resumption, that reads an index of a billion examples."""
+    before = psutil.Process().memory_info().rss
+    for n in (0, 10**6):
+        since = time.process_time()
+        batch = next(batches.batch_indices(Formula(), 4096, 7, 0, n))
+        assert time.process_time() - since < 30  # 0.1 and 7 s on a core of its own
+        assert (batch.epoch, batch.batch, len(batch.rows) > 60) == (0, n, True)
+    assert psutil.Process().memory_info().rss - before < 1e9
+    walk = islice(batches.batch_indices(Formula(), 4096, 7), 10**4, None)
+    resumed = batches.batch_indices(Formula(), 4096, 7, 0, 10**4)
+    assert next(resumed).rows == next(walk).rows
+    assert batches.locate_batch(Formula(), 4096, 7, 10**4) == (0, 10**4)

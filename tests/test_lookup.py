@@ -1,4 +1,4 @@
-"""Look-up: it runs end to end, and asks what it says it asks."""
+"""Look-up: values are asked for by their keys, and they alone are scored."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import argparse
 import random
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from checks import check_folder
-from conftest import Run
 
 from seqmodels import EOS, MODELS
 from seqmodels.comparison import compare
@@ -20,30 +17,17 @@ from seqmodels.models import VARIANTS
 from tasks.lookup import __main__ as lookup
 
 
-def made(**given: object) -> Task:
-    """Make the task at its smallest size."""
+def make_task(**given: object) -> Task:
+    """Return the task at its smallest size."""
     return lookup.make_task(
         argparse.Namespace(**{"size": "smoke", "tokens": None, "width": None} | given)
     )
 
 
-def test_lookup_runs(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a model that the harness cannot train or score, and a width that is not passed."""
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
-    flags = "--models", "bahdanau", "transformer_rotary", "--width", 32, "--out", tmp_path
-    assert run(lookup, *flags) == 0
-    records = check_folder(tmp_path, ["bahdanau", "transformer_rotary"])
-    assert {r["model_config"]["d_model"] for r in records} == {32}
-    assert {r["train_config"]["precision"] for r in records} == {"float32"}
-    assert records[1]["model_config"]["rotary_base"] == 30.0
-    (test,) = records[0]["tests"]
-    assert [b["baseline"]["value"] for b in test["buckets"]] == [100 / n for n in lookup.PAIRS]
-
-
 def test_earlier_runs_decide_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a folder of two precisions: flag, earlier runs and task decide in this order."""
     monkeypatch.setattr(compare, "fastest_precision", lambda device: "measured")
-    own, free = made(), replace(made(), training={})
+    own, free = make_task(), replace(make_task(), training={})
     earlier = ["bfloat16"]
     chosen = [
         compare.with_precision(*given).training["precision"]
@@ -62,12 +46,12 @@ def test_every_answer_is_in_the_source(n: int) -> None:
     for _ in range(200):
         for pair in (lookup.draw_pair(rng, n), lookup.draw_query(rng, n)):
             src, tgt = pair.src.split(), pair.tgt.split()
-            known = dict(zip(src[0::2], src[1::2], strict=True))
-            assert len(known) == len(set(known.values())) == n == lookup.n_pairs(pair)
-            assert known.keys() <= set(lookup.KEYS)
-            assert set(known.values()) <= set(lookup.VALUES)
+            values = dict(zip(src[0::2], src[1::2], strict=True))
+            assert len(values) == len(set(values.values())) == n == lookup.n_pairs(pair)
+            assert values.keys() <= set(lookup.KEYS)
+            assert set(values.values()) <= set(lookup.VALUES)
             assert tgt[0::3] == tgt[1::3]
-            assert [known[key] for key in tgt[0::3]] == tgt[2::3]
+            assert [values[key] for key in tgt[0::3]] == tgt[2::3]
             assert len(set(tgt[0::3])) == len(tgt) // 3 in (1, n // 2, n)
             places[src.index(tgt[0]) // 2] += 1
     assert set(places) == set(range(n))
@@ -83,7 +67,7 @@ def test_half_or_all_keys_are_asked_for() -> None:
 
 def test_values_alone_are_scored() -> None:
     """Keeps out points for keys, which are given, and a test in which later values help."""
-    task = made()
+    task = make_task()
     (test,) = task.tests
     for example in (*task.train, *task.valid, *test.examples):
         assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
@@ -93,12 +77,10 @@ def test_values_alone_are_scored() -> None:
     assert max(len(e.src) for e in task.train) == task.data["n_tokens_source"]
     assert Counter(test.x) == dict.fromkeys(lookup.PAIRS, lookup.SIZES["smoke"]["per_number"])
     assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
-
-
-def test_the_shown_example_is_linked() -> None:
-    """Keeps out gold links to the key instead of its value."""
-    example, links = made().alignment_example
-    assert all(example.src[s] == example.tgt[t] for s, t in links)
+    assert test.baseline == [1 / n for n in test.x]
+    assert task.training["precision"] == "float32"
+    example, links = task.alignment_example
+    assert all(example.src[s] == example.tgt[t] for s, t in links)  # to the value, not the key
     assert len(links) == len(example.scored())
 
 
@@ -106,25 +88,16 @@ def test_widths_and_sizes() -> None:
     """Keeps out models of one width that differ, and of one size that are not as large."""
     names = [*MODELS, "transformer_rotary"]
     assert "transformer_rotary" in VARIANTS
-    wide = made(width=48)
+    wide = make_task(width=48)
     assert {model_sizes(name, wide)["d_model"] for name in names} == {48}
-    assert len({model_sizes(name, made())["d_model"] for name in names}) > 2
+    assert len({model_sizes(name, make_task())["d_model"] for name in names}) > 2
 
 
 def test_rates_fall_beyond_the_widths_that_they_suit() -> None:
     """Keeps out a rate and weights that GPT does not learn with at 256, and others at the rest."""
-    narrow, wide = (made(width=width).recipes for width in (128, 256))
-    assert {name: recipe.lr for name, recipe in narrow.items()} == {
-        name: recipe.lr for name, recipe in made().recipes.items()
-    }
-    assert {name: wide[name].lr / narrow[name].lr for name in narrow} == {
-        name: 1 if name == "lstm_seq2seq" else 0.5 for name in narrow
-    }
-    starts = [recipes["gpt"].sizes["init_std"] for recipes in (made().recipes, narrow, wide)]
+    equal, narrow, wide = (make_task(width=width).recipes for width in (None, 128, 256))
+    for name, recipe in equal.items():
+        factor = 1 if name == "lstm_seq2seq" else 0.5
+        assert (narrow[name].lr, wide[name].lr) == (recipe.lr, factor * recipe.lr)
+    starts = [recipes["gpt"].sizes["init_std"] for recipes in (equal, narrow, wide)]
     assert starts == [0.08, 0.08, 0.04]
-
-
-def test_attention_does_not_start_uniform() -> None:
-    """Keeps out the paper's first weights here: with them, attention is never found."""
-    sizes = model_sizes("bahdanau", made())
-    assert (sizes["std_align"], sizes["v_align"]) == (0.3, 0.125)

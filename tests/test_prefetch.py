@@ -1,4 +1,4 @@
-"""The next batch is made in advance: the same bits, and a GPU is not waited for."""
+"""Prefetching: the next batch is prepared in a thread, with the same bits."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from seqmodels.training.loop import prefetch
 from seqmodels.training.trainer import Trainer
 
 
-def threads() -> list[threading.Thread]:
-    """Return the threads that make batches."""
+def prefetch_threads() -> list[threading.Thread]:
+    """Return the threads that prepare batches."""
     return [thread for thread in threading.enumerate() if "prefetch" in thread.name]
 
 
 @pytest.fixture
 def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepare batches in a thread, as for a GPU."""
-    monkeypatch.setattr(loop, "prefetch", lambda items, device: in_advance(items))
+    monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetch_on_cpu(items))
 
 
-def in_advance(items: Iterator[Any]) -> Iterator[Any]:
-    """Yield items that a thread makes in advance, on a CPU."""
+def prefetch_on_cpu(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield items that a thread prepares, as for a GPU."""
     with mock.patch("torch.cuda.set_device"):
         yield from prefetch(items, torch.device("cuda"))
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-def test_it_gives_the_same_bits(shards: int, fresh: Tiny, request: pytest.FixtureRequest) -> None:
+def test_the_same_bits(shards: int, fresh: Tiny, request: pytest.FixtureRequest) -> None:
     """Keeps out batches in another order, pieces of another batch, and other dropout."""
     start = {k: v.clone() for k, v in fresh("gpt").state_dict().items()}
-    found = []
+    results = []
     for is_ahead in (False, True):
         model = fresh("gpt", dropout=0.2)
         model.load_state_dict(start)
         if is_ahead:
             request.getfixturevalue("threaded")
-        found.append(finish(Trainer(model, replace(CFG, shards=shards))))
-    assert_same(*found)
-    assert not threads()
+        results.append(finish(Trainer(model, replace(CFG, shards=shards))))
+    assert_same(*results)
+    assert not prefetch_threads()
 
 
-def test_one_item_is_made_in_advance() -> None:
+def test_one_item_is_prefetched() -> None:
     """Keeps out a thread that begins when it is asked, and one that makes all."""
     asked, numbers = threading.Event(), []
 
@@ -66,16 +66,16 @@ def test_one_item_is_made_in_advance() -> None:
                 asked.set()
             yield i
 
-    with closing(in_advance(make())) as items:
+    with closing(prefetch_on_cpu(make())) as items:
         assert next(items) == 1
         assert asked.wait(5)
         assert numbers == [1, 2]
-        assert threads()
+        assert prefetch_threads()
         assert [*items] == [2, 3, 4]
-    assert not threads()
+    assert not prefetch_threads()
 
 
-def test_what_it_raises_is_raised(
+def test_an_exception_is_raised(
     fresh: Tiny, threaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
@@ -90,10 +90,10 @@ def test_what_it_raises_is_raised(
     with pytest.raises(ValueError, match="the fourth batch cannot be read"):
         finish(one)
     assert one.progress.step == 3
-    assert not threads()
+    assert not prefetch_threads()
 
 
-def test_it_ends_where_training_is_stopped(fresh: Tiny, threaded: None) -> None:
+def test_an_interruption_ends_the_thread(fresh: Tiny, threaded: None) -> None:
     """Keeps out a thread that makes batches for nobody."""
     one = Trainer(fresh("gpt"), CFG)
 
@@ -103,7 +103,7 @@ def test_it_ends_where_training_is_stopped(fresh: Tiny, threaded: None) -> None:
     with pytest.raises(KeyboardInterrupt):
         finish(one, is_due=stop)
     assert one.progress.step == 1
-    assert not threads()
+    assert not prefetch_threads()
 
 
 def test_pieces_made_before_memory_ran_out_are_not_used(
@@ -137,12 +137,12 @@ class Reads(TorchDispatchMode):
 
 def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
     """Keeps out a read of the device for each piece of a batch."""
-    found = []
+    results = []
     for n_parts in (1, 4):
         one = Trainer(fresh("transformer"), CFG)
         one.progress.n_parts = n_parts
         batch = one.prepare(collate(examples(8)))
         with Reads() as reads:
             loop.optimizer_step(one, batch, 1e-2)
-        found.append(reads.n)
-    assert found[0] == found[1]
+        results.append(reads.n)
+    assert results[0] == results[1]

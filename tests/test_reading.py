@@ -197,7 +197,6 @@ LISTED = {
     "benchmarks/contests.py": "sizes beside which peers are built",
     "tests/test_papers.py": "the order of history, and what each paper hands over",
     "tests/test_wiring.py": "where each paper drops units",
-    "tests/test_fuzz.py": "sizes that fuzzing has found",
 }
 """Where all five models are named, and why."""
 

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, collate, longest, locate_batch, training_batches
+from seqmodels.data.batches import Example, collate, locate_batch, longest, training_batches
 from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
 from seqmodels.evaluation.intervals import Row
 from seqmodels.evaluation.metrics import methods, partners, scores_by_bucket, signatures

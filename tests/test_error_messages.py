@@ -1,0 +1,326 @@
+"""A user's mistake gets one line on stderr that names the file, line or value, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from checks import check_one_line, no_network
+from conftest import Call
+
+from benchmarks import __main__ as benchmarks
+from seqmodels.cli import main
+from seqmodels.data import presets
+from seqmodels.records import record
+from tasks import __main__ as tasks
+from tasks.next_token import __main__ as next_token
+from tasks.recall import __main__ as recall
+from tasks.translation import __main__ as translation
+
+ROOT = Path(__file__).parents[1]
+
+FILES = {
+    "src.de": b"ein Satz\nzwei mehr Worte\nund\n",
+    "ref.en": b"a sentence\ntwo more words\nand\n",
+    "hyp.en": b"a sentence\ntwo other words\nand\n",
+    "sure.gold": b"0-0 1-1\n0-0\n0?0\n",
+    "far.links": b"0-0\n0-3\n\n",
+    "short.en": b"a sentence\n",
+    "blank.en": b"\n\n\n",
+    "empty.en": b"",
+    "latin.en": "a\nb\ngrößer\n".encode("latin-1"),
+    "nul.en": b"a\nb\0b\nc\n",
+    "broken.jsonl": b'{"de": "a", "en": "b"}\n{"de": \n',
+    "columns.jsonl": b'{"a": "x", "b": "y", "n": 1}\n' * 3,
+    "one.csv": b"de\na\nb\n",
+    "ragged.tsv": b"de\ten\na\tb\nc\n",
+    "notes.md": b"# a file of another kind\n",
+    "short.txt": b"Once upon a time. " * 20,
+    "two/train.qaa": b"a\nb\n", "two/train.qab": b"c\nd\n", "two/valid.qaa": b"e\nf\n",
+    "two/valid.qab": b"g\n", "two/test.qaa": b"h\n", "two/test.qab": b"i\n",
+    "lacking/train.qaa": b"a\n", "lacking/train.qab": b"b\n", "lacking/valid.qaa": b"c\n",
+    "empty-folder/.keep": b"",
+}  # fmt: skip
+"""Files in the folder @."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the files, a named pipe and a link to itself."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "empty-folder" / ".keep").unlink()
+    (folder / "loop").symlink_to("loop")
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+SCORE = "score --src @/src.de --ref @/ref.en"
+GOLD = "score --gold @/sure.gold"
+LONG = "x" * 5_000
+
+CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
+    # flags and their values
+    (main, "paint", ("'paint'", "models", "plot")),
+    (main, "models extra", ("extra",)),
+    (main, "score", ("HYP",)),
+    (main, "translate x a --beam 65", ("--beam 65", "64")),
+    (main, "translate x a --beam nan", ("--beam", "'nan'")),
+    (main, "generate x a --length 10001", ("--length 10001", "10,000")),
+    (main, "generate x a --temperature 0", ("--temperature", "'0'")),
+    (main, "generate x a --temperature 1e39", ("--temperature 1e+39",)),
+    (main, "generate x a --seed -1", ("--seed", "'-1'")),
+    (recall, "--models bert", ("--models", "'bert'", "rnn_encdec")),
+    (recall, "--models gpt gpt", ("--models", "gpt is given twice")),
+    (recall, "--seeds 2 1 2", ("--seeds", "2 is given twice")),
+    (recall, "--seeds 1.5", ("--seeds", "'1.5'")),
+    (recall, "--mod gpt", ("--mod",)),
+    (recall, "--size full", ("'full'", "smoke", "laptop")),
+    (recall, "--tokens 0", ("--tokens", "'0'")),
+    (recall, f"--tokens {'9' * 20}", ("--tokens", "4,611,686,018,427,387,904")),
+    (recall, "--lr inf", ("--lr", "'inf'")),
+    (recall, "--device tpu", ("tpu",)),
+    (recall, "--precision int4", ("int4",)),
+    (recall, "--checkpoint-every 0", ("--checkpoint-every", "'0'")),
+    (recall, "--out @/notes.md --size smoke", ("notes.md",)),
+    (recall, f"--out @/{LONG} --size smoke", ("too long",)),
+    (recall, "--data x", ("--data",)),
+    (translation, "--source de", ("--source", "--data")),
+    (translation, "--vocab 300", ("--vocab", "--data")),
+    (translation, "--size full --data x", ("--size full",)),
+    (translation, "--data x --limit 0", ("--limit", "'0'")),
+    (translation, "--data x --tokenizer bert", ("'bert'", "bpe")),
+    (next_token, "--block 9", ("--block", "--data")),
+    (next_token, "--context -1", ("--context", "'-1'")),
+    (next_token, "--context 5000 --size smoke", ("--context 5000",)),
+    (next_token, "--data @/notes.md --block 9", ("--block", "--context 0", "128")),
+    (next_token, "--data @/notes.md --context 0 --block 4000", ("--block 4000", "2,048")),
+    (next_token, "--data @/notes.md --context 0 --stride 65", ("--stride 65", "64")),
+    (tasks, "--tokens nan", ("--tokens", "'nan'")),
+    (benchmarks, "--only nope", ("nope",)),
+    (benchmarks, "--draw @/nope.json", ("nope.json",)),
+    # folders to draw and runs to use
+    (main, "plot @/nope", ("nope does not exist",)),
+    (main, "plot @/notes.md", ("notes.md",)),
+    (main, "plot @/empty-folder", ("empty-folder",)),
+    (main, "plot @/loop", ("loop",)),
+    (main, "plot @/fifo", ("fifo",)),
+    (main, "translate @/nope/gpt-seed1 a", ("nope/gpt-seed1.json",)),
+    (main, "generate @/nope/gpt-seed1 a", ("nope/gpt-seed1.json",)),
+    # texts and alignments to score
+    (main, f"{SCORE} @/empty.en", ("empty.en",)),
+    (main, f"{SCORE} @/short.en", ("short.en", "1", "3")),
+    (main, f"{SCORE} @/latin.en", ("latin.en, line 3", "0xf6")),
+    (main, f"{SCORE} @/ref.en", ("ref.en", "same file")),
+    (main, f"{SCORE} /dev/zero", ("/dev/zero",)),
+    (main, f"{SCORE} @/hyp.en --buckets 5,5", ("5,5",)),
+    (main, f"{SCORE} @/hyp.en --tokenize nope", ("nope",)),
+    (main, f"{SCORE} @/hyp.en --out @/notes.md/x", ("notes.md/x",)),
+    (main, f"{GOLD} @/far.links --ref @/ref.en", ("far.links, line 2",)),
+    (main, f"{GOLD} @/hyp.en", ("hyp.en, line 1",)),
+    (main, f"{GOLD} --gold-one-based @/far.links", ("sure.gold, line 1",)),
+    # corpora
+    (translation, "--data nowhere", ("nowhere does not exist",)),
+    (translation, "--data nobody/nothing", ("nobody/nothing",)),
+    (translation, "--data @/notes.md", ("notes.md",)),
+    (translation, "--data @/empty-folder", ("empty-folder", "train.de")),
+    (translation, "--data @/two", ("valid.qaa has 2 lines", "valid.qab has 1")),
+    (translation, "--data @/lacking", ("no valid.qab, test.qaa, test.qab",)),
+    (translation, "--data a b c", ("3 files",)),
+    (translation, "--data @/src.de @/short.en", ("src.de has 3 lines", "short.en has 1")),
+    (translation, "--data @/src.de @/latin.en", ("latin.en, line 3", "0xf6")),
+    (translation, "--data @/src.de @/empty.en", ("empty.en is empty",)),
+    (translation, "--data @/src.de @/fifo", ("fifo",)),
+    (translation, "--data @/broken.jsonl", ("broken.jsonl, line 2",)),
+    (translation, "--data @/ragged.tsv", ("ragged.tsv, line 3",)),
+    (translation, "--data @/one.csv", ("one.csv", "de")),
+    (next_token, "--data @/nul.en", ("nul.en, line 2",)),
+    (next_token, "--data @/latin.en", ("latin.en, line 3",)),
+    (next_token, "--data names", ("names.txt", "SEQMODELS_DATA")),
+    (next_token, "--data @/notes.md /", ("/ cannot be read",)),
+    (next_token, "--data @/notes.md --limit 9", ("limit",)),
+    (next_token, "--data @/columns.jsonl --column c", ("'c'", "'a', 'b'", "--column")),
+    (next_token, "--data @/short.txt --context 8", ("short.txt", "64", "--context")),
+    (next_token, "--data @/short.txt --context 0 --block 400", ("short.txt", "400", "--block")),
+]
+
+
+@pytest.mark.parametrize(("program", "flags", "words"), CALLS, ids=lambda value: str(value)[:40])
+def test_a_mistake_gets_one_line(
+    program: ModuleType,
+    flags: str,
+    words: tuple[str, ...],
+    call: Call,
+    folder: Path,
+    cached: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Keeps out tracebacks, and values that are silently replaced by a default."""
+    monkeypatch.setattr(presets, "urlopen", no_network)
+    result = call(program, *flags.replace("@", str(folder)).split())
+    check_one_line(result, *words)
+
+
+@pytest.mark.parametrize(
+    ("program", "argv", "words"),
+    [
+        (main, [""], ["invalid choice"]),
+        (main, ["plot\x1b[2J"], [r"\x1b"]),
+        (main, ["plot", "a\nb\x1b\udcff"], [r"a b\x1b\udcff does not exist"]),
+        (main, ["translate", "", "a"], ["empty name"]),
+        (translation, ["--source", ""], ["--source", "--data"]),
+        (next_token, ["--data", "\udcff/x"], [r"\udcff"]),
+        (main, ["generate", "x", "a", "--\n\x1b[2J\udcff"], [r"-- \x1b[2J\udcff"]),
+    ],
+)
+def test_odd_arguments(program: ModuleType, argv: list[str], words: list[str], call: Call) -> None:
+    """Keeps out messages of several lines, and commands for the terminal in them."""
+    check_one_line(call(program, *argv), *words)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_missing_device(call: Call, tmp_path: Path) -> None:
+    """Keeps out a comparison that runs on the CPU where a GPU was asked for."""
+    result = call(recall, "--device", "cuda", "--size", "smoke", "--out", tmp_path / "out")
+    check_one_line(result, "CUDA", "--device cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_permissions(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a traceback where the user may not write, and "no record" where they may not read.
+
+    Tests may run as root, who may do everything.
+    """
+
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    result = call(recall, "--size", "smoke", "--out", tmp_path / "theirs")
+    check_one_line(result, "Permission denied", "theirs")
+    monkeypatch.setattr(os, "listdir", refuse)
+    check_one_line(call(main, "plot", tmp_path), "Permission denied")
+
+
+# ----------------------------------------------------------------------------- texts for a model
+
+
+def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
+    """Keeps out an index error in the embedding, and a limit that is off by one."""
+    n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
+    for command, most in (("translate", n - 2), ("generate", n - 1)):  # a source ends with EOS
+        for n_words in (most + 1, most):
+            text = " ".join(["the"] * n_words)
+            result = call(main, command, trained / "gpt-seed1", text)
+            if n_words > most:
+                check_one_line(result, f"{n_words} tokens", f"at most {most}")
+            else:
+                assert result[0] == 0
+
+
+def test_a_text_of_ten_megabytes(trained: Path, call: Call) -> None:
+    """Keeps out hours, or a full memory, with a model that has no longest text."""
+    run = trained / "bahdanau-seed1"
+    for text in ("the " * 2_500_000, "x" * 10_000_000 + " the" * 2_000):
+        check_one_line(call(main, "translate", run, text), "at most 2000")
+    result = call(main, "translate", run, "the " * 101, "--alignment", "a.svg")
+    check_one_line(result, "101 tokens", "at most 100")
+    check_one_line(call(main, "translate", run, "a\udcff"), "character 2")
+
+
+# ----------------------------------------------------------------------------------- broken runs
+
+
+def copy_run(trained: Path, to: Path, name: str = "gpt", **changes: Any) -> Path:
+    """Copy a run without its checksum, and change its record."""
+    for path in (*trained.glob(f"{name}-seed1.*"), trained / "tokenizer.json"):
+        shutil.copy(path, to)
+    path = to / f"{name}-seed1.json"
+    content = json.loads(path.read_text("utf-8")) | {"weights_sha256": None}
+    content["model_config"] |= changes
+    path.write_text(json.dumps(content))
+    return to / f"{name}-seed1"
+
+
+def check_refusal(result: tuple[int, str, str], *words: str) -> None:
+    """Check the last line; the one before may say that weights without checksum are not checked."""
+    code, out, err = result
+    *notes, line = err.splitlines()
+    assert all("no checksum of the weights" in note for note in notes)
+    check_one_line((code, out, f"{line}\n"), *words)
+
+
+BROKEN = [
+    ("gpt-seed1.json", b""),
+    ("gpt-seed1.json", b"[1]"),
+    ("gpt-seed1.json", b"[" * 100_000),
+    ("gpt-seed1.safetensors", None),
+    ("gpt-seed1.safetensors", b""),
+    ("gpt-seed1.safetensors", b"\x80\x04\x95x"),
+    ("gpt-seed1.safetensors", (8).to_bytes(8, "little") + b"{}      "),
+    ("gpt-seed1.safetensors", Path("/dev/zero")),
+    ("tokenizer.json", None),
+    ("tokenizer.json", b'{"kind": "x"}'),
+    ("tokenizer.json", b'{"kind": "words", "words": ["the"]}'),
+    ("tokenizer.json", Path("tokenizer.json")),
+]
+
+
+@pytest.mark.parametrize(("name", "content"), BROKEN, ids=lambda value: str(value)[:30])
+def test_a_broken_file(
+    name: str, content: bytes | Path | None, trained: Path, call: Call, tmp_path: Path
+) -> None:
+    """Keeps out tracebacks and hangs for results that were shared in part, or damaged."""
+    run = copy_run(trained, tmp_path)
+    (tmp_path / name).unlink()
+    if isinstance(content, Path):
+        (tmp_path / name).symlink_to(content)
+    elif content is not None:
+        (tmp_path / name).write_bytes(content)
+    check_refusal(call(main, "translate", run, "a"), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("bahdanau", {"d_model": 0}),
+        ("gpt", {"n_heads": 7}),
+        ("gpt", {"n_heads": -2}),
+        ("gpt", {"n_wings": 2}),
+        ("gpt", {"dropout": math.nan}),
+        ("gpt", {"n_positions": 10**7}),
+        ("lstm_seq2seq", {"n_layers": 10**7}),
+    ],
+)
+def test_sizes_of_no_model(
+    name: str, changes: dict[str, float], trained: Path, call: Call, tmp_path: Path
+) -> None:
+    """Keeps out tracebacks and full memories for sizes that were changed by hand."""
+    run = copy_run(trained, tmp_path, name, **changes)
+    check_refusal(call(main, "translate", run, "a"), run.name)
+
+
+def test_weights_and_their_checksum(trained: Path, call: Call, tmp_path: Path) -> None:
+    """Keeps out weights of another run, weights that are not finite, and a check without effect."""
+    run = copy_run(trained, tmp_path)
+    code, _, err = call(main, "translate", run, "a")
+    assert code == 0
+    assert "no checksum of the weights" in err
+    weights = run.with_suffix(".safetensors")
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-4] + b"\xff\xff\xff\x7f")
+    check_refusal(call(main, "translate", run, "a"), weights.name, "finite")
+    weights.write_bytes(good[:-7])
+    check_refusal(call(main, "translate", run, "a"), weights.name)
+    shutil.copy(trained / "gpt-seed1.json", tmp_path)
+    shutil.copy(trained / "bahdanau-seed1.safetensors", weights)
+    check_one_line(call(main, "translate", run, "a"), weights.name, "belongs to another run")

@@ -1,0 +1,307 @@
+"""Corpora by name: where they are looked for, downloads, the Bible's split, the cache."""
+
+import errno
+import fcntl
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from seqmodels.data import corpus, hub, prepare, presets, readers
+from seqmodels.data.corpus import SPLITS
+from seqmodels.utils import files
+
+pytestmark = pytest.mark.usefixtures("cached")
+Internet = Callable[..., None]
+
+
+@pytest.fixture
+def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
+    """Return a function that sets what addresses answer, by their ends."""
+
+    def answer(**contents: bytes) -> None:
+        def urlopen(address: str, timeout: float) -> io.BytesIO:
+            name = address.rpartition("/")[2].partition(".")[0].replace("-", "_")
+            if name not in contents:
+                raise URLError("no route")
+            return io.BytesIO(contents[name])
+
+        monkeypatch.setattr(presets, "urlopen", urlopen)
+
+    return answer
+
+
+def test_a_text_is_downloaded_once(
+    internet: Internet, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a download for every run, one that is not the text, and one without network."""
+    names = b"emma\nolivia\nava\n" * 50
+    preset = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
+    monkeypatch.setitem(presets.TEXT, "names", preset)
+    internet()
+    with pytest.raises(ValueError, match=r"^https://raw.*names\.txt .*no route.*SEQMODELS_DATA"):
+        corpus.open_text(["names"])
+    for content in (b"<html>Please log in.</html>", names[1:]):
+        internet(names=content)
+        with pytest.raises(ValueError, match=r"names\.txt returned something else; .*names"):
+            corpus.open_text(["names"])
+    internet(names=names)
+    opened = corpus.open_text(["names"])
+    assert opened.name == "names"
+    assert "".join("".join(opened.splits[split]()) for split in SPLITS).encode() == names
+    internet()
+    assert corpus.open_text(["names"]).key == opened.key
+
+
+def test_a_download_that_is_cut(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out the first part of a large text as if it were the whole."""
+    book = b"*** START OF THE BOOK ***\nOnce.\n*** END OF THE BOOK ***\n"
+    internet(**{"2600": book})
+    monkeypatch.setattr(presets, "MAX_BYTES", len(book) - 1)
+    with pytest.raises(ValueError, match="war-and-peace"):
+        corpus.open_text(["war-and-peace"])
+    monkeypatch.setattr(presets, "MAX_BYTES", len(book))
+    opened = corpus.open_text(["war-and-peace"])  # corrected now and then: of any checksum
+    assert "".join("".join(opened.splits[split]()) for split in SPLITS) == "Once.\n"
+
+
+def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a name that is not found on disk, and one without a way to have it offline."""
+    monkeypatch.setattr(hub, "latest_revision", lambda name: None)
+    assert presets.describe("my/own") == ""
+    for name, preset in presets.PARALLEL.items():
+        assert preset.source in presets.describe(name)
+        assert preset.licence in presets.describe(name)
+        with pytest.raises(ValueError, match=f"{preset.local}, and set SEQMODELS_DATA"):
+            corpus.open_parallel([name])
+    with pytest.raises(ValueError, match="TinyStories, and set SEQMODELS_DATA"):
+        corpus.open_text(["tinystories"])
+    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    (tmp_path / "anki").mkdir()
+    (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
+    opened = corpus.open_parallel(["anki-en-fr"], ("fr", None))
+    assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
+    pairs = [pair[:2] for _, pair in opened.pairs(*SPLITS)]
+    assert sorted(pairs) == [("Salut !", "Hi."), ("Va !", "Go.")]
+    (tmp_path / "wmt14-de-en").mkdir()
+    both = [{"de": "eins", "en": "one"}, {"de": "zwei", "en": "two"}]
+    table = pa.table({"translation": both})
+    for split in ("train", "validation", "test"):
+        pq.write_table(table, tmp_path / "wmt14-de-en" / f"{split}.parquet")
+    opened = corpus.open_parallel(["wmt14-de-en"])
+    assert (opened.name, opened.size()) == ("wmt14-de-en", 2)
+    assert [pair[:2] for _, pair in opened.pairs("test")] == [("eins", "one"), ("zwei", "two")]
+
+
+def test_checksum_warning() -> None:
+    """Keep out another text under a known name, without a word."""
+    for name, preset in (presets.PARALLEL | presets.TEXT).items():
+        assert presets.checksum_warning(name, preset.sha256 or "0") == ""
+        assert bool(presets.checksum_warning(name, "0")) == (preset.sha256 is not None)
+    assert presets.checksum_warning("my/own", "0") == ""
+
+
+def test_checksums_of_presets(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a checksum that is not of the text whose scores are in the results."""
+    monkeypatch.setenv("SEQMODELS_DATA", str(data))
+    for name, languages in (("multi30k", ("de", "en")), ("bible", ("en", "de"))):
+        opened = corpus.open_parallel([name], languages)
+        sha256 = prepare.scan_pairs(opened, prepare.PrepareConfig(), Counter())[0]
+        assert sha256 == presets.PARALLEL[name].sha256
+
+
+# -------------------------------------------------------------------------------------- The Bible
+
+TEST_VERSES = readers.read_lines(presets.BIBLE_TEST)
+VERSES = {
+    "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
+    "valid": [("EST 1:1", "Ahasveros", "Ahasuerus"), ("JAS 1:2", "Freude", "joy")],
+    "test": [(ref, f"{ref} deutsch", f"{ref} english") for ref in TEST_VERSES],
+    "test_books": [("RUT 1:1", "Richter", "judges"), ("PHP 4:23", "Gnade", "grace")],
+}
+
+
+def write_ebible(splits: dict[str, list[tuple[str, str, str]]]) -> dict[str, bytes]:
+    """Write verses as eBible has them: three files, with blank lines and ranges between verses."""
+    lines = []
+    for i, verse in enumerate(verse for split in splits.values() for verse in split):
+        lines.append(verse)
+        if i % 50 == 7:
+            lines += [("GEN 99:1", "", "only one has it"), ("GEN 99:2", "nur einer", " ")]
+        if i % 50 == 9:
+            lines += [("GEN 99:3", "zwei", "two"), ("GEN 99:4", "<range>", "more")]
+            lines += [("GEN 99:5", "", "")]
+    names = [Path(path).name for path in presets.EBIBLE_FILES]
+    sides = zip(names, zip(*lines, strict=True), strict=True)
+    return {name: "".join(f"{line}\n" for line in side).encode() for name, side in sides}
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_the_bible_is_split(
+    is_local: bool, internet: Internet, cached: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Keep out a split that an outsider cannot make: from an address, or from three files."""
+    contents = write_ebible(VERSES)
+    if is_local:
+        (tmp_path / "data" / "bible").mkdir(parents=True)
+        for name, content in contents.items():
+            (tmp_path / "data" / "bible" / name).write_bytes(content)
+        monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path / "data"))
+        internet()
+    else:
+        internet(**{name[:-4].replace("-", "_"): content for name, content in contents.items()})
+    opened = corpus.open_parallel(["bible"], ("de", None))
+    for split in SPLITS:
+        verses = [(de.strip(), en) for _, de, en in VERSES[split]]
+        assert [pair[:2] for _, pair in opened.pairs(split)] == verses
+    (books,) = cached.glob("*/test_books.en")
+    assert books.read_text() == "judges\ngrace\n"
+
+
+def test_another_bible(tmp_path: Path) -> None:
+    """Keep out another edition's split by the same name, and verses that are shifted."""
+    paths = []
+    for name, content in write_ebible(VERSES | {"test": VERSES["test"][1:]}).items():
+        (tmp_path / name).write_bytes(content)
+        paths.append(tmp_path / name)
+    with pytest.raises(ValueError, match=f"^1 test verses, such as {TEST_VERSES[0]}"):
+        corpus.split_bible(paths, tmp_path)
+    paths[0].write_text("GEN 1:1\n")
+    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 708, 708 lines"):
+        corpus.split_bible(paths, tmp_path)
+
+
+# -------------------------------------------------------------------------------------- The cache
+
+
+def build(folder: Path) -> dict[str, Any]:
+    """Fill a folder."""
+    (folder / "content").write_text("content")
+    return {"n": 1}
+
+
+def build_cached(key: str = "key", build: Callable[..., Any] = build, **more: Any) -> Path:
+    """Return the folder of a key."""
+    return presets.cached([key], "building", build, **{"log": lambda line: None} | more)
+
+
+def fail(_: Path) -> dict[str, Any]:
+    """Fail, where nothing is to be built."""
+    pytest.fail("built again")
+
+
+def test_a_folder_is_built_once() -> None:
+    """Keep out work that is done again, and one folder for two keys."""
+    folder = build_cached()
+    assert json.loads((folder / "made.json").read_text()) == {"n": 1}
+    assert (build_cached(build=fail) / "content").read_text() == "content"
+    with pytest.raises(pytest.fail.Exception):
+        build_cached("other", fail)
+
+
+def test_leftovers_of_a_killed_process() -> None:
+    """Keep out half a folder, and a disk that fills up with what killed processes had begun."""
+    folder = build_cached()
+    left = folder.with_name(f"{folder.name}.part-abc")
+    left.mkdir()
+    (left / "content").write_text("half")
+    (folder / "made.json").unlink()
+    (folder / "content").write_text("half")
+    assert (build_cached() / "content").read_text() == "content"
+    assert not left.exists()
+
+    def full(_: Path) -> dict[str, Any]:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(files.WriteError, match="No space left on device; set SEQMODELS_CACHE"):
+        build_cached("other", full)
+    assert [*folder.parent.glob("*.part-*")] == []
+
+
+def build_slowly(cache: str, ready: Any, go: Any) -> None:
+    """Build in another process, and wait in the middle."""
+    os.environ["SEQMODELS_CACHE"] = cache
+
+    def slow(folder: Path) -> dict[str, Any]:
+        ready.set()
+        go.wait(60)
+        return build(folder)
+
+    build_cached(build=slow)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")  # pytest-xdist has a thread
+def test_two_processes() -> None:
+    """Keep out two processes that write the same files; the second waits, and says so."""
+    context = multiprocessing.get_context("fork")
+    ready, go = context.Event(), context.Event()
+    other = context.Process(target=build_slowly, args=(str(presets.cache_dir()), ready, go))
+    other.start()
+    assert ready.wait(60)
+    messages = []
+
+    def log(line: str) -> None:
+        messages.append(line)
+        go.set()
+
+    assert (build_cached(build=fail, log=log) / "content").exists()
+    other.join()
+    assert len(messages) == 1
+    assert "waiting" in messages[0]
+
+
+@pytest.mark.parametrize(("code", "is_tolerated"), [(errno.ENOLCK, True), (errno.EIO, False)])
+def test_a_disk_without_locks(
+    code: int, is_tolerated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keep out a network disk being refused for what it cannot do, and faults that are hidden."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with nullcontext() if is_tolerated else pytest.raises(files.WriteError):
+        build_cached()
+
+
+def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a traceback for a cache that is a file, or a user without a home."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(files.WriteError, match="Not a directory; set SEQMODELS_CACHE"):
+        build_cached()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("SEQMODELS_CACHE")
+    assert presets.cache_dir() == tmp_path / "xdg" / "seqmodels"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def homeless(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    with pytest.raises(ValueError, match="set SEQMODELS_CACHE"):
+        build_cached()
+
+
+def test_fingerprint(tmp_path: Path) -> None:
+    """Keep out a changed file that is taken for the old one: even of the same size and time."""
+    path = tmp_path / "a"
+    path.write_text("a line\n")
+    before, times = presets.fingerprint(path), path.stat()
+    assert presets.fingerprint(path) == before
+    time.sleep(0.02)
+    path.write_text("b line\n")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert presets.fingerprint(path) != before

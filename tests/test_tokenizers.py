@@ -1,0 +1,471 @@
+"""Tokenizers: text comes back from its ids, on this machine and on the next."""
+
+import base64
+import hashlib
+import itertools
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiktoken import registry
+from tiktoken.load import load_tiktoken_bpe
+from tiktoken_ext import openai_public
+
+from seqmodels.data import tokenizers
+from seqmodels.data.tokenizers import (
+    BLOCK,
+    BOUNDARY,
+    BPE,
+    MAX_PIECE_BYTES,
+    N_SPECIALS,
+    SPLIT,
+    TIKTOKEN_ENCODINGS,
+    TOKENIZERS,
+    Bytes,
+    Characters,
+    Published,
+    Spaces,
+    Tokenizer,
+    Words,
+    blocks,
+    load,
+    make,
+    resolve_vocab_size,
+    split_words,
+    train_merges,
+)
+from seqmodels.interface import BOS, EOS, PAD, UNK
+from tasks.made.grammar import corpus
+
+LINES = [
+    "The dog, who sleeps, runs.",
+    "The dog that the cat sees runs, and the cat doesn't.",
+    "Der Hund, der schläft, läuft.",
+    "« Où est-ce que l’homme dort ? »",
+] * 3
+TEXT = [side for pair in corpus(1, 200, 0, per_bucket=1).train
+        for side in (pair.en_text, pair.de_text)]  # fmt: skip
+BPE_LINES = BPE.train(LINES, 320)
+
+# Drawn characters, mixed with the ones on which splitters and byte maps trip.
+ANY_TEXT = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n\r\t\x85\u2028'é👍🏽")
+)
+NAMES = ["<pad>", "<bos>", "<eos>", "⁇", "<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>"]
+some = settings(max_examples=60, deadline=None, derandomize=True)
+
+PIECES = [bytes([value]) for value in range(256)]
+PIECES += map(
+    bytes, itertools.product(" \n\r\t.,!'/1aehst<|é\u0301—漢。\u2028\u00a0".encode(), repeat=2)
+)
+RANKS = {piece: rank for rank, piece in enumerate(dict.fromkeys(PIECES))}
+
+
+def fake_encodings(patch: pytest.MonkeyPatch, ranks: dict[bytes, int] = RANKS) -> None:
+    """Have tiktoken make its published encodings from other ranks, and fetch nothing."""
+
+    def without_size(construct: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+        return lambda: construct() | {"explicit_n_vocab": None}
+
+    theirs = openai_public.ENCODING_CONSTRUCTORS
+    others = {name: without_size(construct) for name, construct in theirs.items()}
+    patch.setattr(registry, "ENCODING_CONSTRUCTORS", others)
+    patch.setattr(registry, "ENCODINGS", {})
+    for fetch in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
+        patch.setattr(openai_public, fetch, lambda *_, **__: ranks)
+
+
+with pytest.MonkeyPatch.context() as _patch:
+    fake_encodings(_patch)
+    PUBLISHED = [Published(name) for name in TIKTOKEN_ENCODINGS]
+MERGED = [BPE_LINES, *PUBLISHED]
+LOSSLESS = [Bytes(), *MERGED]
+ALL = [Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), *LOSSLESS]
+
+each = pytest.mark.parametrize("tokenizer", ALL, ids=lambda t: t.name)
+each_lossless = pytest.mark.parametrize("tokenizer", LOSSLESS, ids=lambda t: t.name)
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have published encodings at hand."""
+    fake_encodings(monkeypatch)
+
+
+# ------------------------------------------------------------------------------ text and back
+
+
+@each_lossless
+@some
+@given(parts=st.lists(st.sampled_from(NAMES) | ANY_TEXT))
+def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
+    """Keep out a split that loses characters, a byte map with a hole, text that writes specials."""
+    written = "".join(parts)
+    ids = tokenizer.encode(written)
+    assert tokenizer.decode(ids) == written
+    assert tokenizer.n_bytes(ids) == len(written.encode())
+    assert all(UNK < i < tokenizer.vocab_size for i in ids)
+
+
+@some
+@given(written=ANY_TEXT.filter(bool))
+def test_known_characters_come_back(written: str) -> None:
+    """Keep out a vocabulary that leaves out a character, or counts it as one byte."""
+    characters = Characters.train([written])
+    ids = characters.encode(written)
+    assert characters.decode(ids) == written
+    assert characters.n_bytes(ids) == len(written.encode())
+    assert all(UNK < i < characters.vocab_size for i in ids)
+    assert characters.vocab_size == N_SPECIALS + len(set(written))
+
+
+@each
+def test_specials_when_decoded(tokenizer: Tokenizer) -> None:
+    """Keep out padding in translations that are scored, and an unknown word that vanishes."""
+    ids = tokenizer.encode("The dog")
+    assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "The dog"
+    assert tokenizer.decode([UNK]) == "⁇"
+    assert tokenizer.tokens([PAD, BOS, EOS, UNK]) == ["<pad>", "<bos>", "<eos>", "⁇"]
+    assert not {PAD, BOS, EOS} & {*tokenizer.encode(" ".join(NAMES))}
+
+
+def test_surrogates_are_refused() -> None:
+    """Keep out text that is replaced without a word."""
+    trainers = (Words.train, Characters.train, lambda lines: BPE.train(lines, 300))
+    for use in (*(t.encode for t in LOSSLESS), *trainers):
+        with pytest.raises(ValueError, match="surrogates not allowed"):
+            use("\ud800" if use not in trainers else ["\ud800"])
+
+
+def test_long_runs_of_one_character() -> None:
+    """Keep out a splitter or a trainer that overflows, or takes quadratic time, on a long run."""
+    for tokenizer in LOSSLESS:
+        assert tokenizer.decode(tokenizer.encode("a" * 50_000)) == "a" * 50_000
+    assert BPE_LINES.decode(BPE_LINES.encode(" " * 1_100_000)) == " " * 1_100_000
+    for written in ("a" * 100_000, " " * 100_000 + "a", " ".join(LINES * 300)):
+        bpe = BPE.train([written], 300)
+        assert max(map(len, bpe.labels)) <= MAX_PIECE_BYTES
+        assert bpe.decode(bpe.encode(written)) == written
+
+
+@pytest.mark.parametrize("tokenizer", MERGED, ids=lambda t: t.name)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
+def test_a_block_ends_where_the_pattern_splits(tokenizer: Tokenizer, written: str) -> None:
+    """Keep out text whose tokens change where it is cut beforehand."""
+    for boundary in BOUNDARY.finditer(written):
+        left, right = written[: boundary.start()], written[boundary.start() :]
+        assert tokenizer.encode(left) + tokenizer.encode(right) == tokenizer.encode(written)
+
+
+def test_blocks() -> None:
+    """Keep out blocks that lose text, have no end, or end in the middle of a word for no reason."""
+    for written in ("", "a" * BLOCK, "word " * BLOCK, " " * 5 * BLOCK, "漢。" * 3 * BLOCK):
+        cut = list(blocks(written))
+        assert "".join(cut) == written
+        assert max(map(len, cut)) <= 2 * BLOCK
+        assert len(cut) <= 1 + len(written) // BLOCK
+    assert {block[:4] + block[-2:] for block in blocks("word\n" * BLOCK)} == {"wordd\n"}
+
+
+# ---------------------------------------------------------------------------- known answers
+
+
+def test_split_words() -> None:
+    """Keep out punctuation that sticks to words, and words cut at an apostrophe or hyphen."""
+    assert split_words("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
+    assert split_words("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
+    assert split_words("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]
+
+
+def test_words_by_hand() -> None:
+    """Keep out another order of the vocabulary, lost words, and spaces before punctuation."""
+    words = Words.train(["b a b", "c a b"])
+    assert words.tokens(range(4, words.vocab_size)) == ["b", "a", "c"]
+    assert words.encode("c a x") == [6, 5, UNK]
+    assert words.decode([6, 5, UNK]) == "c a ⁇"
+    assert words.name == "words (7)"
+    assert Words.train(["c a b", "b a b"]).labels == words.labels
+    assert Words.train(["b a b", "c a b"], min_count=2).vocab_size == 6
+    assert Words.train(["b a b", "c a b"], vocab_size=5).labels[N_SPECIALS:] == ["b"]
+    assert len(Words.train(["b", "a" * 401, "c" * 400]).labels) == N_SPECIALS + 2
+    with pytest.raises(ValueError, match="is 4; give 5 to 1,048,580"):
+        Words.train(["a"], vocab_size=4)
+    with pytest.raises(ValueError, match="none of the words occurs 2 times"):
+        Words.train(["a b"], min_count=2)
+    sentence = "Der Hund, der schläft; läuft: wer? Er!"
+    assert (words := Words.train([sentence])).decode(words.encode(sentence)) == sentence
+
+
+def test_spaces_by_hand() -> None:
+    """Keep out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces."""
+    spaces = Spaces.train([" = A =\n <unk> @,@ B .\n"])
+    ids = spaces.encode(" = A =\n <unk> @,@ B .\n")
+    assert spaces.tokens(ids) == ["=", "A", "=", "\\n", "<unk>", "@,@", "B", ".", "\\n"]
+    assert spaces.decode(ids) == "= A =\n<unk> @,@ B .\n"
+
+
+def test_characters_by_hand() -> None:
+    """Keep out ids that hang on the order of the text, and an unknown character that vanishes."""
+    characters = Characters.train(["bé", "ab\n"])
+    assert characters.name == "characters (8)"
+    assert characters.tokens(range(4, 8)) == [r"\n", "a", "b", "é"]
+    assert characters.encode("éxa") == [7, UNK, 5]
+    assert characters.decode([7, UNK, 5]) == "é⁇a"
+    assert Characters.train(["bé", "ab"], min_count=2).tokens([4]) == ["b"]
+
+
+def test_merges_by_hand() -> None:
+    """Keep out merges in another order than they were learned: the most frequent pair is first."""
+    bpe = BPE.train(["ab", "ab", "ab", "abc", "abc", "cd"], 4 + 256 + 10)
+    assert bpe.name == "BPE (262)"
+    assert bpe.tokens([260, 261]) == ["ab", "abc"]
+    assert bpe.tokens(bpe.encode("abcd abc")) == ["abc", "d", "▁", "abc"]
+    assert BPE.train(LINES, 260).vocab_size == 260
+    for vocab_size in (259, 2**62):
+        with pytest.raises(ValueError, match=rf"is {vocab_size}; give 260 to 1,048,580"):
+            BPE.train(LINES, vocab_size)
+
+
+def test_labels_can_be_drawn() -> None:
+    """Keep out labels that are invisible, clear the terminal, or are half a character."""
+    assert Words(["\x1b", "\u202e"]).labels[4:] == [r"\x1b", r"\u202e"]
+    assert Bytes().tokens(Bytes().encode(" é\n")) == ["▁", r"\xc3", r"\xa9", r"\n"]
+    for tokenizer in ALL:
+        assert all(label and label.isprintable() for label in tokenizer.labels)
+
+
+def test_tiktoken_merges_as_trained() -> None:
+    """Keep out ties broken by chance, and ranks that tiktoken or its file's readers take otherwise.
+
+    The trainer and the encoder are two libraries.
+    """
+    bpe, trained = BPE.train(TEXT, 600), train_merges(iter(TEXT), 596)
+    for line in [*TEXT, *LINES, "\u00a0!\u202f? \x85\u2028 1234 \r\n\n  x  "]:
+        assert bpe.encode(line) == [N_SPECIALS + i for i in trained.encode(line).ids]
+
+
+def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a file from which others get other ids, and one that belongs to another BPE."""
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    bpe = BPE.train(TEXT, 600)
+    bpe.save(tmp_path / "tokenizer.json")
+    ranks = load_tiktoken_bpe(str(tmp_path / "tokenizer.tiktoken"))
+    own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
+    assert own.n_vocab == bpe.vocab_size - N_SPECIALS
+    for written in ["\n".join(TEXT), *LINES, *NAMES]:
+        assert bpe.encode(written) == [N_SPECIALS + rank for rank in own.encode_ordinary(written)]
+    Bytes().save(tmp_path / "tokenizer.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
+
+
+# --------------------------------------------------------------------------------- training
+
+
+@pytest.mark.usefixtures("published")
+def test_make() -> None:
+    """Keep out a name on the command line that makes another tokenizer, and wrong defaults."""
+    made_by_kind = {kind: make(kind, iter(LINES), 300) for kind in TOKENIZERS}
+    assert [*map(type, made_by_kind.values())] == [
+        BPE, Words, Spaces, Characters, Bytes, Published, Published,
+    ]  # fmt: skip
+    for kind, tokenizer in made_by_kind.items():
+        assert all(i > UNK for i in tokenizer.encode(" ".join(LINES))), kind
+        assert tokenizer.vocab_size <= 300 or kind in TIKTOKEN_ENCODINGS
+    assert make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
+    assert make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
+    with pytest.raises(ValueError, match=r"'word' .* bpe, words, .*gpt2"):
+        make("word", LINES, 300)
+    assert resolve_vocab_size("bpe", 300, 4_000) == 300
+    assert resolve_vocab_size("spaces", None, 4_000) == resolve_vocab_size("bytes", None, 4_000)
+    with pytest.raises(ValueError, match=r"--vocab 300 .* bpe, words, spaces; bytes"):
+        resolve_vocab_size("bytes", 300, 4_000)
+
+
+def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a limit for characters: one that comes late would be unknown."""
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
+    lines = ["abcabc", "ab", "cacacaz"]
+    assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
+    assert "cacacaz" not in Words.train(lines).labels
+
+
+@pytest.mark.parametrize("kind", ["bpe", "words"])
+def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out training that holds a whole stream in memory, or drops its first lines."""
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10_000)
+    first = [" ab"] * 2_000
+    trained = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
+    assert trained.decode(trained.encode("ab")) == "ab"
+    assert {"▁xy", "xy"} & {*trained.labels}
+    of_one_text = make(kind, ["".join(first) + " xy" * 100_000], 300)
+    assert of_one_text.labels == trained.labels
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_000)  # 2,000 times three bytes
+    assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
+
+
+@pytest.mark.slow
+def test_encoding_keeps_pace() -> None:
+    """Keep out an encoder that takes minutes for a book: measured 10 MB/s and more, asked 0.5."""
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefghijklmnopqrst", k=rng.randint(2, 9))) for _ in range(999)]
+    lines = [" ".join(rng.choices(words, k=20)) for _ in range(2_000)]
+    bpe = BPE.train(lines[:500], 1_000)
+    since = time.process_time()
+    n_bytes = sum(bpe.n_bytes(bpe.encode(line)) for line in lines)
+    assert n_bytes / 1e6 / (time.process_time() - since) > 0.5
+
+
+# ------------------------------------------------------------------------------ saved files
+
+
+@each
+@pytest.mark.usefixtures("published")
+def test_saved_and_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Keep out a saved vocabulary whose ids have moved, so that a trained model talks nonsense."""
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = load(tmp_path / "tokenizer.json")
+    assert (type(again), again.name) == (type(tokenizer), tokenizer.name)
+    assert again.labels == tokenizer.labels
+    assert [*map(again.encode, LINES)] == [*map(tokenizer.encode, LINES)]
+
+
+def bpe_file(*ranks: object, split: str = SPLIT) -> str:
+    """Return a BPE file."""
+    return json.dumps({"kind": "bpe", "split": split, "ranks": ranks})
+
+
+def published_file(name: object) -> str:
+    """Return a file that names an encoding, with a checksum that none has."""
+    return json.dumps({"kind": "published", "name": name, "sha256": "0" * 64})
+
+
+BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("{", "Expecting"),
+        ("[" * 100_000, "nested"),
+        ("[]", "kind"),
+        ('{"kind": "sentencepiece"}', "kind"),
+        ('{"kind": "words", "words": "ab"}', "fields"),
+        ('{"kind": "words", "words": ["a", 1]}', "fields"),
+        ('{"kind": "words", "words": ["a", "a"]}', "words, each once"),
+        ('{"kind": "words", "words": ["a b"]}', "words, each once"),
+        ('{"kind": "words", "words": ["\\ud800"]}', "surrogates"),
+        (json.dumps({"kind": "words", "words": ["a" * 401]}), "400 bytes"),
+        ('{"kind": "characters", "characters": "aa"}', "characters, each once"),
+        ('{"kind": "characters", "characters": "ba"}', "sorted"),
+        (published_file("gpt2"), "sha256"),
+        (published_file("cl100k_base"), "'cl100k_base'"),
+        (published_file("../gpt2"), "'../gpt2'"),
+        (bpe_file("YQ"), "padding"),
+        (bpe_file(1), "bytes-like"),
+        (bpe_file("YQ=="), "all 256 bytes"),
+        (bpe_file(*BYTES, "YQ=="), "every piece once"),
+        (bpe_file(*BYTES, ""), "400 bytes"),
+        (bpe_file(*BYTES, "QUFB" * 134), "400 bytes"),
+        (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
+        (" " * (2**24 + 1), "16,777,217 bytes"),
+    ],
+    ids=lambda value: value[:40],
+)
+@pytest.mark.usefixtures("published")
+def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
+    """Keep out a traceback, a hang or a full memory, whoever wrote the file."""
+    path = tmp_path / "tokenizer.json"
+    path.write_text(written)
+    with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
+        load(path)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Keep out an OSError or a decoding error without the file's name."""
+    with pytest.raises(ValueError, match=r"none\.json .*No such file"):
+        load(tmp_path / "none.json")
+    (tmp_path / "latin1.json").write_bytes(b'{"kind": "\xff"}')
+    with pytest.raises(ValueError, match=r"latin1\.json .*0xff"):
+        load(tmp_path / "latin1.json")
+
+
+# ------------------------------------------------------------------------ published encodings
+
+
+@pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
+@pytest.mark.usefixtures("published")
+def test_ids_are_those_of_tiktoken(name: str) -> None:
+    """Keep out ids that are shifted by another number, and cuts that tiktoken does not make."""
+    published, theirs = Published(name), tiktoken.get_encoding(name)
+    assert published.name == f"{name} ({N_SPECIALS + len(RANKS):,})"
+    for written in ("\n".join(TEXT), "\n\n".join(LINES * 50), "a!\n//b\n" * 2_000, *NAMES):
+        expected = [N_SPECIALS + i for i in theirs.encode_ordinary(written)]
+        assert published.encode(written) == expected
+
+
+@pytest.mark.usefixtures("published")
+def test_a_saved_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out other ranks under the same name, and a copy of the published ones."""
+    path = tmp_path / "tokenizer.json"
+    Published("gpt2").save(path)
+    assert path.stat().st_size < 200
+    fake_encodings(monkeypatch, dict(zip(RANKS, [*range(1, len(RANKS)), 0], strict=True)))
+    with pytest.raises(ValueError, match=r"tokenizer\.json .*sha256"):
+        load(path)
+
+
+O200K = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have no network; return the path of o200k_base in tiktoken's cache."""
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    return tmp_path / "cache" / hashlib.sha1(O200K.encode()).hexdigest()
+
+
+def test_encodings_come_from_a_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out an encoding that needs the network where its file lies at hand."""
+    monkeypatch.setattr("tiktoken.load.check_hash", lambda *_: True)  # that of other ranks
+    lines = (f"{base64.b64encode(piece).decode()} {rank}\n" for piece, rank in RANKS.items())
+    cache.write_text("".join(lines))
+    assert make("o200k_base", [], 0).labels == PUBLISHED[1].labels
+
+
+@pytest.mark.parametrize("state", ["missing", "damaged", "folder", "login page"])
+def test_an_unavailable_encoding(state: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out a traceback, or a wait, and an error that does not say what to do offline."""
+
+    class Page:
+        content = b"<html>"
+
+        def raise_for_status(self) -> None:
+            pass
+
+    if state == "damaged":
+        cache.write_text("YQ== 0\n")
+    elif state == "folder":
+        cache.mkdir()
+    elif state == "login page":
+        monkeypatch.setattr("requests.get", lambda _: Page())
+    cause = {"folder": "Is a directory", "login page": "Hash mismatch"}.get(state, "ProxyError")
+    fault = rf"o200k_base is not available \({cause}.*TIKTOKEN_CACHE_DIR.* --tokenizer bpe"
+    with pytest.raises(ValueError, match=rf"^the encoding {fault}"):
+        make("o200k_base", [], 0)
+    saved = cache.parent / "tokenizer.json"
+    saved.write_text(published_file("o200k_base"))
+    with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
+        load(saved)
