@@ -209,11 +209,12 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
         return path
     try:
         with urlopen(address, timeout=TIMEOUT_S) as answer:
-            content = answer.read(MAX_BYTES)
+            content = answer.read(MAX_BYTES + 1)
     except Exception as fault:  # from one of several network libraries
         cause = one_line(str(fault)) or type(fault).__name__
         raise ValueError(f"{address} cannot be fetched: {cause}; {hint}") from fault
-    if content[:1] == b"<" or sha256 not in (None, hashlib.sha256(content).hexdigest()):
+    is_page, is_cut = content[:1] == b"<", len(content) > MAX_BYTES
+    if is_page or is_cut or sha256 not in (None, hashlib.sha256(content).hexdigest()):
         raise ValueError(f"{address} returned something else; {hint}")
     return files.write(path, content)
 
