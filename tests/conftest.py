@@ -29,7 +29,7 @@ from toy_task import flags, toy  # noqa: E402
 from toy_training import V  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
-from seqmodels.comparison import compare  # noqa: E402
+from seqmodels.comparison import compare, runs  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
@@ -189,12 +189,19 @@ def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---------------------------------------------------------------------------- what runs to its end
 
 
+def shorten_runs(patch: pytest.MonkeyPatch) -> None:
+    """Draw few bootstrap samples, count operations in one batch, and time no precision."""
+    patch.setattr(intervals, "N_BOOTSTRAP", 20)
+    patch.setattr(runs, "N_BATCHES", 1)
+    patch.setattr(compare, "fastest_precision", lambda device: "float32")
+
+
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the toy comparison of all models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 20)
+        shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         compare.compare(toy(), flags(out))
     return out
@@ -210,7 +217,7 @@ def copied(compared: Path, tmp_path: Path) -> Path:
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     toy = {"n_train": 60, "n_valid": 6}
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
+    shorten_runs(monkeypatch)
     monkeypatch.setitem(recall.SIZES, "smoke", toy | {
         "per_length": 2, "max_train": 8, "max_test": 16,
     })  # fmt: skip
@@ -269,7 +276,7 @@ def train_toys(out: Path, n_train: int, tokens: int, *models: str) -> Path:
     given = ["--models", *models, "--size", "smoke", "--tokens", str(tokens), "--device", "cpu"]
     toy = {"n_train": n_train, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 20)
+        shorten_runs(patch)
         patch.setitem(translation.SIZES, "smoke", toy)
         with pytest.raises(SystemExit) as stopped:
             translation.main([*given, "--out", str(out)])
@@ -292,7 +299,7 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
     given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 20)
+        shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
         with pytest.raises(SystemExit) as stopped:
