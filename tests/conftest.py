@@ -25,15 +25,16 @@ assert "seqmodels" not in sys.modules, "the hook must come before the first impo
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
+from browser import replace_runtime  # noqa: E402
 from toy_task import flags, toy  # noqa: E402
 from toy_training import V  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
+from seqmodels.cli import main as seqmodels_command  # noqa: E402
 from seqmodels.comparison import compare, runs  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
 from seqmodels.report import figures  # noqa: E402
-from seqmodels.site import build as site  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
 from tasks.heads import __main__ as heads  # noqa: E402
@@ -176,13 +177,20 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the lesson from some of the committed records."""
+def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site from some of the committed records, with a live page of fake models."""
     folder, results = tmp_path_factory.mktemp("lesson"), Path(__file__).parents[1] / "results"
     for name in ("translation-grammar-laptop", "bottleneck"):
         shutil.copytree(results / name, folder / "runs" / name)
-    (folder / "site").mkdir()
-    site.build(folder / "site", folder / "runs")
+    hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
+    shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
+    given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
+    with pytest.MonkeyPatch.context() as patch:
+        replace_runtime(patch)
+        patch.setattr(sys, "argv", ["seqmodels", "site", *map(str, given)])
+        with pytest.raises(SystemExit) as stopped:
+            seqmodels_command.main()
+    assert not stopped.value.code
     return folder / "site"
 
 

@@ -1,39 +1,37 @@
-"""The report: what it holds at each of its three levels, and what it refuses."""
+"""The report: its data at each of its three levels, in a browser, and served during training."""
 
 from __future__ import annotations
 
 import base64
 import csv
 import gzip
-import html
+import http.client
 import io
 import json
 import re
 import shutil
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from conftest import Call
-from matplotlib.figure import Figure
+import torch
+from browser import PHONE, Tab, data_of
+from conftest import Call, Run
 
 import seqmodels
 from seqmodels.cli import main
-from seqmodels.models import papers
-from seqmodels.report import reading, style
-from seqmodels.site import figure, report
+from seqmodels.data.batches import Example, collate
+from seqmodels.report import reading
+from seqmodels.site import report, serve, unfinished
+from seqmodels.training import checkpoint
+from tasks.recall import __main__ as recall
 
 
-def data_of(page: Path) -> dict[str, Any]:
-    """Return what the page's script is given."""
-    found = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)
-    assert found
-    return json.loads(found[1])
-
-
-def some(trained: Path, to: Path, *suffixes: str) -> Path:
+def copy_records(trained: Path, to: Path, *suffixes: str) -> Path:
     """Copy a folder's records and the files with these suffixes."""
     to.mkdir()
     for path in trained.iterdir():
@@ -42,86 +40,101 @@ def some(trained: Path, to: Path, *suffixes: str) -> Path:
     return to
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the report on three toy runs with all that they left."""
-    return report.write([trained], tmp_path_factory.mktemp("page") / "report.html", 4)
+    """Write the report on three toy runs, and on their records alone."""
+    out = tmp_path_factory.mktemp("page")
+    alone = copy_records(trained, out / "alone")
+    return report.write([trained, alone], out / "report.html", 9)
 
 
-def test_three_levels(trained: Path, tmp_path: Path) -> None:
+# ------------------------------------------------------------------------------- Its content
+
+
+def test_three_levels(trained: Path, page: Path, tmp_path: Path) -> None:
     """Keeps out a page that needs more than the records, or that hides what is there."""
-    alone = report.write([some(trained, tmp_path / "a")], tmp_path / "a.html", 4)
-    assert data_of(alone)["folders"] == [{"name": "a", "runs": [], "tests": []}]
-    assert "No hypotheses are beside these records" in alone.read_text()
-    written = some(trained, tmp_path / "b", ".jsonl")
-    (folder,) = data_of(report.write([written], tmp_path / "b.html", 4))["folders"]
-    assert [run["model"] for run in folder["runs"]] == ["bahdanau", "lstm_seq2seq", "gpt"]
+    whole, alone = data_of(page)["folders"]
+    assert alone == {"name": "alone", "runs": [], "tests": []}
+    assert [run["model"] for run in whole["runs"]] == ["bahdanau", "lstm_seq2seq", "gpt"]
+    texts = copy_records(trained, tmp_path / "texts", ".jsonl")
+    (folder,) = data_of(report.write([texts], tmp_path / "b.html", 4))["folders"]
     assert folder["tests"][0]["examples"]
     assert folder["tests"][0]["maps"] == {}
 
 
 def test_examples(trained: Path, page: Path) -> None:
     """Keeps out hypotheses under another model, and buckets that are not the record's."""
-    (folder,) = data_of(page)["folders"]
-    (test,) = folder["tests"]
+    (test,) = data_of(page)["folders"][0]["tests"]
     records = reading.load_folder(trained).records
     buckets = [(b["low"], b["high"], b["n"]) for b in test["buckets"]]
-    for record in records.values():
-        kept = record["tests"][0]["buckets"]
-        assert buckets == [(b["low"], b["high"], b["n"]) for b in kept]
     for low, high, n in buckets:
         assert sum(low <= e["x"] <= high for e in test["examples"]) == n
-    for k, name in enumerate(records):
+    for k, (name, record) in enumerate(records.items()):
+        parts = record["tests"][0]["buckets"]
+        assert buckets == [(b["low"], b["high"], b["n"]) for b in parts]
         lines = (trained / name).with_suffix(".jsonl").read_text().splitlines()
         rows = [json.loads(line) for line in lines]
         assert [e["hyps"][k] for e in test["examples"]] == [row["hyp"] for row in rows]
         assert [e["ref"] for e in test["examples"]] == [row["ref"] for row in rows]
+    assert [score["key"] for score in test["scores"]] == ["bleu", "chrf", "nats"]
+    assert [score["lower"] for score in test["scores"]] == [False, False, True]
 
 
 def test_maps(trained: Path, page: Path) -> None:
     """Keeps out a map of another sentence, model or head, and weights that are rounded too far."""
-    (folder,) = data_of(page)["folders"]
-    (test,) = folder["tests"]
-    assert len(test["maps"]) == min(4, len(test["examples"]))
-    n_shown = 0
+    (test,) = data_of(page)["folders"][0]["tests"]
+    assert len(test["maps"]) == min(9, len(test["examples"]))
+    n_maps = 0
     for i, sides in test["maps"].items():
         example = test["examples"][int(i)]
         assert sides[1] is None  # the LSTM attends to nothing
         for k, name in ((0, "bahdanau-seed1"), (2, "gpt-seed1")):
-            if not (shown := sides[k]):
+            if not (side := sides[k]):
                 assert not example["hyps"][k].strip()
                 continue
-            n_shown += 1
+            n_maps += 1
             expected = seqmodels.load(trained / name).align(example["src"], example["hyps"][k])
-            assert (shown["src"], shown["tgt"]) == (expected.src, expected.tgt)
-            parts = np.frombuffer(gzip.decompress(base64.b64decode(shown["weights"])), "<u2")
-            sizes = len(shown["tgt"]), shown["layers"], shown["heads"], len(shown["src"])
+            assert (side["src"], side["tgt"]) == (expected.src, expected.tgt)
+            parts = np.frombuffer(gzip.decompress(base64.b64decode(side["weights"])), "<u2")
+            sizes = len(side["tgt"]), side["layers"], side["heads"], len(side["src"])
             weights = parts.reshape(sizes) / report.PARTS
-            mean = weights[:, shown["aligned_layers"]].mean((1, 2))
+            mean = weights[:, side["aligned_layers"]].mean((1, 2))
             np.testing.assert_allclose(mean, expected.weights, atol=0.51 / report.PARTS)
             if k == 0:
                 assert sizes[1:3] == (1, 1)
             else:
                 assert not np.allclose(weights[:, 1, 2], weights[:, 0, 1], atol=0.01)
-    assert n_shown
+    assert n_maps
+
+
+def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:
+    """Keeps out two maps of a model, and none where the first seed has no weights."""
+    folder = copy_records(trained, tmp_path / "seeds", ".jsonl", "tokenizer.json")
+    for seed in (2, 3):
+        for suffix in (".json", ".jsonl", ".safetensors"):
+            shutil.copy(trained / f"gpt-seed1{suffix}", folder / f"gpt-seed{seed}{suffix}")
+        path = folder / f"gpt-seed{seed}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seed": seed}))
+    (content,) = data_of(report.write([folder], tmp_path / "p.html", 3))["folders"]
+    assert [run["seed"] for run in content["runs"]] == [1, 1, 1, 2, 3]
+    sides = [*content["tests"][0]["maps"].values()]
+    has_map = [any(side[k] for side in sides) for k in range(5)]
+    assert has_map == [False, False, False, True, False]
 
 
 def test_maps_are_spread_over_the_buckets() -> None:
     """Keeps out maps of the shortest sentences alone."""
     x = [1, 2, 3, 11, 12, 25, 99]
     buckets = [{"low": low, "high": low + 9} for low in (1, 11, 21)]
-    assert report.spread(x, buckets, 3) == [0, 3, 5]
-    assert report.spread(x, buckets, 5) == [0, 1, 3, 4, 5]
-    assert report.spread(x, buckets, 9) == [0, 1, 2, 3, 4, 5]
+    assert report.spread_over_buckets(x, buckets, 3) == [0, 3, 5]
+    assert report.spread_over_buckets(x, buckets, 5) == [0, 1, 3, 4, 5]
+    assert report.spread_over_buckets(x, buckets, 9) == [0, 1, 2, 3, 4, 5]
 
 
 def test_numbers_as_csv(trained: Path, page: Path) -> None:
     """Keeps out a table with other numbers than the record's."""
-    found = re.findall(
-        r'download="(.*?)" href="data:text/csv;charset=utf-8,(.*?)"', page.read_text()
-    )
-    tables = {name: [*csv.reader(io.StringIO(unquote(text)))] for name, text in found}
-    by_length, curves = tables.values()
+    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', page.read_text())
+    by_length, curves, *_ = ([*csv.reader(io.StringIO(unquote(text)))] for text in addresses)
     records = reading.load_folder(trained).records.values()
     for row, record in zip(by_length[1:], records, strict=True):
         parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
@@ -133,101 +146,306 @@ def test_numbers_as_csv(trained: Path, page: Path) -> None:
     assert curves[0][2:] == [*point]
 
 
-def test_ids_are_unique(trained: Path, tmp_path: Path) -> None:
+def test_ids_are_unique(page: Path) -> None:
     """Keeps out a figure that is drawn with another's clip paths."""
-    text = report.write(
-        [trained, some(trained, tmp_path / "b")], tmp_path / "p.html", 0
-    ).read_text()
+    text = page.read_text()
     ids = re.findall(r'\bid="(.*?)"', text)
     assert len(ids) == len(set(ids)) > 30
     used = set(re.findall(r'url\(#(.*?)\)|xlink:href="#(.*?)"', text))
     assert {a or b for a, b in used} <= {*ids}
 
 
-def test_figures_keep_their_texts() -> None:
-    """Keeps out a text that is taken for a colour or an element, and what no viewer uses."""
-    drawn = Figure()
-    drawn.text(0, 0, "#123456 <b>", color="#1b75bc")
-    text = figure.inline(drawn, "a")
-    assert "fill: #1b75bc" in text
-    assert "#123456 &lt;b&gt;" in text
-    assert "<metadata" not in text
+def test_tasks_without_sentences(language_model: Path, tmp_path: Path) -> None:
+    """Keeps out a report of translations alone."""
+    (folder,) = data_of(report.write([language_model], tmp_path / "p.html", 2))["folders"]
+    assert [score["key"] for score in folder["tests"][0]["scores"]] == ["nats"]
 
 
-def test_models_are_seen_in_the_dark() -> None:
-    """Keeps out a line that its background swallows: a contrast below 3 : 1."""
-    sheet = (Path(report.__file__).parent / "templates" / "style.css").read_text()
-    (by,) = re.findall(r"svg \{ filter: invert\((0\.\d+)\) hue-rotate\(180deg\)", sheet)
-    # hue-rotate(180deg) as the specification of filter effects defines it
-    turned = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]
+def test_mistakes(call: Call, trained: Path, compared: Path, tmp_path: Path) -> None:
+    """Keeps out a traceback, and a page of half the folders."""
+    page, empty = tmp_path / "p.html", tmp_path / "empty"
+    empty.mkdir()
+    with serve.Server([compared], 0, 0) as server:
+        taken = server.server_address[1]
+        for given, culprit in (
+            ((trained, "--out", tmp_path / "p.txt"), "p.txt"),
+            ((trained, "--out", tmp_path / "no" / "p.html"), "no/p.html"),
+            ((trained, trained, "--out", page), "twice"),
+            ((empty, trained, "--out", page), str(empty)),
+            ((tmp_path / "none", "--out", page), "none"),
+            ((trained, "--out", page, "--maps", "-1"), "--maps"),
+            ((trained,), "--out"),
+            ((trained, "--serve", "--out", page), "--serve"),
+            ((trained, "--serve", "65536"), "65536"),
+            ((trained, "--serve", taken), str(taken)),
+        ):
+            code, out, err = call(main, "report", *given)
+            assert (code, out, err.count("\n"), culprit in err) == (2, "", 1, True), err
+            assert not page.exists()
+    assert call(main, "report", trained, "--out", page, "--maps", 0)[:2] == (0, f"{page}\n")
+    assert data_of(page)["folders"][0]["tests"][0]["maps"] == {}
 
-    def luminance(rgb: np.ndarray) -> float:
-        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        return float([0.2126, 0.7152, 0.0722] @ linear)
 
-    def at_night(colour: str) -> float:
-        day = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-        return luminance(np.clip(turned @ (day + float(by) * (1 - 2 * day)), 0, 1))
+# -------------------------------------------------------------------------------- In a browser
 
-    ground = at_night("#ffffff")
-    for look in style.looks(papers()).values():
-        assert (at_night(look.colour) + 0.05) / (ground + 0.05) > 3, look.label
+
+@pytest.fixture
+def tab(chromium: Any, page: Path) -> Iterator[Tab]:
+    """Open the report."""
+    tab = Tab(chromium, page)
+    tab.page.wait_for_selector(".pick")
+    yield tab
+    tab.context.close()
+
+
+def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
+    """Keeps out another bucket, sentence, text or map than the one that was chosen."""
+    (test,) = data_of(tab.path)["folders"][0]["tests"]
+    tab.page.locator("#f0-score-length-bucket-0 path").click()
+    tab.settle()
+    assert tab.page.locator(".chosen").first.get_attribute("id") == "f0-score-length-bucket-0"
+    assert tab.text(".count").split()[0] == str(test["buckets"][0]["n"])
+    assert tab.page.locator(".pick a").count() == test["buckets"][0]["n"]
+    tab.page.locator(".pick a").nth(1).click()
+    tab.settle()
+    example = test["examples"][int(re.search(r"e=(\d+)", tab.page.url)[1])]
+    assert tab.text(".pick [aria-current]") == example["src"]
+    rows = tab.page.locator(".explore tbody tr")
+    for k in range(3):
+        cells = rows.nth(k).locator("td").all_inner_texts()
+        assert cells[0].split() == example["hyps"][k].split()
+        assert [float(cell) for cell in cells[1:4]] == example["scores"][k]
+    tab.page.select_option('[data-key="m"]', label="GPT")
+    tab.page.select_option('[data-key="l"]', label="layer 2")
+    tab.page.select_option('[data-key="h"]', label="head 3")
+    tab.settle()
+    tab.page.wait_for_selector(".map .cell")
+    run = seqmodels.load(trained / "gpt-seed1")
+    src, tgt = run.encode_source(example["src"]), run.encode(example["hyps"][2])
+    batch = collate([Example(src, tgt)])
+    with torch.no_grad():
+        weights = run.model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0, 1, 2]
+    cells = tab.page.locator(".map .cell").evaluate_all(
+        "cells => cells.map(cell => ['x', 'y', 'fill-opacity'].map(key => +cell.getAttribute(key)))"
+    )
+    columns, rows_of_map = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
+    assert len(columns) == len(src) + 1  # the last is the target
+    for x, y, opacity in cells:
+        if (s := columns.index(x)) < len(src):
+            assert opacity == pytest.approx(float(weights[rows_of_map.index(y), s]), abs=0.006)
+
+
+def test_the_address_keeps_the_place(tab: Tab) -> None:
+    """Keeps out a page that forgets the choice when it is reloaded, and no way back."""
+    tab.page.locator(".pick a").nth(2).click()
+    tab.settle()
+    tab.page.select_option('[data-key="m"]', label="GPT")
+    tab.page.select_option('[data-key="l"]', label="layer 1")
+    tab.settle()
+    address, text = tab.page.url, tab.text(".pick [aria-current]")
+    tab.page.reload()
+    tab.page.wait_for_selector('[data-key="h"]')
+    assert (tab.page.url, tab.text(".pick [aria-current]")) == (address, text)
+    assert tab.page.locator('[data-key="l"]').input_value() == "0"
+    tab.page.go_back()
+    tab.page.wait_for_selector('[data-key="h"]', state="detached")
+    tab.settle()
+    assert tab.text(".pick [aria-current]") == text
+    tab.page.locator("#folders a").nth(1).click()
+    tab.settle()
+    assert tab.page.locator(".folder:visible").get_attribute("id") == "f1"
+    assert tab.messages == []
+
+
+def test_by_keyboard_alone(tab: Tab) -> None:
+    """Keeps out a control that only a mouse reaches, and a focus that is lost on the way."""
+    focus = """(now => now === document.body ? "" : now.textContent + "|" + (now.dataset.key || ""))
+        (document.activeElement)"""
+
+    def press(key: str) -> None:
+        tab.page.keyboard.press(key)
+        tab.settle()
+
+    def tab_to(what: str) -> None:
+        for _ in range(60):
+            tab.page.keyboard.press("Tab")
+            if what in tab.page.evaluate(focus):
+                return
+        pytest.fail(f"{what} cannot be reached")
+
+    second = tab.page.locator(".pick a").nth(1).inner_text()
+    tab_to(second)
+    press("Enter")
+    assert tab.text(".pick [aria-current]") == second
+    assert second in tab.page.evaluate(focus)
+    for key in ("|m", "|l", "|h"):
+        tab_to(key)
+        press("ArrowDown")
+        assert key in tab.page.evaluate(focus)
+    assert re.search("m=2.*l=0.*h=1", tab.page.url)
+
+
+def test_a_way_to_a_map(chromium: Any, trained: Path, tmp_path: Path) -> None:
+    """Keeps out a sentence without a map as the end of the way."""
+    tab = Tab(chromium, report.write([trained], tmp_path / "p.html", 1))
+    (test,) = data_of(tab.path)["folders"][0]["tests"]
+    (mapped,) = map(int, test["maps"])
+    other = next(i for i in range(len(test["examples"])) if i != mapped)
+    tab.page.goto(f"{tab.path.as_uri()}#e={other}")
+    tab.page.locator(".others a").click()
+    tab.page.wait_for_selector(".map .cell")
+    assert tab.text(".pick [aria-current]") == test["examples"][mapped]["src"]
+    tab.context.close()
+
+
+def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
+    """Keeps out requests, what axe finds, and sideways scrolling."""
+    tab = Tab(chromium, page, **PHONE)
+    tab.page.wait_for_selector(".map .cell")
+    tab.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    tab.check_isolation()
+    tab.check_access("dark")
+    assert tab.width() <= 390
+    tab.context.close()
+
+
+def test_without_javascript(chromium: Any, page: Path) -> None:
+    """Keeps out an empty page."""
+    tab = Tab(chromium, page, java_script_enabled=False)
+    assert tab.page.locator("article svg").count() > 4
+    assert tab.page.locator(".folder:visible").count() == 2
+    tab.context.close()
 
 
 HOSTILE = '</script><script>window.ran = 1</script><img src=x onerror="window.ran = 1">\u202e'
 
 
-def hostile(trained: Path, to: Path) -> Path:
-    """Write such a text wherever a stranger could."""
-    folder = some(trained, to, ".jsonl")
+def test_hostile_text_runs_nowhere(chromium: Any, trained: Path, tmp_path: Path) -> None:
+    """Keeps out markup from a stranger's files, and a long word that widens the page."""
+    folder = copy_records(trained, tmp_path / "hostile", ".jsonl")
     for path in folder.glob("*.jsonl"):
-        rows = [
-            json.loads(line) | {"src": HOSTILE, "ref": HOSTILE}
-            for line in path.read_text().splitlines()
-        ]
-        made = [row | {"hyp": HOSTILE + "x" * 10_000} for row in rows]
-        path.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
+        texts = {"src": HOSTILE, "ref": HOSTILE, "hyp": HOSTILE + "x" * 10_000}
+        rows = [json.loads(line) | texts for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows[:2]), encoding="utf-8")
     for path in folder.glob("*.json"):
         record = json.loads(path.read_text())
         record["data"]["name"] = record["provenance"]["system"] = HOSTILE
         record["tests"][0]["axis"] = HOSTILE
         record["events"] = [{"step": 1, "kind": "spike", "what": HOSTILE}]
         path.write_text(json.dumps(record))
-    return folder
+    tab = Tab(chromium, report.write([folder], tmp_path / "p.html", 4), **PHONE)
+    text = tab.path.read_text()
+    assert (len(re.findall("<script", text)), "<img" in text) == (2, False)
+    assert tab.text(".pick a").startswith("</script><script>window.ran = 1")
+    assert tab.page.evaluate("window.ran") is None
+    assert tab.width() <= 390
+    tab.check_isolation()
+    n = data_of(tab.path)["folders"][0]["tests"][0]["buckets"][0]["n"]
+    assert tab.text(".count").startswith(f"2 of {n} ")  # a sample says so
+    tab.context.close()
 
 
-def test_hostile_text_is_shown_as_text(trained: Path, tmp_path: Path) -> None:
-    """Keeps out a text that becomes part of the page."""
-    text = report.write([hostile(trained, tmp_path / "h")], tmp_path / "p.html", 4).read_text()
-    assert len(re.findall("<script", text)) == 2
-    assert "<img" not in text
-    assert html.escape(HOSTILE.split('"')[0], quote=False).split("<")[0] in text
+# ------------------------------------------------------------------------------------- Served
+
+Ask = Callable[..., tuple[int, str]]
 
 
-def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
-    """Keeps out a traceback, and a page of half the folders."""
-    page, empty = tmp_path / "p.html", tmp_path / "empty"
-    empty.mkdir()
-    for given, said in (
-        ((trained, "--out", tmp_path / "p.txt"), "name a FILE.html in a folder"),
-        ((trained, "--out", tmp_path / "no" / "p.html"), "in a folder that exists"),
-        ((trained, trained, "--out", page), "a folder is given twice"),
-        ((trained, empty, "--out", page), "holds no record"),
-        ((tmp_path / "none", "--out", page), "does not exist"),
-        ((trained, "--out", page, "--maps", "-1"), "--maps"),
-        ((trained,), "--out"),
-    ):
-        code, out, err = call(main, "report", *given)
-        assert (code, out) == (2, "")
-        assert said in err
-        assert "Traceback" not in err
-        assert not page.exists()
-    assert call(main, "report", trained, "--out", page, "--maps", 0)[:2] == (0, f"{page}\n")
-    assert data_of(page)["folders"][0]["tests"][0]["maps"] == {}
+@pytest.fixture
+def unfinished_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
+) -> Path:
+    """Train a toy run and stop it before it has its record; return its folder."""
+    out = tmp_path / "running"
+    monkeypatch.setattr(checkpoint.Checkpoints, "remove", lambda self: None)
+    flags = "--models", "gpt", "--out", out, "--checkpoint-every", "0.001"
+    assert run(recall, *flags) == 0
+    for path in out.glob("gpt-seed1.*"):
+        if "checkpoint" not in path.name:
+            path.unlink()
+    return out
 
 
-def test_tasks_without_sentences(language_model: Path, compared: Path, tmp_path: Path) -> None:
-    """Keeps out a report of translations alone."""
-    folders = data_of(report.write([language_model, compared], tmp_path / "p.html", 2))["folders"]
-    assert [score["key"] for score in folders[0]["tests"][0]["scores"]] == ["nats"]
-    assert [score["key"] for score in folders[1]["tests"][0]["scores"]] == ["right", "nats"]
+@pytest.fixture
+def serve_folder() -> Iterator[Callable[[Path], Ask]]:
+    """Return a function that serves a folder and returns a function that asks for a path."""
+    servers: list[serve.Server] = []
+
+    def start(folder: Path) -> Ask:
+        server = serve.Server([folder], 0, 0)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+
+        def ask(path: str, host: str = "127.0.0.1:PORT") -> tuple[int, str]:
+            port = server.server_address[1]
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", path, headers={"Host": host.replace("PORT", str(port))})
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            connection.close()
+            return answer.status, text
+
+        return ask
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_follows_a_run(
+    serve_folder: Callable[[Path], Ask], unfinished_run: Path, compared: Path
+) -> None:
+    """Keeps out another run's curve, and a page that stays as it was when a file arrives."""
+    (run,) = unfinished.find(unfinished_run)
+    record = unfinished_run / "gpt-seed1.json"
+    newest, older, *_ = checkpoint.Checkpoints(record).paths()
+    progress, earlier = (checkpoint.read(path).state["progress"] for path in (newest, older))
+    assert (run["curve"], run["tokens"]) == (progress["curve"], progress["tokens"])
+    assert (run["model"], run["seed"], run["train_config"]) == ("gpt", 1, {"tokens": 200})
+    assert run["n_parameters"] > 10_000
+    ask = serve_folder(unfinished_run)
+    code, text = ask("/")
+    assert (code, f"GPT, seed 1: {run['tokens']} of 200 tokens" in text) == (200, True)
+    states = [ask("/state"), ask("/state")]
+    assert states[0] == states[1]
+    for name in ("bahdanau-seed1.json", "bahdanau-seed1.jsonl", "bahdanau-seed1.safetensors"):
+        shutil.copy(compared / name, unfinished_run)
+        states.append(ask("/state"))
+    (unfinished_run / "curves.svg").write_text("")
+    assert ask("/state") == states[-1]
+    assert len({*states}) == 4
+    newest.write_bytes(newest.read_bytes()[:-1])
+    damaged = unfinished.latest(record)
+    assert damaged
+    assert damaged["tokens"] == earlier["tokens"] < run["tokens"]
+    shutil.copy(compared / record.name, record)
+    assert unfinished.find(unfinished_run) == []
+
+
+def test_answers_this_machine_alone(serve_folder: Callable[[Path], Ask], tmp_path: Path) -> None:
+    """Keeps out a page elsewhere that asks by another name, other files, and an empty folder."""
+    ask = serve_folder(tmp_path)
+    answers = [ask("/")[0], ask("/state", "localhost:PORT")[0], ask("/state", "example.org")[0]]
+    answers += [ask("/state", "localhost:1")[0], ask("/a.json")[0], ask("/../etc/passwd")[0]]
+    assert answers == [200, 200, 403, 403, 404, 404]
+    assert serve.HOST == "127.0.0.1"
+
+
+def test_a_wrong_file_is_named(serve_folder: Callable[[Path], Ask], copied: Path) -> None:
+    """Keeps out a server that dies of one wrong file."""
+    ask = serve_folder(copied)
+    (copied / "gpt-seed1.jsonl").write_text("{}\n")
+    code, text = ask("/")
+    assert (code, "gpt-seed1.jsonl, line 1" in text) == (500, True)
+    assert ask("/state")[0] == 200
+
+
+def test_ctrl_c_ends_it(call: Call, compared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a traceback on the way out."""
+
+    def stop(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(serve.Server, "serve_forever", stop)
+    code, out, err = call(main, "report", compared, "--serve", "0")
+    assert (code, out.partition(":")[0], "Traceback" in err) == (130, "http", False)

@@ -1,7 +1,7 @@
 """Attention in four steps: one head by hand, causal, several heads in a loop, all heads at once.
 
-The page shows these functions, and what they compute from the same words. The last one computes
-what the chapters' attention does between its projections.
+The page shows these functions and their results for the same four words. The last one is the
+Transformer's own attention with projections that change nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from seqmodels.models import MODELS
 from seqmodels.models.transformer import Config, MultiHeadAttention
-from seqmodels.site.source import lines_of
+from seqmodels.site.source import parse_lines
 
 WORDS = torch.tensor([[1.0, 0, 2, 0], [0, 1, 0, 1], [1, 1, 0, 2], [0, 2, 1, 1]])
 """Four words, which are their own queries, keys and values."""
@@ -70,7 +70,7 @@ def reshaped_heads(
     return heads.transpose(0, 1).flatten(1)
 
 
-def in_chapter(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def chapter_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Compute the same with the Transformer's attention, whose projections change nothing here."""
     attention = MultiHeadAttention(Config(vocab_size=1, d_model=q.shape[-1], n_heads=N_HEADS))
     nn.init.eye_(attention.W_o.weight)
@@ -79,32 +79,32 @@ def in_chapter(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return attention.eval()(*heads, causal)[0].detach()
 
 
-class Rung(NamedTuple):
-    """A step, and what it computes from WORDS."""
+class Step(NamedTuple):
+    """A step: its code, and its result for WORDS."""
 
     title: str
     note: str
     code: list[str]
     rows: list[list[float]]
     is_same: list[bool]
-    """Which rows the step before it computes as well."""
+    """True for each row that equals the one of the step before."""
 
 
-def rungs() -> list[Rung]:
-    """Return the steps in their order."""
+def compute_steps() -> list[Step]:
+    """Return the steps in order."""
     functions = {
         "One head, by hand": one_head,
         "Causal": causal_head,
         "Heads in a loop": looped_heads,
         "Heads as a dimension": reshaped_heads,
-        "In the chapter": in_chapter,
+        "In the chapter": chapter_attention,
     }
     steps, before = [], torch.full_like(WORDS, torch.nan)
     for title, function in functions.items():
         after = function(WORDS, WORDS, WORDS)
         is_same = ((after - before).abs().amax(1) < 1e-6).tolist()
-        code = [line.text for line in lines_of(inspect.getsource(function))]
-        steps.append(Rung(title, inspect.getdoc(function) or "", code, after.tolist(), is_same))
+        code = [line.text for line in parse_lines(inspect.getsource(function))]
+        steps.append(Step(title, inspect.getdoc(function) or "", code, after.tolist(), is_same))
         before = after
     return steps
 
@@ -114,7 +114,7 @@ def count_by_part() -> list[dict[str, Any]]:
     counts = []
     for name in ("transformer", "gpt", "linear_attention"):
         with torch.device("meta"):
-            model = MODELS[name](paper_sizes(name))
+            model = MODELS[name](paper_config(name))
         parts = dict.fromkeys(("embeddings", "attention", "feed-forward", "norms"), 0)
         for path, p in model.named_parameters():
             parts[next((part for word, part in PARTS.items() if word in path), "norms")] += (
@@ -126,7 +126,7 @@ def count_by_part() -> list[dict[str, Any]]:
     return counts
 
 
-def paper_sizes(name: str) -> Any:
-    """Return the first Config that a model's file lists, that of its paper."""
-    listed = vars(sys.modules[MODELS[name].__module__]).values()
-    return next(sizes for sizes in listed if isinstance(sizes, MODELS[name].config_type))
+def paper_config(name: str) -> Any:
+    """Return the first Config in a model's file, the one of its paper."""
+    names = vars(sys.modules[MODELS[name].__module__]).values()
+    return next(sizes for sizes in names if isinstance(sizes, MODELS[name].config_type))

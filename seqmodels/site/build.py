@@ -22,7 +22,7 @@ from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
 from seqmodels.report.reading import Folder, Record, subtitle
 from seqmodels.site import figure, layout, pair, report, source
-from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, equations_of
+from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
 
 QUESTIONS = {
@@ -32,20 +32,20 @@ QUESTIONS = {
     "How does a decoder alone translate?": "transformer-gpt",
     "What does a memory of fixed size cost?": "gpt-linear_attention",
 }
-"""What a reader may come with, and the page that answers it."""
+"""The questions on the home page, and the page that answers each."""
 FIGURE_OF_CHAPTER: dict[str, dict[str, str]] = tomllib.loads(
     (TEXT / "figures.toml").read_text(encoding="utf-8")
 )
-"""The folder of records and the figure that show a chapter's idea."""
+"""The folder of records and the figure that illustrate each chapter."""
 
 
 def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
-    """Write the site to a folder; return its pages, the first one first.
+    """Write the site to a folder; return the paths of its pages, the home page first.
 
-    With `live`, a folder of runs, its models run in a further page, which takes a program from npm.
+    `live` is a folder of runs whose models run in a further page, built with packages from npm.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
-    folders, chapters = read_folders(runs), source.chapters()
+    folders, chapters = read_folders(runs), source.read_chapters()
     shared = {"chapters": chapters, "questions": QUESTIONS, "has_live": live is not None}
     pages: list[Path] = []
 
@@ -55,11 +55,9 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
 
     with style.context():
         five = [name for name, paper in PAPERS.items() if paper.group == "five"]
-        main, models = (
-            folder_with(folders, *five) or next(iter(folders)),
-            [c.name for c in chapters],
-        )
-        write("index", chart=chart(main, of(folders, main, models) or of(folders, main)))
+        main = find_folder(folders, *five) or next(iter(folders))
+        taught = select_records(folders, main, [c.name for c in chapters])
+        write("index", chart=make_chart(main, taught or select_records(folders, main)))
         for before, c, after in zip(
             [None, *chapters], chapters, [*chapters[1:], None], strict=False
         ):
@@ -67,41 +65,42 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
                 c.name,
                 "chapter",
                 chapter=c,
-                symbols=symbols(c.parts["Symbols"]),
+                symbols=parse_symbol_table(c.parts["Symbols"]),
                 differs=re.split(r"^\d+\. ", textwrap.dedent(c.parts["Differs"]), flags=re.M)[1:],
                 sections=[
-                    (section, [segments(c, unit) for unit in units])
+                    (section, [split_into_segments(c, unit) for unit in units])
                     for section, units in groupby(c.units, key=lambda unit: unit.section)
                 ],
-                chart=chapter_chart(folders, c.name),
+                chart=make_chapter_chart(folders, c.name),
                 before=before,
                 after=after,
             )
         for i, j in combinations(range(len(chapters)), 2):
             old, new = chapters[i], chapters[j]
-            folder = folder_with(folders, old.name, new.name) if j == i + 1 else None
+            folder = find_folder(folders, old.name, new.name) if j == i + 1 else None
             write(
                 f"{old.name}-{new.name}",
                 "pair",
                 old=old,
                 new=new,
                 is_next=j == i + 1,
-                blocks=pair.blocks(old, new),
+                blocks=pair.compare_chapters(old, new),
                 equations={
-                    (c.name, u.name): equations_of(c, u) for c in (old, new) for u in c.units
+                    (c.name, u.name): convert_equations(c, u) for c in (old, new) for u in c.units
                 },
-                chart=chart(folder, of(folders, folder, [old.name, new.name])) if folder else None,
+                chart=folder
+                and make_chart(folder, select_records(folders, folder, [old.name, new.name])),
             )
         from seqmodels.site import attention  # imports torch
 
         write(
             "attention",
-            steps=attention.rungs(),
+            steps=attention.compute_steps(),
             words=attention.WORDS.tolist(),
             parameters=attention.count_by_part(),
         )
-        write("results", charts=comparisons(folders))
-        write("sources", groups=checksums(chapters, folders))
+        write("results", charts=make_comparison_charts(folders))
+        write("sources", groups=compute_checksums(chapters, folders))
         if live:
             from seqmodels.site.live import describe  # imports torch and onnx
 
@@ -109,10 +108,10 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     return pages
 
 
-def checksums(
+def compute_checksums(
     chapters: Sequence[Chapter], folders: Mapping[str, Folder]
 ) -> dict[str, list[tuple[Path, str]]]:
-    """Return the SHA-256 of every file behind the site, by the folder that it is named in."""
+    """Return the name and SHA-256 of each source file of the site, grouped by folder."""
     ours = [*(c.path for c in chapters), PACKAGE / "site" / "attention.py", *sorted(TEXT.iterdir())]
     paths = {"seqmodels": [(path.relative_to(PACKAGE), path) for path in ours]}
     for name, folder in folders.items():
@@ -127,7 +126,7 @@ def checksums(
 
 
 class Segment(NamedTuple):
-    """Lines of code, with what stands beside them."""
+    """Lines of code, with the note and the equations beside them."""
 
     name: str
     note: str
@@ -135,9 +134,9 @@ class Segment(NamedTuple):
     lines: list[Line]
 
 
-def segments(chapter: Chapter, unit: Unit) -> list[Segment]:
-    """Return the lines of a unit; one that computes an equation ends its segment."""
-    equations, parts = equations_of(chapter, unit), list[list[Line]]()
+def split_into_segments(chapter: Chapter, unit: Unit) -> list[Segment]:
+    """Split the lines of a unit after each equation, and before and after each noted field."""
+    equations, parts = convert_equations(chapter, unit), list[list[Line]]()
     for above, line in zip([None, *unit.lines], unit.lines, strict=False):
         if above is None or above.tag or above.note or line.note:
             parts.append([])
@@ -149,14 +148,14 @@ def segments(chapter: Chapter, unit: Unit) -> list[Segment]:
     ]
 
 
-def symbols(text: str) -> list[list[tuple[str, int]]]:
-    """Return the rows of a table of symbols: cells, and how many columns each one spans."""
+def parse_symbol_table(text: str) -> list[list[tuple[str, int]]]:
+    """Return the rows of a table in a docstring: each cell with the number of columns it spans."""
     lines = textwrap.dedent(text).splitlines()
     starts = [match.start() for match in re.finditer(r"\S+", lines[0])]
     rows = []
     for line in lines:
         cells = [(m.start(), m[0]) for m in re.finditer(r"\S+(?: \S+)*", line)]
-        columns = [max(i for i, at in enumerate(starts) if at <= start) for start, _ in cells]
+        columns = [max(i for i, s in enumerate(starts) if s <= start) for start, _ in cells]
         ends = [*columns[1:], len(starts)]
         rows.append([(cell, b - a) for (_, cell), a, b in zip(cells, columns, ends, strict=True)])
     return rows
@@ -169,25 +168,26 @@ class Chart(NamedTuple):
     """A figure in a page, with its numbers."""
 
     name: str
-    """Its name in the page."""
+    """Its id in the page."""
     title: str
-    drawn: Markup
+    svg: Markup
     folder: str
     """The folder, or folders, of its records."""
     table: list[list[Any]]
-    """Its numbers, with a row of names."""
+    """Its numbers; the first row names the columns."""
 
 
-def chart(
+def make_chart(
     folder: str,
     records: Sequence[Record],
     drawn: Figure | None = None,
     name: str = "figure",
     number: int = 0,
 ) -> Chart:
-    """Put a figure into a page, where it has a name and a number; by default the records' scores.
+    """Return a chart of a figure, by default one of the records' scores.
 
-    They are those of the first test set or, of stories, those by distance.
+    The scores are those of the test set "distance" if there is one, otherwise of the first.
+    `number` begins the ids in the figure, so that a page can hold several.
     """
     if drawn is None:
         tests = reading.tests(records)
@@ -195,12 +195,12 @@ def chart(
         drawn, table = drawing.draw_scores(records, test), report.score_table(records, test)
     else:
         looks = style.looks(reading.by_model(records)).values()
-        table = figure.table(drawn, {look.colour.upper(): look.label for look in looks})
+        table = figure.tabulate(drawn, {look.colour.upper(): look.label for look in looks})
     return Chart(name, style.texts(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
-    """Read the folders of records behind the site; one folder alone may be given as well."""
+    """Read the folders of records in `root`, which may be a folder of records itself."""
     paths = sorted({path.parent for path in [*root.glob("*.json"), *root.glob("*/*.json")]})
     folders = {path.resolve().name: reading.read_folder(path) for path in paths}
     if not any(folder.records for folder in folders.values()):
@@ -208,53 +208,58 @@ def read_folders(root: Path) -> dict[str, Folder]:
     return {name: folder for name, folder in folders.items() if folder.records}
 
 
-def of(folders: Mapping[str, Folder], name: str, models: Sequence[str] = ()) -> list[Record]:
-    """Return the records of a folder, of some models if any are named."""
+def select_records(
+    folders: Mapping[str, Folder], name: str, models: Sequence[str] = ()
+) -> list[Record]:
+    """Return the records of a folder, only those of `models` if any are named."""
     records = folders[name].records.values()
     return [record for record in records if record["model"] in models or not models]
 
 
-def folder_with(folders: Mapping[str, Folder], *models: str) -> str | None:
-    """Return the folder that compares these models: one of translations, or with more runs."""
-    whole = [name for name in folders if {*models} <= {r["model"] for r in of(folders, name)}]
-    translated = [name for name in whole if of(folders, name)[0]["task"] == "translation"]
-    return max(translated or whole, key=lambda name: len(of(folders, name)), default=None)
+def find_folder(folders: Mapping[str, Folder], *models: str) -> str | None:
+    """Return the folder with records of all these models, preferring translation, then size."""
+    records = {name: select_records(folders, name) for name in folders}
+    whole = [name for name in folders if {*models} <= {r["model"] for r in records[name]}]
+    translated = [name for name in whole if records[name][0]["task"] == "translation"]
+    return max(translated or whole, key=lambda name: len(records[name]), default=None)
 
 
-def chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:
-    """Draw the figure that shows a chapter's idea, or its scores in other records."""
-    shown = FIGURE_OF_CHAPTER.get(model, {"folder": "", "figure": "score"})
-    folder, kind = shown["folder"], shown["figure"]
+def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | None:
+    """Return the chart that illustrates a chapter, or its scores if those records are missing."""
+    folder, kind = FIGURE_OF_CHAPTER.get(model, {"folder": "", "figure": "score"}).values()
     if folder not in folders:
-        folder, kind = folder_with(folders, model) or "", "score"
+        folder, kind = find_folder(folders, model) or "", "score"
     if not folder:
         return None
-    records = of(folders, folder)
+    records = select_records(folders, folder)
     if kind == "score":
-        return chart(folder, records)
+        return make_chart(folder, records)
     if kind == "alignment":
-        records = [next(r for r in of(folders, folder, [model]) if r["alignment"])]
+        records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
         drawn = alignment.figure_of({model: records[0]["alignment"]}, subtitle(records))
-        return chart(folder, records, drawn)
-    return chart(folder, records, figures.draw_own(records)[kind])
+        return make_chart(folder, records, drawn)
+    return make_chart(folder, records, figures.draw_own(records)[kind])
 
 
-def comparisons(folders: Mapping[str, Folder]) -> list[Chart]:
-    """Draw every comparison: its task's own figure, or its scores.
+def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
+    """Return a chart of each folder: its task's own figure, or its scores.
 
-    Folders that their task draws at once share a figure, after which the largest one follows.
+    Folders of a task that draws all of them in one figure share a chart, and only the largest
+    folder has one of its own.
     """
     by_task: dict[str, list[str]] = {}
     for name in folders:
-        by_task.setdefault(of(folders, name)[0]["task"], []).append(name)
+        by_task.setdefault(select_records(folders, name)[0]["task"], []).append(name)
     charts: list[Chart] = []
     for names in by_task.values():
-        together = [record for name in names for record in of(folders, name)]
-        across = figures.draw_across([together])
+        records = [record for name in names for record in select_records(folders, name)]
+        across = figures.draw_across([records])
         for figure_name, drawn in across.items():
-            charts.append(chart(", ".join(names), together, drawn, figure_name, len(charts)))
-        largest = max(names, key=lambda name: len(of(folders, name)))
+            charts.append(make_chart(", ".join(names), records, drawn, figure_name, len(charts)))
+        largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
-            own = [*figures.draw_own(of(folders, name)).values(), None]
-            charts.append(chart(name, of(folders, name), own[0], name, len(charts)))
+            own = [*figures.draw_own(select_records(folders, name)).values(), None]
+            charts.append(
+                make_chart(name, select_records(folders, name), own[0], name, len(charts))
+            )
     return charts

@@ -35,22 +35,22 @@ from seqmodels.utils import files
 SCHEMA = "seqmodels.export/1"
 WEIGHTS = "weights.bin"
 ALIGNMENT_BYTES = 64
-"""The place of a tensor in the file is a multiple of it."""
+"""Tensors start in the file at multiples of this."""
 MAX_INLINE = 64
 """Elements of the largest tensor that stays in its graph."""
 CHECKED_SOURCES = (1, 2, 7, 30, 86)
-"""Tokens of the sources that are checked."""
+"""Lengths in tokens of the sources on which graphs and model are compared."""
 CHECKED_STEPS = 12
-"""Tokens that are written for each of them."""
+"""Target tokens generated for each of these sources."""
 TOLERANCE = 1e-3
 """Largest difference of a logit, as a share of the largest logit.
 
-Rounding alone makes 1e-5 of an LSTM that has not learned yet, after 86 words.
+For an untrained LSTM, rounding alone gives 1e-5 after 86 words.
 """
 
 
 class Check(NamedTuple):
-    """How far the graphs are from the model."""
+    """The result of comparing the graphs with the model."""
 
     n_tokens: int
     difference: float
@@ -60,7 +60,7 @@ class Check(NamedTuple):
 
 
 def export(run: Path, out: Path, is_half: bool = False) -> tuple[list[Path], Check]:
-    """Write a run to a folder; return the paths, and how far the graphs are from the model.
+    """Write an exported run to a folder; return the paths and the result of the check.
 
     With `is_half`, weights are rounded to float16. Raises ValueError like `contents_of`.
     """
@@ -89,8 +89,8 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
     with tempfile.TemporaryDirectory() as folder:
         for name, content in contents.items():
             (Path(folder) / name).write_bytes(content)
-        checked = check(model, traced, runner(Path(folder), traced.protos))
-    layers = [*range(len(graphs.attentions(model)))]
+        checked = check(model, traced, make_runner(Path(folder), traced.protos))
+    layers = [*range(len(graphs.source_attentions(model)))]
     attention = {
         "graph": traced.attention,
         "layers": len(layers),
@@ -126,7 +126,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
 
 
 def sha256(content: bytes) -> str:
-    """Return a checksum."""
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -161,11 +161,11 @@ def deduplicate_weights(models: Iterable[onnx.ModelProto], is_half: bool) -> byt
 # ---------------------------------------------------------------------------------- The check
 
 Run = Callable[[str, dict[str, np.ndarray]], list[Any]]
-"""Runs the graph of a name with these inputs, some of which it may not take."""
+"""Run the graph of this name; inputs that it does not take are ignored."""
 
 
-def runner(folder: Path, names: Iterable[str]) -> Run:
-    """Return what runs the graphs of a folder with onnxruntime."""
+def make_runner(folder: Path, names: Iterable[str]) -> Run:
+    """Return a function that runs the graphs of a folder with onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 3
     graphs = {n: onnxruntime.InferenceSession(str(folder / f"{n}.onnx"), options) for n in names}
@@ -179,7 +179,7 @@ def runner(folder: Path, names: Iterable[str]) -> Run:
 
 @torch.inference_mode()
 def check(model: SequenceModel, traced: Graphs, run: Run) -> Check:
-    """Compare graphs and model on some sources, along the model's own greedy texts.
+    """Compare graphs and model on random sources, along the model's own greedy targets.
 
     Raises ValueError if logits or attention differ.
     """

@@ -1,4 +1,4 @@
-"""Put a figure into a page: its ids are its own, its font is the page's, and it is small."""
+"""Convert a figure for a page: to a small <svg> element with unique ids, and to a table."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from seqmodels.report import style
 
 
 def inline(figure: Figure, name: str) -> Markup:
-    """Return a figure as an <svg> element, and its caption; `name` begins its ids on the page."""
+    """Return a figure as an <svg> element with its caption; `name` prefixes its ids."""
     text = style.rendered(figure, ".svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<style.*?</style>", "", text, flags=re.S)
-    used = {*re.findall(r"#([\w.-]+)", text)}
-    text = re.sub(r' id="([^"]*)"', lambda m: m[0] * (m[1] in used or "bucket" in m[1]), text)
+    referenced = {*re.findall(r"#([\w.-]+)", text)}
+    text = re.sub(r' id="([^"]*)"', lambda m: m[0] * (m[1] in referenced or "bucket" in m[1]), text)
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(url\(|xlink:href=")#', rf"\1#{name}-", text)
     for part in ("title", "desc"):
         text = text.replace(f"<{part}>", f'<{part} id="{name}-{part}">', 1)
-    said = f'role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc"'
-    text = re.sub(r'<svg ([^>]*?)width="\S+" height="\S+" ', rf"<svg {said} \1", text, count=1)
+    aria = f'role="img" aria-labelledby="{name}-title" aria-describedby="{name}-desc"'
+    text = re.sub(r'<svg ([^>]*?)width="\S+" height="\S+" ', rf"<svg {aria} \1", text, count=1)
     # coordinates to a tenth of a point, and the font of the page
-    text = re.sub(r'\b(d|x|y|transform)="[^"]*"', lambda m: rounded(m[0]), text)
+    text = re.sub(r'\b(d|x|y|transform)="[^"]*"', lambda m: round_numbers(m[0]), text)
     text = re.sub(r" font-family: [^;\"]*;| text-anchor: start;", "", text)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     text = re.sub(r"\s*\n\s*", " ", re.sub(r">\s+<", "><", text))
@@ -43,15 +43,15 @@ def inline(figure: Figure, name: str) -> Markup:
     return svg + (Markup('<p class="note">{}</p>').format(caption) if caption else "")
 
 
-def rounded(text: str) -> str:
-    """Return a text with its numbers to one decimal."""
+def round_numbers(text: str) -> str:
+    """Round the numbers in a text to one decimal."""
     return re.sub(r"\d+\.\d{2,}", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), text)
 
 
-def table(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:
-    """Return the numbers in a figure, with a row of names; `series` names a series by its colour.
+def tabulate(drawn: Figure, series: Mapping[str, str]) -> list[list[Any]]:
+    """Return the data points of a figure, below a header; `series` maps colours to labels.
 
-    An interval has two rows, its ends; a cell of a map has the numbers of its column and row.
+    An interval has two rows, one for each end. A cell of a map has its column and row, from 1.
     """
     rows: list[list[Any]] = [["panel", "series", "kind", "x", "y", "value"]]
     for ax in drawn.axes:

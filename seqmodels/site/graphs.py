@@ -9,7 +9,7 @@ named S (source), N (target so far) and P (both); the target's are 0 at first. T
 weights of each layer and head are those over the source. Only a model that attends to the source,
 but in another way while it writes, has `attend`.
 
-What a chapter writes as a loop over the source is a `scan` over the same unit while it is traced.
+While a chapter is traced, `scan` over the same unit replaces its loop over the source.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     name: str
     dtype: torch.dtype
     shape: tuple[int | str, ...]
-    """With S, N or P where it is not fixed."""
+    """Sizes; S, N or P for those that vary."""
 
 
 class Graphs(NamedTuple):
@@ -53,10 +53,10 @@ class Graphs(NamedTuple):
     """By name: encode, step and, for some, attend."""
     state: list[Part]
     attention: str | None
-    """The graph that returns the attention; None: the model has none."""
+    """The graph that returns the attention weights; None if the model has none."""
 
 
-class Traced(nn.Module):
+class TracedFunction(nn.Module):
     """A function of tensors that calls a model, as a module that can be traced."""
 
     def __init__(self, model: SequenceModel, function: Callable[..., Any]):
@@ -70,14 +70,14 @@ class Traced(nn.Module):
 
 def trace(model: SequenceModel) -> Graphs:
     """Return the graphs of a model. Raises ValueError for a model that cannot be traced."""
-    state, like = parts_of(model), state_after(model, 7, 3)
+    state, like = describe_state(model), state_after(model, 7, 3)
     given = [tensor.detach() for tensor in flatten_state(like).values()]
     names = [part.name for part in state]
     after = [f"{name}'" for name in names]
-    attending = attentions(model)
+    attending = source_attentions(model)
 
     def encode(src: Tensor) -> tuple[Tensor, ...]:
-        """Return the state; what only `step` adds is empty."""
+        """Return the state; tensors that only `step` creates are empty."""
         tensors = flatten_state(model.encode(src, torch.ones_like(src, dtype=torch.bool)))
         for name, dtype, shape in state:
             if name not in tensors:
@@ -105,24 +105,28 @@ def trace(model: SequenceModel) -> Graphs:
     shows_attention = len(step(y, *given)) > 1 + len(state)
     results = ["logits", *after, *["attention"] * shows_attention]
     try:
-        with replaced([*SCANS, *UNCHECKED]):
-            module, free = Traced(model, encode), [{1: dims["S"]}]
+        with replace_methods([*SCANS, *UNCHECKED]):
+            module, free = TracedFunction(model, encode), [{1: dims["S"]}]
             protos = {"encode": to_onnx(module, (src,), free, ["src"], after)}
-        with replaced(UNCHECKED):
-            module, free = Traced(model, step), [{}, *sizes]
+        with replace_methods(UNCHECKED):
+            module, free = TracedFunction(model, step), [{}, *sizes]
             protos["step"] = to_onnx(module, (y, *given), free, ["y", *names], results)
             if attending and not shows_attention:
-                module, free = Traced(model, attend), [{1: dims["S"]}, {1: dims["T"]}]
+                module, free = TracedFunction(model, attend), [{1: dims["S"]}, {1: dims["T"]}]
                 texts, inputs = (src, src[:, :5]), ["src", "tgt_in"]
                 protos["attend"] = to_onnx(module, texts, free, inputs, ["attention"])
     except Exception as error:  # torch raises many kinds
-        why = str(error.__cause__ or error).strip().split("\n")[0]
-        raise ValueError(f"this model cannot be traced for ONNX: {why}") from error
+        reason = str(error.__cause__ or error).strip().split("\n")[0]
+        raise ValueError(f"this model cannot be traced for ONNX: {reason}") from error
     return Graphs(protos, state, [*protos][-1] if attending else None)
 
 
 def to_onnx(
-    module: Traced, given: tuple[Tensor, ...], free: Sequence[Any], names: list[str], out: list[str]
+    module: TracedFunction,
+    given: tuple[Tensor, ...],
+    free: Sequence[Any],
+    names: list[str],
+    out: list[str],
 ) -> onnx.ModelProto:
     """Trace a module, with gradients enabled: caches then grow by `torch.cat`."""
     logging.disable(logging.WARNING)
@@ -162,7 +166,7 @@ def flatten_state(state: Any) -> dict[str, Tensor]:
 
 
 def unflatten_state(like: Any, tensors: dict[str, Tensor]) -> Any:
-    """Return a State like another one that holds these tensors."""
+    """Return a State of the same structure as `like`, with these tensors."""
     fields: list[Tensor | KVCache] = []
     for name, field in zip(like._fields, like, strict=True):
         if isinstance(field, Tensor):
@@ -175,7 +179,7 @@ def unflatten_state(like: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def state_after(model: SequenceModel, n_source: int, n_target: int) -> Any:
-    """Return the State after so many tokens, all the same."""
+    """Return the State after this many source and target tokens."""
     src = torch.full((1, n_source), BOS)
     state = model.encode(src, torch.ones_like(src, dtype=torch.bool))
     for _ in range(n_target):
@@ -183,8 +187,8 @@ def state_after(model: SequenceModel, n_source: int, n_target: int) -> Any:
     return state
 
 
-def parts_of(model: SequenceModel) -> list[Part]:
-    """Return the tensors of a model's state, with the sizes that depend on source or target."""
+def describe_state(model: SequenceModel) -> list[Part]:
+    """Return the tensors of a model's State, with a symbol for each size that varies."""
     states = [flatten_state(state_after(model, *sizes)) for sizes in ((5, 3), (6, 3), (5, 4))]
     symbols = {(True, False): "S", (False, True): "N", (True, True): "P"}
     parts = []
@@ -195,8 +199,8 @@ def parts_of(model: SequenceModel) -> list[Part]:
     return parts
 
 
-def attentions(model: SequenceModel) -> list[Any]:
-    """Return the modules whose weights are over the words of the source, not over sums of them."""
+def source_attentions(model: SequenceModel) -> list[Any]:
+    """Return the modules that attend to single source words, not to sums of them."""
     is_plain = type(model).attention_weights is SequenceModel.attention_weights
     return model.src_attentions if is_plain else []
 
@@ -207,7 +211,7 @@ def attentions(model: SequenceModel) -> list[Any]:
 def scan_states(
     step: Callable[..., Tensor], first: Float[Tensor, "B D"], xs: Any, is_backward: bool = False
 ) -> Float[Tensor, "B N D"]:
-    """Return all states of a recurrence h = step(h, x); xs: tensors (N,B,…), one x per state."""
+    """Return all states of the recurrence h = step(h, x) over `xs`, tensors (N,B,…)."""
 
     def body(h: Tensor, x: Any) -> tuple[Tensor, Tensor]:
         h = step(h, x)
@@ -256,12 +260,12 @@ SCANS: list[tuple[type, str, Any]] = [
     (bahdanau.Encoder, "forward", scan_both_ways),
     (lstm_seq2seq.LSTMLayer, "forward", scan_layer),
 ]
-"""The methods that loop over a source, and those that replace them while `encode` is traced."""
+"""Methods that loop over a source, with their replacements while `encode` is traced."""
 
 
 @contextmanager
-def replaced(methods: Sequence[tuple[type, str, Any]]) -> Iterator[None]:
-    """Replace methods of chapters by those that can be traced, inside the context."""
+def replace_methods(methods: Sequence[tuple[type, str, Any]]) -> Iterator[None]:
+    """Replace methods of chapters inside the context."""
     with ExitStack() as patches:
         for owner, name, method in methods:
             patches.enter_context(patch.object(owner, name, method))

@@ -1,4 +1,4 @@
-"""Build the live page: the trained models of a folder, in one file that translates by itself."""
+"""Build the live page: one HTML file in which the trained models of a folder translate."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
 
 EXAMPLES_PER_BUCKET = 5
-"""Test examples of a bucket that are in the page."""
+"""Maximum test examples of a bucket in the page."""
 MAX_CHARACTERS = 2_000
-"""Longest text that the page takes; tokenizers cut longer ones."""
+"""Longest source text that can be typed into the page."""
 N_NEW = 100
-"""Tokens by which a text is continued, at most."""
+"""Maximum tokens of a continuation."""
 
 
 def write(folder: Path, out: Path) -> Path:
@@ -34,7 +34,7 @@ def write(folder: Path, out: Path) -> Path:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """Return the content of the live page: the first seed of each model whose weights are there.
+    """Return the content of the live page: the first seed with weights of each model.
 
     Raises ValueError like `write`.
     """
@@ -45,17 +45,17 @@ def describe(folder: Path) -> dict[str, Any]:
     if not by_model:
         raise ValueError(f"{folder} holds no weights (RUN.safetensors); train its runs again")
     paths, records = zip(*by_model.values(), strict=True)
-    known = vocabulary.described(tokenizers.load(folder / "tokenizer.json"))
-    worker, wasm, versions = runtime.runtime()
-    packed = {"worker": pack(worker.encode()), "wasm": pack(wasm)}
+    tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
+    worker, wasm, versions = runtime.build_runtime()
+    packed = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
     looks, runs = style.looks(by_model), []
     for i, (path, record) in enumerate(by_model.values()):
         print_line(f"exporting {path.stem}")
         contents, _ = export.contents_of(path, is_half=True)
         weights = np.frombuffer(contents[export.WEIGHTS], np.uint8)
-        packed[f"weights-{i}"] = pack(weights.reshape(-1, 2).T.tobytes())  # compresses better
+        packed[f"weights-{i}"] = compress(weights.reshape(-1, 2).T.tobytes())  # compresses better
         graphs = [Path(name).stem for name in contents if name.endswith(".onnx")]
-        packed |= {f"{name}-{i}": pack(contents[f"{name}.onnx"]) for name in graphs}
+        packed |= {f"{name}-{i}": compress(contents[f"{name}.onnx"]) for name in graphs}
         runs.append({
             "label": looks[record["model"]].label,
             "colour": looks[record["model"]].colour,
@@ -68,7 +68,7 @@ def describe(folder: Path) -> dict[str, Any]:
     by_run = (rows.read(path.with_suffix(".jsonl")) for path in paths)
     examples = [r for r in next(filter(None, by_run), []) if r.set == test["name"]]
     by_bucket = [[r for r in examples if b["low"] <= r.x <= b["high"]] for b in test["buckets"]]
-    shown = [r for inside in by_bucket for r in inside[:EXAMPLES_PER_BUCKET]]
+    in_page = [r for inside in by_bucket for r in inside[:EXAMPLES_PER_BUCKET]]
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "name": folder.resolve().name,
@@ -81,17 +81,17 @@ def describe(folder: Path) -> dict[str, Any]:
             "task": task,
             "noun": test["noun"],
             "axis": test["axis"],
-            "unit": "symbols" if known["kind"] == "spaces" else "words",
+            "unit": "symbols" if tokenizer["kind"] == "spaces" else "words",
             "continues": continues if task == "next_token" else None,
             "block": data.get("block"),
             "n_new": N_NEW,
             "most_characters": MAX_CHARACTERS,
             "case": data.get("case"),
             "has_source_end": data.get("source_end") == "EOS",
-            "vocabulary": known,
+            "vocabulary": tokenizer,
             "examples": [
                 {"x": r.x, "src": r.src, "ref": r.ref}
-                for r in sorted(shown, key=lambda r: (r.x, r.src))
+                for r in sorted(in_page, key=lambda r: (r.x, r.src))
             ],
             "buckets": [
                 {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
@@ -103,6 +103,6 @@ def describe(folder: Path) -> dict[str, Any]:
     }
 
 
-def pack(content: bytes) -> str:
-    """Return bytes as base64 of them gzipped."""
+def compress(content: bytes) -> str:
+    """Compress bytes with gzip, and encode them as base64."""
     return base64.b64encode(gzip.compress(content, mtime=0)).decode()

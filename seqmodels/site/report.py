@@ -23,9 +23,9 @@ from seqmodels.site import figure, layout, rows
 from seqmodels.utils import files
 
 PARTS = 2_000
-"""A weight of attention is a whole number of such parts."""
+"""Attention weights are stored as whole multiples of 1 / PARTS."""
 Table = list[list[Any]]
-"""Rows of cells, with a row of names."""
+"""Rows of cells; the first row names the columns."""
 
 
 def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
@@ -39,8 +39,8 @@ def write(folders: Sequence[Path], out: Path, n_maps: int) -> Path:
 def page(folders: Sequence[Path], n_maps: int, state: str = "") -> str:
     """Return the report.
 
-    A served one has the `state` of its folders: it also shows unfinished runs, and asks whether it
-    is out of date. Raises ValueError like `write`.
+    A served report has the `state` of its folders: it also shows unfinished runs, and reloads when
+    the state changes. Raises ValueError like `write`.
     """
     check_folders(folders)
     return render([describe(f, i, n_maps, bool(state)) for i, f in enumerate(folders)], state)
@@ -53,34 +53,34 @@ def check_folders(folders: Sequence[Path]) -> None:
 
 
 def render(parts: Sequence[Mapping[str, Any]], state: str = "") -> str:
-    """Return the page with these parts (see describe)."""
+    """Render the page from the content of each folder (see `describe`)."""
     data = {"folders": [part["data"] for part in parts]}
     return layout.render("report.html", parts=parts, data=data, state=state)
 
 
 def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[str, Any]:
-    """Return what the page shows of one folder; `data` is what its script shows."""
+    """Return the content of the page for one folder; `data` is for its script."""
     running: list[Record] = []
     if is_served:
         from seqmodels.site import unfinished  # imports torch
 
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
-    records, everything = [*by_file.values()], [*by_file.values(), *running]
-    looks = style.looks(reading.by_model(everything))
+    records, with_running = [*by_file.values()], [*by_file.values(), *running]
+    looks = style.looks(reading.by_model(with_running))
     labels = {model: look.label for model, look in looks.items()}
     with style.context():
         drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
         if running:
-            drawn["curves"] = drawing.draw_curves(everything)
+            drawn["curves"] = drawing.draw_curves(with_running)
         svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
     by_run = {name: rows.read((folder / name).with_suffix(".jsonl")) for name in by_file}
     by_run = {name: its for name, its in by_run.items() if its}
     runs = {name: by_file[name] for name in by_run}
-    shown, described = [], list[dict[str, Any]]()
+    figures_of_tests, described = [], list[dict[str, Any]]()
     for name, test in reading.tests(records).items():
         key = figures.file_name(name)
-        shown.append({
+        figures_of_tests.append({
             "name": name,
             "figure": svgs.pop(f"score-{key}"),
             "differences": svgs.pop(f"significance-{key}", None),
@@ -91,16 +91,16 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
             examples = rows.side_by_side(by_run, test, tokenize)
             maps = {} if described else attention_maps(folder, runs, examples, test, n_maps)
             described.append(describe_test(test, examples, maps))
-    keys = [*everything[0]["curve"][0]] if everything else []
+    keys = [*with_running[0]["curve"][0]] if with_running else []
     points = [
-        [r["model"], r["seed"], *(p[key] for key in keys)] for r in everything for p in r["curve"]
+        [r["model"], r["seed"], *(p[key] for key in keys)] for r in with_running for p in r["curve"]
     ]
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": subtitle(records or running) if everything
+        "title": subtitle(records or running) if with_running
                  else "No run has reached the first point of its learning curve yet.",
-        "tests": shown,
+        "tests": figures_of_tests,
         "curves": svgs.pop("curves", None),
         "curve_table": [["model", "seed", *keys], *points],
         "further": svgs,
@@ -135,7 +135,7 @@ def describe_test(
     examples: Sequence[Mapping[str, Any]],
     maps: dict[int, list[Any]] | None,
 ) -> dict[str, Any]:
-    """Return the examples of one test set with their maps; None: there can be none."""
+    """Return the examples of a test set; maps=None: its systems have no attention maps."""
     keys = [*examples[0]["scores"][0]] if examples else []
     return {
         "name": test["name"],
@@ -169,14 +169,14 @@ def attention_maps(
     test: Mapping[str, Any],
     n_maps: int,
 ) -> dict[int, list[Any]]:
-    """Return, for some examples, the map of each run: the first seed with weights of each model."""
+    """Return by example a map per run; only a model's first seed with weights has one."""
     has_weights = [(folder / name).with_suffix(".safetensors").exists() for name in records]
     if not n_maps or not any(has_weights) or not examples or examples[0]["hyps"][0] is None:
         return {}
     from seqmodels.comparison.trained import load  # imports torch
 
     maps: dict[int, list[Any]] = {
-        i: [] for i in spread([e["x"] for e in examples], test["buckets"], n_maps)
+        i: [] for i in spread_over_buckets([e["x"] for e in examples], test["buckets"], n_maps)
     }
     loaded: set[str] = set()
     for k, (name, record) in enumerate(records.items()):
@@ -186,12 +186,14 @@ def attention_maps(
             run = load(folder / name)
         for i, row in maps.items():
             attends = run and run.model.src_attentions
-            row.append(map_of(run, examples[i]["src"], examples[i]["hyps"][k]) if attends else None)
+            row.append(
+                encode_map(run, examples[i]["src"], examples[i]["hyps"][k]) if attends else None
+            )
     return maps
 
 
-def map_of(run: Any, source: str, target: str) -> dict[str, Any] | None:
-    """Return the weights of a trained run's layers and heads over a source; None without target."""
+def encode_map(run: Any, source: str, target: str) -> dict[str, Any] | None:
+    """Return the attention weights of a run's layers and heads; None for an empty target."""
     import torch
 
     from seqmodels.data.batches import Example, collate
@@ -214,9 +216,11 @@ def map_of(run: Any, source: str, target: str) -> dict[str, Any] | None:
     }
 
 
-def spread(x: Sequence[int], buckets: Sequence[Mapping[str, Any]], n: int) -> list[int]:
-    """Return up to n examples, as evenly from the buckets as they hold them, in order."""
-    inside = [[i for i, at in enumerate(x) if b["low"] <= at <= b["high"]] for b in buckets]
+def spread_over_buckets(
+    x: Sequence[int], buckets: Sequence[Mapping[str, Any]], n: int
+) -> list[int]:
+    """Choose up to n examples, taking one from each bucket in turn; return them in order."""
+    inside = [[i for i, length in enumerate(x) if b["low"] <= length <= b["high"]] for b in buckets]
     ranks = range(max(map(len, inside), default=0))
     return sorted([bucket[r] for r in ranks for bucket in inside if r < len(bucket)][:n])
 

@@ -18,13 +18,13 @@ from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_m
 from seqmodels.records.record import Count, Name, check, cleaned
 
 MAX_EXAMPLES_PER_BUCKET = 500
-"""Most examples of a bucket that a page holds."""
+"""Maximum examples of a bucket in a page."""
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Row(BaseModel):
-    """The fields of a row that a page shows; a run has a row for each test example."""
+    """The fields of RUN.jsonl that a page shows; a run has a row for each test example."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 

@@ -1,6 +1,7 @@
-"""The program that runs the models in the page: onnxruntime-web, and our worker around it.
+"""Bundle the web worker of the live page with onnxruntime-web.
 
-npm fetches it once, in the versions and with the checksums of package-lock.json, into the cache.
+npm fetches onnxruntime-web and esbuild once into the cache, with the versions and checksums of
+package-lock.json.
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import print_line
 
 TEMPLATES = Path(__file__).parent / "templates"
-DECLARED = ("package.json", "package-lock.json")
+PACKAGE_FILES = ("package.json", "package-lock.json")
 BUNDLE = [
     "--bundle", "--minify", "--format=iife", "--target=es2022", "--log-level=error",
     "--charset=utf8", "--legal-comments=none", "--define:import.meta.url=''",
 ]  # fmt: skip
 
 
-def runtime() -> tuple[str, bytes, dict[str, str]]:
+def build_runtime() -> tuple[str, bytes, dict[str, str]]:
     """Return a script for a Worker, its WebAssembly, and the versions of the packages in them.
 
     Raises ValueError if they have to be fetched and cannot.
     """
-    declared = {name: (TEMPLATES / name).read_bytes() for name in DECLARED}
+    declared = {name: (TEMPLATES / name).read_bytes() for name in PACKAGE_FILES}
     checksum = hashlib.sha256(b"".join(declared.values())).hexdigest()[:16]
     folder = ensure_dir(cache_dir()) / f"web-{checksum}"
     with FileLock(f"{folder}.lock"):
         if not folder.exists():
-            fetch(declared, folder)
+            fetch_packages(declared, folder)
     modules = folder / "node_modules"
     command = [str(modules / ".bin" / "esbuild"), str(TEMPLATES / "worker.js"), *BUNDLE]
-    script = run(command, {"NODE_PATH": str(modules)}, "the worker cannot be built")
+    script = run_program(command, {"NODE_PATH": str(modules)}, "the worker cannot be built")
     wasm = modules / "onnxruntime-web" / "dist" / "ort-wasm-simd-threaded.wasm"
     return script, wasm.read_bytes(), json.loads(declared["package.json"])["dependencies"]
 
 
-def fetch(declared: Mapping[str, bytes], folder: Path) -> None:
+def fetch_packages(declared: Mapping[str, bytes], folder: Path) -> None:
     """Fetch the declared packages into a folder."""
     if (npm := shutil.which("npm")) is None:
         raise ValueError(
@@ -59,17 +60,19 @@ def fetch(declared: Mapping[str, bytes], folder: Path) -> None:
         for name, content in declared.items():
             (part / name).write_bytes(content)
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-        run([npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web")
+        run_program(
+            [npm, "ci", *quiet, "--prefix", str(part)], {}, "npm cannot fetch onnxruntime-web"
+        )
         part.rename(folder)
 
 
-def run(command: list[str], env: dict[str, str], failure: str) -> str:
-    """Run a program and return what it printed; raise ValueError with its complaint."""
+def run_program(command: list[str], env: dict[str, str], failure: str) -> str:
+    """Run a program and return its output; raise ValueError with its first error line."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, env=os.environ | env, capture_output=True, encoding="utf-8", check=True
         )
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        raise ValueError(f"{failure}: {said.strip().splitlines()[0]}") from None
-    return done.stdout
+        message = getattr(error, "stderr", None) or str(error)
+        raise ValueError(f"{failure}: {message.strip().splitlines()[0]}") from None
+    return process.stdout

@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the report of some folders; the page asks for `/state` to know if it is up to date."""
+    """Serves the report of some folders; the page polls `/state` and reloads when it changes."""
 
     daemon_threads = True
 

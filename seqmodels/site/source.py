@@ -1,7 +1,7 @@
-"""Take a chapter, the file of a model, apart: the parts of its docstring, its code in units.
+"""Parse a chapter, the file of a model: the sections of its docstring, and its code in units.
 
-A unit is what a reader compares between chapters: a function, or what a class says before its
-methods. Docstrings and the help below a field become notes beside the code, and the tag of an
+A unit is a function, or the body of a class before its methods; readers compare units between
+chapters. Docstrings and the help below a field become notes beside the code, and the tag of an
 equation leaves its line, so that a page can typeset it there.
 """
 
@@ -20,9 +20,9 @@ from seqmodels.models import PAPERS, Paper
 
 PACKAGE = Path(__file__).parents[1]
 TEXT = PACKAGE / "site" / "text"
-"""The folder of what is written by hand: equations, reasons, which figure shows a chapter."""
+"""The folder of hand-written content: equations, reasons, and the figure of each chapter."""
 EQUATIONS: dict[str, Any] = tomllib.loads((TEXT / "equations.toml").read_text(encoding="utf-8"))
-"""The equations: by chapter and unit, those of each tagged line."""
+"""The equations of each tagged line, by chapter and unit."""
 TAG = re.compile(r"\s+#  +(\S.*)$")
 """A comment at the right margin: the number of an equation or section, or a legend."""
 RULER = re.compile(r"# -{20,} (\w+)$")
@@ -53,27 +53,27 @@ class Unit(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """The file of a model, taken apart."""
+    """The parsed file of a model."""
 
     name: str
     entry: Paper
     path: Path
     title: str
     parts: dict[str, str]
-    """The blocks of the docstring by their headings: Paper, Before, Idea …"""
+    """The sections of the docstring by heading: Paper, Before, Idea …"""
     units: list[Unit]
     own_class: str
     """The name of the model's class."""
 
 
-def chapters() -> list[Chapter]:
-    """Return the chapters in order of history; models registered by others have none."""
+def read_chapters() -> list[Chapter]:
+    """Return the chapters in order of history; only our own models have one."""
     ours = [name for name, e in PAPERS.items() if e.home.startswith("seqmodels.models.")]
-    return [read(name) for name in ours]
+    return [read_chapter(name) for name in ours]
 
 
-def read(name: str) -> Chapter:
-    """Read the chapter on a paper."""
+def read_chapter(name: str) -> Chapter:
+    """Parse the chapter of a model."""
     module, own_class = PAPERS[name].home.split(":")
     path = PACKAGE / "models" / f"{module.rpartition('.')[2]}.py"
     text = path.read_text(encoding="utf-8")
@@ -81,13 +81,14 @@ def read(name: str) -> Chapter:
         r"\n\n(?=[A-Z][a-z]+\n    )", ast.get_docstring(ast.parse(text)) or ""
     )
     parts = dict(block.split("\n", 1) for block in blocks)
-    return Chapter(name, PAPERS[name], path, title, parts, units_of(text, own_class), own_class)
+    units = split_into_units(text, own_class)
+    return Chapter(name, PAPERS[name], path, title, parts, units, own_class)
 
 
-def units_of(text: str, own_class: str) -> list[Unit]:
-    """Return the units of a program in their order.
+def split_into_units(text: str, own_class: str) -> list[Unit]:
+    """Return the units of a program in order.
 
-    All imports are one unit, and so are the sizes in a paper, whatever they are called.
+    All imports are one unit, "imports"; all assignments, the sizes in the paper, are "presets".
     """
     parts: list[tuple[str, ast.stmt]] = []
     for node in ast.parse(text).body:
@@ -109,7 +110,7 @@ def units_of(text: str, own_class: str) -> list[Unit]:
         owners |= dict.fromkeys(range(first, (node.end_lineno or 0) + 1), name)
         heads.setdefault(name, node)
     rulers = [(i, RULER.match(line)) for i, line in enumerate(text.splitlines(), 1)]
-    lines = lines_of(text)
+    lines = parse_lines(text)
     units = []
     for name, node in heads.items():
         above = [match[1] for i, match in rulers if match and i < node.lineno]
@@ -120,7 +121,7 @@ def units_of(text: str, own_class: str) -> list[Unit]:
     return units
 
 
-def lines_of(text: str) -> list[Line]:
+def parse_lines(text: str) -> list[Line]:
     """Return the lines of code: no blank line, docstring or ruler among them."""
     notes: dict[int, str] = {}
     documentation: set[int] = set()
@@ -140,8 +141,8 @@ def lines_of(text: str) -> list[Line]:
     return lines
 
 
-def equations_of(chapter: Chapter, unit: Unit) -> dict[int, list[Markup]]:
-    """Return the equations of a unit, in MathML, by the number of the line that computes them."""
+def convert_equations(chapter: Chapter, unit: Unit) -> dict[int, list[Markup]]:
+    """Return the equations of a unit as MathML, by the number of the line that computes them."""
     tagged = [line for line in unit.lines if line.tag]
     entries = EQUATIONS.get(chapter.name, {}).get(unit.name, [])
     assert [line.tag for line in tagged] == [e["tag"] for e in entries], (chapter.name, unit.name)

@@ -1,4 +1,4 @@
-"""Read how far the runs of a folder have come that have no record yet, from their checkpoints."""
+"""Read the progress of unfinished runs from their checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from seqmodels.training.checkpoint import Checkpoints, read
 
 
 def find(folder: Path) -> list[Record]:
-    """Return what is known of each unfinished run that has a point of its curve, like a record."""
+    """Return a partial record of each unfinished run whose learning curve has a point."""
     matches = [re.match(r"(.+)\.checkpoint-\d", path.name) for path in folder.iterdir()]
     names = sorted({match[1] for match in matches if match})
     runs = [latest(folder / f"{name}.json") for name in names]
@@ -19,15 +19,15 @@ def find(folder: Path) -> list[Record]:
 
 
 def latest(path: Path) -> Record | None:
-    """Return what the latest intact checkpoint of a run knows; None if the run has a record.
+    """Return a partial record from the latest intact checkpoint; None if the run has a record.
 
-    That is enough for a learning curve. A checkpoint that is damaged, or replaced while it is
-    read, is passed over.
+    It holds enough for a learning curve. Checkpoints that are damaged, or replaced while they are
+    read, are skipped.
     """
-    for checkpoint in [] if path.exists() else Checkpoints(path).paths():
+    for checkpoint_path in [] if path.exists() else Checkpoints(path).paths():
         with suppress(OSError, ValueError, KeyError, TypeError):
-            known = read(checkpoint)
-            settings, progress = known.state["settings"], known.state["progress"]
+            checkpoint = read(checkpoint_path)
+            settings, progress = checkpoint.state["settings"], checkpoint.state["progress"]
             return {
                 "task": "in training",
                 "model": settings["model"],
@@ -36,7 +36,7 @@ def latest(path: Path) -> Record | None:
                 "train_config": {"tokens": settings["tokens"]},
                 "data": {"name": settings["data.name"]},
                 "n_parameters": sum(
-                    t.numel() for key, t in known.tensors.items() if key.startswith("model/")
+                    t.numel() for key, t in checkpoint.tensors.items() if key.startswith("model/")
                 ),
                 "curve": progress["curve"],
                 "tokens": progress["tokens"],

@@ -1,7 +1,7 @@
-"""Describe a tokenizer for a page: its pieces, and which characters its patterns mean.
+"""Describe a tokenizer for a page: its pieces, and the character classes of its patterns.
 
 Python, the regular expressions of tiktoken and a browser each have their own version of Unicode. So
-that a text has the same tokens in all of them, the classes of characters are written out.
+that a text has the same tokens in all of them, classes are expanded to ranges of characters.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -17,11 +18,11 @@ import tiktoken
 from seqmodels.data.tokenizers import BPE, SPLIT, WORD, Bytes, Characters, Spaces, Tokenizer, Words
 
 CHARACTERS = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i < 0xE000]
-"""All that a text can hold."""
+"""All characters of Unicode."""
 
 
-def described(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Return what tokenizers.js reads; raise ValueError for a kind that it does not support."""
+def describe(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the vocabulary for tokenizers.js; raise ValueError for a kind it does not support."""
     if not isinstance(tokenizer, Words | Bytes | BPE):
         raise ValueError(
             f"the page tokenizes by words, characters, bytes or BPE, and not as {tokenizer.name}"
@@ -35,11 +36,11 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
         classes = {escape: tiktoken_class(escape) for escape in escapes}
     else:
         return fields
-    return fields | {"pattern": spelled_out(pattern, classes)}
+    return fields | {"pattern": expand_classes(pattern, classes)}
 
 
-def spelled_out(pattern: str, classes: dict[str, str]) -> str:
-    """Return a pattern with each class as ranges of characters, for a browser."""
+def expand_classes(pattern: str, classes: dict[str, str]) -> str:
+    """Expand the character classes of a pattern to ranges."""
     parts = re.split(r"(\[[^\]]*\])", pattern.replace(r"\S", r"[^\s]"))  # every second in brackets
     for i, part in enumerate(parts):
         for escape, ranges in classes.items():
@@ -48,19 +49,21 @@ def spelled_out(pattern: str, classes: dict[str, str]) -> str:
     return "".join(parts)
 
 
+@cache
 def python_class(escape: str) -> str:
-    """Return the characters that an escape of Python's regular expressions means."""
-    return as_ranges(map(ord, re.findall(escape, "".join(CHARACTERS))))
+    """Return the ranges of the characters that an escape matches in Python."""
+    return format_ranges(map(ord, re.findall(escape, "".join(CHARACTERS))))
 
 
+@cache
 def tiktoken_class(escape: str) -> str:
-    """Return the characters that an escape of tiktoken's regular expressions means."""
+    """Return the ranges of the characters that an escape matches in tiktoken."""
     ranks = {bytes([i]): i for i in range(256)}
     only = tiktoken.Encoding("only", pat_str=escape, mergeable_ranks=ranks, special_tokens={})
-    return as_ranges(map(ord, bytes(only.encode_ordinary("".join(CHARACTERS))).decode()))
+    return format_ranges(map(ord, bytes(only.encode_ordinary("".join(CHARACTERS))).decode()))
 
 
-def as_ranges(points: Iterable[int]) -> str:
+def format_ranges(points: Iterable[int]) -> str:
     r"""Return code points as ranges such as \u{41}-\u{5a}, without brackets."""
     runs = (list(run) for _, run in groupby(enumerate(points), lambda pair: pair[1] - pair[0]))
     ends = ((run[0][1], run[-1][1]) for run in runs)

@@ -1,38 +1,38 @@
 "use strict";
 // What the scripts of the report and the live page share. A page's state is its address.
-const REST = 0.02; // weight off the source from which a map has a column for it: GPT also attends to the target
+const MIN_TARGET_WEIGHT = 0.02; // from which a map has a column for it: GPT also attends to the target
 
-const read = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-const at = (changes) => "#" + new URLSearchParams({ ...read(), ...changes });
-const go = (changes) => { location.hash = at(changes); };
+const readAddress = () => Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+const addressWith = (changes) => "#" + new URLSearchParams({ ...readAddress(), ...changes });
+const changeAddress = (changes) => { location.hash = addressWith(changes); };
 
 function element(name, attributes = {}, ...children) {
   const svg = ["svg", "g", "rect", "line", "text", "title"].includes(name);
-  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null) made.setAttribute(key, value);
+    if (value !== undefined && value !== null) node.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }
 
 const link = (text, changes, current) =>
-  element("a", { href: at(changes), "aria-current": current ? "true" : undefined }, text);
+  element("a", { href: addressWith(changes), "aria-current": current ? "true" : undefined }, text);
 
 function chooser(label, key, options, chosen) {
   const select = element("select", { "data-key": key },
     ...options.map(([value, text]) => element("option", { value }, text)));
   select.value = chosen;
-  select.addEventListener("change", () => go({ [key]: select.value }));
+  select.addEventListener("change", () => changeAddress({ [key]: select.value }));
   return element("label", {}, label, select);
 }
 
-function within(value, n, otherwise = 0) {
+function parseIndex(value, n, otherwise = 0) {
   const number = Number(value);
   return Number.isInteger(number) && number >= 0 && number < n ? number : otherwise;
 }
 
-// Draw a section again: what has the focus keeps it, and a list its place.
+// Replace the content of a section, but keep the focus and the list's scroll position.
 function redraw(root, ...children) {
   const now = document.activeElement, list = root.contains(now) && now.closest("nav, .pick");
   const focus = list ? `${list.localName === "nav" ? "nav" : ".pick"} [aria-current]`
@@ -49,8 +49,8 @@ async function unpack(text) {
   return new Response(stream).arrayBuffer();
 }
 
-// Which words of a text are in its longest common subsequence with the reference.
-function right(words, reference) {
+// Whether each word is in the longest common subsequence with the reference.
+function markCommon(words, reference) {
   const n = words.length, m = reference.length;
   const best = Array.from({ length: n + 1 }, () => new Uint16Array(m + 1));
   for (let i = n - 1; i >= 0; i--) {
@@ -58,29 +58,29 @@ function right(words, reference) {
       best[i][j] = words[i] === reference[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
     }
   }
-  const is = new Array(n).fill(false);
+  const isCommon = new Array(n).fill(false);
   for (let i = 0, j = 0; i < n && j < m;) {
-    if (words[i] === reference[j]) { is[i] = true; i++; j++; }
+    if (words[i] === reference[j]) { isCommon[i] = true; i++; j++; }
     else if (best[i + 1][j] >= best[i][j + 1]) i++;
     else j++;
   }
-  return is;
+  return isCommon;
 }
 
-const split = (text) => text.split(/\s+/).filter(Boolean);
+const splitWords = (text) => text.split(/\s+/).filter(Boolean);
 
-function marked(hyp, ref) {
-  const words = split(hyp);
-  const is = right(words, split(ref));
-  return words.flatMap((word, i) => [i ? " " : "", is[i] ? word : element("mark", {}, word)]);
+function markDifferences(hyp, ref) {
+  const words = splitWords(hyp);
+  const isCommon = markCommon(words, splitWords(ref));
+  return words.flatMap((word, i) => [i ? " " : "", isCommon[i] ? word : element("mark", {}, word)]);
 }
 
 // ------------------------------------------------------------------------------- Attention
 
-// The models, layer and head to choose from, and what is chosen: a layer, or the mean as in `align`.
+// The choosers of model, layer and head, and their values; layer "align" is the mean that `align` computes.
 function attentionControls(models, run, { layers, heads }) {
-  const { l, h } = read(), numbered = (name, n) => Array.from({ length: n }, (_, i) => [i, `${name} ${i + 1}`]);
-  const layer = l === undefined || l === "align" ? "align" : within(l, layers), head = within(h, heads);
+  const { l, h } = readAddress(), numbered = (name, n) => Array.from({ length: n }, (_, i) => [i, `${name} ${i + 1}`]);
+  const layer = l === undefined || l === "align" ? "align" : parseIndex(l, layers), head = parseIndex(h, heads);
   const controls = element("div", { class: "controls" },
     chooser("model", "m", models, run),
     chooser("attention", "l", [["align", "mean (align)"], ...numbered("layer", layers)], layer),
@@ -88,19 +88,19 @@ function attentionControls(models, run, { layers, heads }) {
   return { layer, head, controls };
 }
 
-// The map of one head, or of the mean that `align` computes, from a row of (layers, heads, source)
-// weights per target token. What is not on the source is on the target, which has a last column.
-function mapOf(src, tgt, rows, { heads, aligned_layers: aligned }, layer, head) {
+// The map of one head, or of the mean that `align` computes, from one row of (layers, heads, source)
+// weights per target token. Weight that is not on the source is on the target, the last column.
+function selectWeights(src, tgt, rows, { heads, aligned_layers: aligned }, layer, head) {
   const n = src.length;
   const parts = layer === "align" ? aligned.flatMap((l) => Array.from({ length: heads }, (_, h) => l * heads + h)) : [layer * heads + head];
-  const shown = rows.map((row) => Array.from({ length: n }, (_, s) =>
+  const averaged = rows.map((row) => Array.from({ length: n }, (_, s) =>
     parts.reduce((sum, i) => sum + row[i * n + s], 0) / parts.length));
-  const rest = shown.map((row) => Math.max(0, 1 - row.reduce((sum, weight) => sum + weight, 0)));
-  const isWhole = rest.every((weight) => weight < REST);
-  return { src: isWhole ? src : [...src, "the target"], n, tgt, weights: isWhole ? shown : shown.map((row, t) => [...row, rest[t]]) };
+  const onTarget = averaged.map((row) => Math.max(0, 1 - row.reduce((sum, weight) => sum + weight, 0)));
+  const isWhole = onTarget.every((weight) => weight < MIN_TARGET_WEIGHT);
+  return { src: isWhole ? src : [...src, "the target"], n, tgt, weights: isWhole ? averaged : averaged.map((row, t) => [...row, onTarget[t]]) };
 }
 
-function drawn({ src, n, tgt, weights }, label) {
+function drawMap({ src, n, tgt, weights }, label) {
   const cell = 18, longest = (words) => Math.max(...words.map((word) => [...word].length));
   const left = 8 + 7.5 * longest(tgt), above = 8 + 7.5 * longest(src);
   const width = left + cell * src.length + 8, height = above + cell * tgt.length + 8;
@@ -118,12 +118,12 @@ function drawn({ src, n, tgt, weights }, label) {
     element("p", { class: "note" }, "Rows: target tokens, as they are written. Columns: source tokens. The stronger the colour, the larger the weight."));
 }
 
-const csv = (rows) => "data:text/csv;charset=utf-8," + encodeURIComponent(rows.map((row) =>
+const csvAddress = (rows) => "data:text/csv;charset=utf-8," + encodeURIComponent(rows.map((row) =>
   row.map((cell) => (typeof cell === "number" ? cell : `"${cell.replaceAll('"', '""')}"`)).join(",")).join("\n"));
 
-function numbersOf({ src, tgt, weights }) {
+function mapLinks({ src, tgt, weights }) {
   const rows = tgt.map((word, t) => [word, ...weights[t].map((weight) => Number(weight.toFixed(6)))]);
   return element("p", { class: "note" },
-    element("a", { download: "attention.csv", href: csv([["", ...src], ...rows]) }, "its numbers as CSV"), ", ",
+    element("a", { download: "attention.csv", href: csvAddress([["", ...src], ...rows]) }, "its numbers as CSV"), ", ",
     element("a", { href: location.hash || "#" }, "link to this view"));
 }

@@ -1,72 +1,72 @@
 // The state of the page is its address: #f=folder&t=test&b=bucket&e=example&seed=…&sort=…&m=run&l=layer&h=head
 const { folders } = JSON.parse(document.getElementById("data").textContent);
-const PARTS = 2000; // of a weight of one
-const MOST = 200; // sentences listed at once
+const PARTS = 2000; // a weight is stored as a whole number of such parts
+const MAX_LISTED = 200; // sentences listed at once
 const heading = (below) => `h${(folders.length > 1 ? 3 : 2) + below}`;
 
 // ------------------------------------------------------------------------------------ State
 
-function stateOf() {
-  const given = read();
-  const f = within(given.f, folders.length);
+function readState() {
+  const given = readAddress();
+  const f = parseIndex(given.f, folders.length);
   const folder = folders[f];
-  const t = within(given.t, folder.tests.length);
+  const t = parseIndex(given.t, folder.tests.length);
   const test = folder.tests[t];
   const seeds = [...new Set(folder.runs.map((run) => run.seed))].sort((a, b) => a - b);
   const seed = seeds.includes(Number(given.seed)) ? Number(given.seed) : seeds[0];
   const runs = folder.runs.map((run, i) => ({ ...run, i })).filter((run) => run.seed === seed);
   if (!test) return { f, folder, t, seeds, seed, runs };
-  const b = within(given.b, test.buckets.length);
+  const b = parseIndex(given.b, test.buckets.length);
   const sort = given.sort || "gap";
-  const listed = examplesIn(test, test.buckets[b], runs, sort);
+  const listed = sortExamples(test, test.buckets[b], runs, sort);
   const e = listed.includes(Number(given.e)) ? Number(given.e) : listed[0];
-  const m = within(given.m, folder.runs.length, -1);
+  const m = parseIndex(given.m, folder.runs.length, -1);
   return { f, folder, t, test, seeds, seed, runs, b, sort, listed, e, m, l: given.l, h: given.h };
 }
 
 // Sorted by the first score: by its range over the models, or from the worst of one model.
-function examplesIn(test, bucket, runs, sort) {
-  const found = test.examples.map((_, i) => i)
+function sortExamples(test, bucket, runs, sort) {
+  const inBucket = test.examples.map((_, i) => i)
     .filter((i) => test.examples[i].x >= bucket.low && test.examples[i].x <= bucket.high);
   const sign = test.scores[0] && test.scores[0].lower ? -1 : 1;
   const score = (i, run) => test.examples[i].scores[run.i][0] ?? 0;
-  const run = runs.find((one) => one.model === sort);
+  const run = runs.find((run) => run.model === sort);
   const gap = (i) => {
-    const all = runs.map((one) => score(i, one));
+    const all = runs.map((run) => score(i, run));
     return Math.max(...all) - Math.min(...all);
   };
-  if (sort === "gap") return found.sort((i, j) => gap(j) - gap(i) || i - j);
-  if (run) return found.sort((i, j) => sign * (score(i, run) - score(j, run)) || i - j);
-  return found;
+  if (sort === "gap") return inBucket.sort((i, j) => gap(j) - gap(i) || i - j);
+  if (run) return inBucket.sort((i, j) => sign * (score(i, run) - score(j, run)) || i - j);
+  return inBucket;
 }
 
 // --------------------------------------------------------------------------- Sentences
 
-function sentenceList(state) {
+function listExamples(state) {
   const { test, listed, e, b } = state;
-  const shown = listed.slice(0, MOST);
+  const firstListed = listed.slice(0, MAX_LISTED);
   const bucket = test.buckets[b];
   const of = listed.length === bucket.n ? `${bucket.n}` : `${listed.length} of ${bucket.n}`;
-  const more = shown.length < listed.length ? `; the first ${MOST} are listed` : "";
+  const more = firstListed.length < listed.length ? `; the first ${MAX_LISTED} are listed` : "";
   return [
     element("p", { class: "count" }, `${of} ${test.noun} of ${bucket.name}${more}`),
-    element("ol", { class: "pick", "aria-label": test.noun }, ...shown.map((i) => element("li", {},
-      link(test.examples[i].src || "(empty)", { ...place(state), e: i }, i === e)))),
+    element("ol", { class: "pick", "aria-label": test.noun }, ...firstListed.map((i) => element("li", {},
+      link(test.examples[i].src || "(empty)", { ...selectionOf(state), e: i }, i === e)))),
   ];
 }
 
-const place = ({ f, t, b, seed, sort }) => ({ f, t, b, seed, sort });
+const selectionOf = ({ f, t, b, seed, sort }) => ({ f, t, b, seed, sort });
 
-function sideBySide(state) {
+function drawExample(state) {
   const { test, e, runs } = state;
   const { src, ref, hyps, scores } = test.examples[e];
   const written = hyps.some((hyp) => hyp !== null);
   const head = ["model", ...(written ? ["written"] : []), ...test.scores.map((score) => score.name), ...(written ? ["words"] : [])];
   const rows = runs.map((run) => element("tr", {},
     element("th", { scope: "row" }, run.label),
-    ...(written ? [element("td", { class: "text" }, ...marked(hyps[run.i] ?? "", ref))] : []),
+    ...(written ? [element("td", { class: "text" }, ...markDifferences(hyps[run.i] ?? "", ref))] : []),
     ...scores[run.i].map((value, k) => element("td", {}, value === null ? "–" : value.toFixed(test.scores[k].digits))),
-    ...(written ? [element("td", {}, `${split(hyps[run.i] ?? "").length} of ${split(ref).length}`)] : [])));
+    ...(written ? [element("td", {}, `${splitWords(hyps[run.i] ?? "").length} of ${splitWords(ref).length}`)] : [])));
   return [
     element(heading(1), {}, "One example, side by side"),
     element("p", {}, element("strong", {}, "source "), src || "(empty)"),
@@ -81,12 +81,12 @@ function sideBySide(state) {
 
 // ------------------------------------------------------------------------------- Attention
 
-async function attention(state) {
+async function drawAttention(state) {
   const { test, e, runs } = state;
   if (!test.maps) return [];
   const maps = test.maps[e];
-  const known = maps ? runs.filter((run) => maps[run.i]) : [];
-  if (!known.length) {
+  const withMaps = maps ? runs.filter((run) => maps[run.i]) : [];
+  if (!withMaps.length) {
     const others = state.listed.filter((i) => test.maps[i]);
     if (!others.length) {
       const some = Object.keys(test.maps).length;
@@ -95,19 +95,19 @@ async function attention(state) {
     }
     return [element("p", { class: "note" }, "No attention map of this example is in the page; these have one:"),
       element("ul", { class: "others" }, ...others.map((i) => element("li", {},
-        link(test.examples[i].src, { ...place(state), e: i }))))];
+        link(test.examples[i].src, { ...selectionOf(state), e: i }))))];
   }
-  const run = known.find((one) => one.i === state.m) || known[0];
-  const { src, tgt, weights, ...sizes } = maps[run.i], { layer, head, controls } = attentionControls(known.map((one) => [one.i, one.label]), run.i, sizes);
+  const run = withMaps.find((run) => run.i === state.m) || withMaps[0];
+  const { src, tgt, weights, ...sizes } = maps[run.i], { layer, head, controls } = attentionControls(withMaps.map(({ i, label }) => [i, label]), run.i, sizes);
   const parts = new Uint16Array(await unpack(weights)), size = parts.length / tgt.length;
   const rows = tgt.map((_, t) => Array.from(parts.subarray(t * size, (t + 1) * size), (part) => part / PARTS));
-  const map = mapOf(src, tgt, rows, sizes, layer, head);
-  return [element(heading(1), {}, "What it attends to"), controls, drawn(map, run.label), numbersOf(map)];
+  const map = selectWeights(src, tgt, rows, sizes, layer, head);
+  return [element(heading(1), {}, "What it attends to"), controls, drawMap(map, run.label), mapLinks(map)];
 }
 
 // -------------------------------------------------------------------------------- The page
 
-function controls(state) {
+function drawControls(state) {
   const { f, folder, t, test, b, seeds, seed, sort, runs } = state;
   const others = { seed, sort };
   const orders = [["gap", "largest difference first"], ["test", "as in the test set"],
@@ -117,13 +117,13 @@ function controls(state) {
     element("nav", { "aria-label": "buckets" }, test.axis,
       ...test.buckets.map((bucket, i) => link(bucket.name, { f, t, b: i, ...others, e: "" }, i === b))),
     element("div", { class: "controls" },
-      ...(folder.tests.length > 1 ? [chooser("test", "t", folder.tests.map((one, i) => [i, one.name]), t)] : []),
-      ...(seeds.length > 1 ? [chooser("seed", "seed", seeds.map((one) => [one, `${one}`]), seed)] : []),
+      ...(folder.tests.length > 1 ? [chooser("test", "t", folder.tests.map(({ name }, i) => [i, name]), t)] : []),
+      ...(seeds.length > 1 ? [chooser("seed", "seed", seeds.map((number) => [number, `${number}`]), seed)] : []),
       chooser("order", "sort", orders, orders.some(([key]) => key === sort) ? sort : "test")),
   ];
 }
 
-function highlight(state) {
+function highlightBucket(state) {
   document.querySelectorAll('[id*="-bucket-"]').forEach((area) => {
     const section = area.closest(".test");
     const mine = section && area.closest(".folder").id === `f${state.f}` && Number(section.dataset.test) === state.t;
@@ -134,21 +134,21 @@ function highlight(state) {
 
 let turn = 0, drawnTurn = 0; // a choice can be made while the one before is being drawn
 async function render() {
-  const mine = ++turn;
-  const state = stateOf();
+  const ownTurn = ++turn;
+  const state = readState();
   document.querySelectorAll(".folder").forEach((article) => { article.hidden = article.id !== `f${state.f}`; });
   document.querySelectorAll("#folders a").forEach((a, i) => {
     if (i === state.f) a.setAttribute("aria-current", "true"); else a.removeAttribute("aria-current");
   });
-  highlight(state);
-  if (!state.test) { drawnTurn = mine; return; }
+  highlightBucket(state);
+  if (!state.test) { drawnTurn = ownTurn; return; }
   const root = document.querySelector(`#f${state.f} .explore`);
-  const children = [...controls(state)];
+  const children = [...drawControls(state)];
   if (state.e === undefined) children.push(element("p", { class: "note" }, `No ${state.test.noun} of this bucket are at hand.`));
-  else children.push(...sentenceList(state), ...sideBySide(state), ...(await attention(state)));
-  if (mine !== turn) return;
+  else children.push(...listExamples(state), ...drawExample(state), ...(await drawAttention(state)));
+  if (ownTurn !== turn) return;
   redraw(root, ...children);
-  drawnTurn = mine;
+  drawnTurn = ownTurn;
 }
 
 document.querySelectorAll(".test").forEach((section) => {
@@ -156,8 +156,8 @@ document.querySelectorAll(".test").forEach((section) => {
   if (!folders[f].tests[t]) return;
   section.classList.add("linked");
   section.querySelectorAll('[id*="-bucket-"]').forEach((area) => area.addEventListener("click", () => {
-    const { seed, sort } = stateOf();
-    go({ f, t, b: Number(area.id.match(/-bucket-(\d+)/)[1]), seed, sort, e: "" });
+    const { seed, sort } = readState();
+    changeAddress({ f, t, b: Number(area.id.match(/-bucket-(\d+)/)[1]), seed, sort, e: "" });
     document.querySelector(`#f${f} .explore`).scrollIntoView({ block: "nearest" });
   }));
 });

@@ -1,26 +1,26 @@
 // A text's tokens, as seqmodels/data/tokenizers.py makes them. `vocabulary` is from vocabulary.py.
 const SPECIALS = 4, UNK = 3;
 
-function tokenizerOf(vocabulary) {
+function makeTokenizer(vocabulary) {
   const { kind } = vocabulary;
-  if (kind === "words" || kind === "spaces") return wordsOf(vocabulary);
+  if (kind === "words" || kind === "spaces") return makeWordTokenizer(vocabulary);
   const pieces = kind === "bpe" ? vocabulary.ranks.map(atob)
-    : kind === "characters" ? [...vocabulary.characters].map(latin)
+    : kind === "characters" ? [...vocabulary.characters].map(utf8)
       : Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
   const ids = new Map(pieces.map((piece, i) => [piece, i + SPECIALS]));
   const encode = {
-    bpe: (text) => (text.match(new RegExp(vocabulary.pattern, "gu")) ?? []).flatMap((part) => merged(latin(part), ids)),
-    characters: (text) => Array.from(text, (character) => ids.get(latin(character)) ?? UNK),
+    bpe: (text) => (text.match(new RegExp(vocabulary.pattern, "gu")) ?? []).flatMap((part) => mergeBytes(utf8(part), ids)),
+    characters: (text) => Array.from(text, (character) => ids.get(utf8(character)) ?? UNK),
     bytes: (text) => Array.from(new TextEncoder().encode(text), (byte) => byte + SPECIALS),
   }[kind];
   const decode = (tokens) => {
-    const text = tokens.map((id) => (id === UNK ? latin("⁇") : pieces[id - SPECIALS] ?? "")).join("");
+    const text = tokens.map((id) => (id === UNK ? utf8("⁇") : pieces[id - SPECIALS] ?? "")).join("");
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(text, (byte) => byte.charCodeAt(0)));
   };
   return { encode, decode, labels: vocabulary.labels };
 }
 
-function wordsOf({ kind, words, pattern, labels }) {
+function makeWordTokenizer({ kind, words, pattern, labels }) {
   const ids = new Map(words.map((word, i) => [word, i + SPECIALS]));
   const parts = new RegExp(pattern, "gu");
   const encode = (text) => (text.match(parts) ?? []).map((word) => ids.get(word) ?? UNK);
@@ -31,13 +31,13 @@ function wordsOf({ kind, words, pattern, labels }) {
   return { encode, decode, labels };
 }
 
-// The bytes of a text, each as one character.
-function latin(text) {
+// The UTF-8 bytes of a text, each as one character.
+function utf8(text) {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }
 
 // Byte-pair encoding: of all neighbours, those merge first that were merged first in training.
-function merged(bytes, ids) {
+function mergeBytes(bytes, ids) {
   if (ids.has(bytes)) return [ids.get(bytes)];
   const parts = [...bytes];
   const of = (i) => (i >= 0 && i + 1 < parts.length ? ids.get(parts[i] + parts[i + 1]) ?? Infinity : Infinity);

@@ -1,0 +1,142 @@
+"""Pages in Chromium, their embedded data, and stand-ins for the runtime of the live page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from seqmodels.site import runtime
+
+TESTS = Path(__file__).parent
+
+
+class Tab:
+    """An open page, with its requests and console messages."""
+
+    def __init__(self, chromium: Any, path: Path, **settings: Any):
+        self.context = chromium.new_context(**settings)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.messages: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.open(path)
+
+    def open(self, path: Path) -> None:
+        """Go to a page; forget the requests of the last one."""
+        self.path = path
+        self.requests.clear()
+        self.page.goto(path.as_uri())
+
+    def text(self, selector: str) -> str:
+        """Return the visible text of an element, once it is there."""
+        return self.page.locator(selector).first.inner_text()
+
+    def wait_until(self, script: str) -> None:
+        """Wait until an expression holds; Playwright's own way evaluates text in the page."""
+        deadline = time.monotonic() + 30
+        while not self.page.evaluate(script):
+            assert time.monotonic() < deadline, script
+            self.page.wait_for_timeout(20)
+
+    def settle(self) -> None:
+        """Wait until the report has drawn the last choice."""
+        self.page.wait_for_timeout(50)  # the address changes in a task of its own
+        self.wait_until("turn === drawnTurn")
+
+    def check_isolation(self) -> None:
+        """Assert that the page has requested nothing else and logged nothing."""
+        assert [url for url in self.requests if not url.startswith("blob:")] == [self.path.as_uri()]
+        assert self.messages == []
+        policy = self.page.locator("meta[http-equiv]").get_attribute("content")
+        assert policy.startswith("default-src 'none'; ")
+        assert "http" not in policy
+
+    def check_access(self, *schemes: str) -> None:
+        """Assert that axe finds no violation in these colour schemes."""
+        for scheme in schemes or ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            violations = Axe().run(self.page).response["violations"]
+            assert not [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in violations]
+
+    def width(self) -> int:
+        """Return the width of the content, which a phone scrolls if it is wider than the window."""
+        return self.page.evaluate("document.documentElement.scrollWidth")
+
+
+PHONE = {"viewport": {"width": 390, "height": 800}}
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    """Return the data that a page embeds for its script."""
+    match = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)
+    assert match
+    return json.loads(match[1])
+
+
+def compress(content: bytes) -> str:
+    """Compress bytes as the live page embeds them."""
+    return base64.b64encode(gzip.compress(content)).decode()
+
+
+def fake_worker() -> str:
+    """Return worker.js on top of the fake runtime."""
+    worker = (runtime.TEMPLATES / "worker.js").read_text(encoding="utf-8")
+    fake = (TESTS / "fake_runtime.js").read_text(encoding="utf-8")
+    return worker.replace('import * as ort from "onnxruntime-web/wasm";', fake)
+
+
+def fake_run(
+    label: str, n: int | None = None, shape: list[int] | None = None, attend: bool = False
+) -> dict[str, Any]:
+    """Return the manifest and graphs of a fake model (see fake_runtime.js)."""
+    graphs = {
+        "encode": {"part": "encode"},
+        "step": {"part": "step", "n": n, "shape": None if attend else shape},
+    }
+    if attend:
+        graphs["attend"] = {"part": "attend", "shape": shape}
+    attention = shape and {
+        "graph": "attend" if attend else "step", "layers": shape[0], "heads": shape[1],
+        "aligned_layers": [shape[0] - 1],
+    }  # fmt: skip
+    manifest = {
+        "ids": {"PAD": 0, "BOS": 1, "EOS": 2, "UNK": 3}, "max_tokens": None,
+        "state": [{"name": "h"}, {"name": "i"}], "attention": attention,
+        "files": {"weights.bin": "ab" * 32}, "run_weights_sha256": None,
+    }  # fmt: skip
+    return {"label": label, "manifest": manifest, "graphs": graphs}
+
+
+FAKE_WEIGHTS = bytes(range(200))
+FAKE_RUNS = {
+    "bahdanau": fake_run("Bahdanau", shape=[1, 1]), "lstm_seq2seq": fake_run("LSTM", n=1),
+    "gpt": fake_run("GPT", shape=[2, 3], attend=True),
+}  # fmt: skip
+
+
+def replace_runtime(patch: pytest.MonkeyPatch) -> None:
+    """Let live pages hold fake models in place of those that were trained, and fetch nothing."""
+    from seqmodels.site import export  # imports onnx
+
+    def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], None]:
+        assert is_half
+        run = FAKE_RUNS[path.name.partition("-")[0]]
+        files = {
+            f"{name}.onnx": json.dumps(graph).encode() for name, graph in run["graphs"].items()
+        }
+        manifest = json.dumps(run["manifest"]).encode()
+        return files | {"weights.bin": FAKE_WEIGHTS, "manifest.json": manifest}, None
+
+    program = fake_worker(), b"\0asm", {"onnxruntime-web": "1.2.3"}
+    patch.setattr(export, "contents_of", contents_of)
+    patch.setattr(runtime, "build_runtime", lambda: program)

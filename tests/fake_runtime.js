@@ -1,0 +1,41 @@
+// Stands in for onnxruntime-web: models that copy their source, and stop after `n` tokens if given.
+// A graph is JSON such as {"part": "step", "n": 2, "shape": [2, 3]}, the shape being layers and heads.
+const ort = {
+  env: { wasm: {} },
+  Tensor: class { constructor(type, data, dims) { Object.assign(this, { type, data, dims }); } },
+  InferenceSession: { create: async (bytes) => makeSession(JSON.parse(new TextDecoder().decode(bytes))) },
+};
+
+function makeSession({ part, n, shape }) {
+  const run = {
+    encode: ({ src }) => ({ "h'": src, "i'": 0 }),
+    step: ({ y, h, i }) => {
+      const ids = Array.from(h.data, Number), S = ids.length, expected = i ? ids[i - 1] : 1;
+      const token = Number(y.data[0]) !== expected ? 3 : ids[i] === undefined || i === n ? 2 : ids[i];
+      const logits = { data: Float32Array.from({ length: 2000 }, (_, id) => (id < 2 ? 9 : id === token ? 5 : 0)) };
+      // of weights that are over the source and over what is written
+      const attention = shape && { dims: [...shape, S + i], data: weights([...shape, S + i]) };
+      return { logits, "h'": h, "i'": i + 1, attention };
+    },
+    attend: ({ src, tgt_in: tgt }) => {
+      const dims = [...shape, tgt.dims[1], src.dims[1]];
+      const token = (k) => Number(tgt.data[Math.floor(k / dims[3]) % dims[2]]);
+      return { attention: { dims, data: weights(dims).map((weight, k) => weight + 10 * token(k)) } };
+    },
+  }[part];
+  return { inputNames: { encode: ["src"], step: ["y", "h", "i"], attend: ["src", "tgt_in"] }[part], run: async (feeds) => run(feeds) };
+}
+
+// A different weight at each place: 0.001 × its column + 0.01 × its row + …, all counted from 1. `attend`
+// adds 10 × the token of the row.
+function weights(dims) {
+  const size = dims.reduce((product, n) => product * n, 1);
+  return Float32Array.from({ length: size }, (_, k) => {
+    let weight = 0;
+    for (let axis = dims.length - 1, scale = 1e-3; axis >= 0; axis -= 1, scale *= 10) {
+      weight += scale * (1 + (k % dims[axis]));
+      k = Math.floor(k / dims[axis]);
+    }
+    return weight;
+  });
+}

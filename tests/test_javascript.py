@@ -1,0 +1,422 @@
+"""The scripts of the pages in Node.js: tokenizers, maps, tables, and the live page with its worker.
+
+The live page runs on fake models, which copy their source (see fake_runtime.js).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from browser import TESTS, compress, fake_run, fake_worker
+
+from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
+from seqmodels.site import runtime, vocabulary
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js on this machine")
+
+
+def run_node(body: str, *templates: str, **given: Any) -> Any:
+    """Run templates, then the body of a function, on fake elements; return the function's value."""
+    scripts = [(runtime.TEMPLATES / name).read_text(encoding="utf-8") for name in templates]
+    script = "\n".join([
+        f"const given = {json.dumps(given)};", (TESTS / "fake_dom.js").read_text(encoding="utf-8"),
+        *scripts,
+        f"(async () => {{ {body} }})().then((value) => console.log(JSON.stringify(value)));",
+    ])  # fmt: skip
+    process = subprocess.run(
+        ["node", "-"], input=script, capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+    assert (process.returncode, process.stderr) == (0, "")
+    return json.loads(process.stdout)
+
+
+# ------------------------------------------------------------------------------------ Tokenizers
+
+LINES = [
+    "Although the cat watched them, the hat had disappeared.",
+    "Don't well-known 1234567 naïve Ångström, straße; привет мир! 你好，世界。",
+    "a\u0301e\u0308 \u200d family 👩\u200d👩\u200d👧 ½ ² Ⅷ ٣ 𝒜𝟘 ﬁ _under_score @,@ <unk>",
+] * 4
+TOKENIZERS: list[Tokenizer] = [
+    Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), Bytes(),
+    BPE.train(LINES, 400),
+]  # fmt: skip
+HOSTILE = [
+    "", " ", "\n", "\r\n\t ", "\x00\x01\x1c\x1d\x1e\x1f\x7f\x85\xa0\u2028\ufeff",
+    "\u202eright to left\u202c שלום עליكم", "’'-'’ --- '''", "e\u0301" * 50, "x" * 2_000,
+    " " * 500 + "x", "\n" * 300, "\U0001f1e9\U0001f1ea" * 20, "ſK\u212a İi̇ ẞß ΑΣ",
+    "Straße\u00adn", "ab\u200bcd", "\u3000全角\u3000", "<eos> <pad> ⁇",
+]  # fmt: skip
+
+each_tokenizer = pytest.mark.parametrize(
+    "tokenizer", TOKENIZERS, ids=lambda one: type(one).__name__
+)
+
+
+def check_tokens(tokenizer: Tokenizer, texts: list[str]) -> None:
+    """Assert that texts have the same tokens in JavaScript and Python, and come back alike."""
+    body = """
+    const { vocabulary, texts } = given.tokenizing, tokenizer = makeTokenizer(vocabulary);
+    return texts.map((text) => {
+      const ids = tokenizer.encode(text);
+      return [ids, tokenizer.decode(ids)];
+    });"""
+    tokenizing = {"vocabulary": vocabulary.describe(tokenizer), "texts": texts}
+    actual = run_node(body, "tokenizers.js", tokenizing=tokenizing)
+    for text, (ids, decoded) in zip(texts, actual, strict=True):
+        assert ids == tokenizer.encode(text), repr(text)
+        assert decoded == tokenizer.decode(ids), repr(text)
+
+
+@each_tokenizer
+def test_tokens(tokenizer: Tokenizer) -> None:
+    """Keeps out a JavaScript tokenizer with other letters, spaces or ends of words."""
+    draw = random.Random(1)
+    alphabets = [vocabulary.CHARACTERS, "".join(LINES), " \n\t\xa0\x1c'-.,"]
+    words = ["".join(draw.choice(draw.choice(alphabets)) for _ in range(40)) for _ in range(500)]
+    check_tokens(tokenizer, HOSTILE + words)
+
+
+@pytest.mark.slow
+@each_tokenizer
+def test_tokens_of_every_character(tokenizer: Tokenizer) -> None:
+    """Keeps out a character that only one of the two versions of Unicode knows."""
+    assigned = [c for c in vocabulary.CHARACTERS if ord(c) < 0x40000 or ord(c) % 101 == 0]
+    parts = [assigned[i : i + 600] for i in range(0, len(assigned), 600)]
+    check_tokens(tokenizer, ["a" + "1".join(part) for part in parts])
+
+
+@pytest.mark.slow
+def test_tokens_of_a_corpus(data: Path) -> None:
+    """Keeps out another tokenization of real text than the models were tested on."""
+    train, test = (
+        [line for language in ("de", "en")
+         for line in (data / "bible" / f"{part}.{language}").read_text("utf-8").splitlines()]
+        for part in ("train", "test")
+    )  # fmt: skip
+    for tokenizer in (BPE.train(train[::5], 4_000), Words.train(train[::5], 2)):
+        check_tokens(tokenizer, test)
+
+
+# ---------------------------------------------------------------------------- What pages share
+
+
+def test_words_outside_the_longest_common_subsequence() -> None:
+    """Keeps out marks at words that are right."""
+    body = """return given.pairs.map(([hyp, ref]) => markDifferences(hyp, ref)
+        .filter((part) => part.textContent).map((part) => part.textContent));"""
+    pairs = [["a x c d d", "a b c d"], ["b c a", "a b c"], ["", "a"], ["a b", ""]]
+    assert run_node(body, "page.js", pairs=pairs) == [["x", "d"], ["a"], [], ["a", "b"]]
+
+
+def test_indices_in_the_address() -> None:
+    """Keeps out an index beyond the end, a fraction, and a default other than the given one."""
+    body = "return given.values.map((value) => parseIndex(value, 3, 7));"
+    values = ["0", "2", "3", "-1", "1.5", "x", None]
+    assert run_node(body, "page.js", values=values) == [0, 2, 7, 7, 7, 7, 0]
+
+
+def test_weights_of_a_head_and_their_mean() -> None:
+    """Keeps out another layer, head or row, and weight on the target that no column shows."""
+    rows = [[0.1, 0.9, 0.3, 0.7, 0.2, 0.8], [0.5, 0.5, 0.4, 0.6, 0.1, 0.899]]
+    rows += [[0.25, 0.25, 0.6, 0.4, 0.9, 0.1]]  # 3 layers × 1 head × 2 positions; 3 target tokens
+    body = """const sizes = { heads: given.heads, aligned_layers: given.aligned };
+    return [["align", 0], [1, 0], [0, 0]].map(([layer, head]) =>
+        selectWeights(["s", "t"], ["x", "y", "z"], given.rows, sizes, layer, head));"""
+    mean, middle, first = run_node(body, "page.js", rows=rows, heads=1, aligned=[1, 2])
+    assert mean["src"] == middle["src"] == ["s", "t"]  # 0.0005 off the source has no column
+    assert mean["weights"][2] == pytest.approx([0.75, 0.25])
+    assert middle["weights"] == [row[2:4] for row in rows]
+    assert (first["src"], first["n"]) == (["s", "t", "the target"], 2)
+    assert [row[2] for row in first["weights"]] == pytest.approx([0, 0, 0.5])
+    rows = [[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]]  # 2 layers × 2 heads × 2 positions
+    mean, *_ = run_node(body, "page.js", rows=rows, heads=2, aligned=[1])
+    assert mean["weights"][0][:2] == pytest.approx([0.6, 0.7])
+
+
+def test_cells_of_a_map() -> None:
+    """Keeps out a map with rows for columns, and a table with other numbers."""
+    body = """const map = { src: ['s"1', "t"], n: 2, tgt: ["x", "y", "z"], weights: given.weights };
+    const svg = drawMap(map, "GPT").all("svg")[0];
+    const cells = svg.all("rect").filter((rect) => rect.attributes.class === "cell");
+    return [cells.map(({ attributes: { x, y, "fill-opacity": weight } }) => [+x, +y, +weight]),
+      cells.map((cell) => cell.textContent), mapLinks(map).all("a")[0].attributes.href];"""
+    weights = [[0.25, 0.75], [0.003, 0.997], [1.0, 0.0]]
+    cells, titles, address = run_node(body, "page.js", weights=weights)
+    columns, rows = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
+    places = [(rows.index(y), columns.index(x), weight) for x, y, weight in cells]
+    assert places == [(0, 0, 0.25), (0, 1, 0.75), (1, 1, 0.997), (2, 0, 1.0)]
+    assert titles[1] == "x → t: 0.750"
+    table = [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
+    assert table[0] == ["", 's"1', "t"]
+    assert [[float(x) for x in row[1:]] for row in table[1:]] == weights
+
+
+# --------------------------------------------------------------------------------- The report
+
+
+def report_data() -> dict[str, Any]:
+    """Make a folder without hypotheses, and one of two tests, three models and two seeds."""
+    runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
+    values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
+    examples = [
+        {"x": x, "src": f"s{x}", "ref": "one two three", "hyps": ["one", "one two"] * 3,
+         "scores": [[score + seed, None] for score in scores for seed in (0, 0.5)]}
+        for x, scores in zip((2, 3, 9, 4, 5), values, strict=True)
+    ]  # fmt: skip
+    test = {
+        "name": "length", "noun": "sentences", "axis": "length", "examples": examples, "maps": {},
+        "buckets": [{"low": 6, "high": 9, "n": 1, "name": "6–9"},
+                    {"low": 3, "high": 5, "n": 8, "name": "3–5"}],
+        "scores": [{"key": "bleu", "name": "BLEU", "lower": False, "digits": 1},
+                   {"key": "nats", "name": "nats", "lower": True, "digits": 3}],
+    }  # fmt: skip
+    loss = test | {"name": "loss", "scores": [test["scores"][1] | {"digits": 2}] * 2}
+    return {
+        "folders": [
+            {"name": "empty", "runs": [], "tests": []},
+            {"name": "full", "runs": runs, "tests": [test, loss]},
+        ]
+    }
+
+
+def test_order_of_examples() -> None:
+    """Keeps out examples of another bucket, the best first, and a loss sorted like a score."""
+    body = """return given.cases.map(([t, seed, sort]) => {
+      location.hash = `#f=1&t=${t}&b=1&seed=${seed}&sort=${sort}`;
+      const { listed, runs } = readState();
+      return [listed, runs.map((run) => run.i)];
+    });"""
+    cases = [[0, 1, "gap"], [0, 2, "a"], [1, 2, "a"], [1, 1, "c"], [0, 1, "test"], [0, 9, ""]]
+    orders = run_node(
+        body, "page.js", "report.js", data=json.dumps(report_data()), cases=cases, maps=[]
+    )
+    assert [order for order, _ in orders] == [
+        [4, 1, 3], [4, 3, 1], [1, 3, 4], [3, 1, 4], [1, 3, 4], [4, 1, 3],
+    ]  # fmt: skip
+    assert [runs for _, runs in orders] == [[0, 2, 4], [1, 3, 5], [1, 3, 5]] + [[0, 2, 4]] * 3
+
+
+def test_example_side_by_side() -> None:
+    """Keeps out another example, another seed's text, and a sample that claims to be all."""
+    body = """location.hash = "#f=1&t=0&b=1&seed=2&e=3";
+    const state = readState(), rows = drawExample(state).flatMap((part) => part.all("tr"));
+    const cells = (name) => rows.map((row) => row.all(name).map((cell) => cell.textContent));
+    return [cells("td").slice(1), cells("th").flat(), drawControls(state)[2].all("select").map(
+      ({ attributes, value, children }) => [attributes["data-key"], value, children.length]),
+      ...listExamples(state).map((part) => part.textContent)];"""
+    rows, heads, choosers, count, names = run_node(
+        body, "page.js", "report.js", data=json.dumps(report_data())
+    )
+    assert rows == [["one two", value, "–", "2 of 3"] for value in ("8.5", "1.5", "7.5")]
+    assert heads == ["model", "written", "BLEU", "nats", "words", "A", "B", "C"]
+    assert choosers == [["t", 0, 2], ["seed", 2, 2], ["sort", "gap", 5]]
+    assert count.startswith("3 of 8 sentences of 3–5")
+    assert names == "s5s3s4"
+
+
+# ------------------------------------------------------------------------------ The live page
+
+WORDS = Words([*"abcdefg"])
+RUNS = [
+    fake_run("Vector", n=1),
+    fake_run("Pair", n=2),
+    fake_run("Attends", shape=[2, 3]),
+    fake_run("Late", shape=[3, 2], attend=True),
+]
+EXAMPLES = [("a b", 2), ("c d e", 3), ("b d f a g", 5)]
+
+
+def run_live(body: str, **changes: Any) -> Any:
+    """Open the live page on the fake models; run a body once they are ready and have written."""
+    runs = [
+        run | {"graphs": [*run["graphs"]], "colour": f"#00000{i}"} for i, run in enumerate(RUNS)
+    ]
+    page = {
+        "task": "translation", "noun": "sentences", "axis": "length", "unit": "words",
+        "continues": None, "block": None, "n_new": 5, "case": "lower", "has_source_end": True,
+        "vocabulary": vocabulary.describe(WORDS), "runs": runs,
+        "examples": [{"x": x, "src": text, "ref": text} for text, x in EXAMPLES],
+        "buckets": [{"low": 2, "high": 4, "name": "2–4"}, {"low": 5, "high": 9, "name": "5–9"}],
+    }  # fmt: skip
+    given = {f"weights-{i}": compress(bytes([1, 2, 3, 4, 5, i])) for i in range(len(RUNS))}
+    for i, run in enumerate(RUNS):
+        for name, graph in run["graphs"].items():
+            given[f"{name}-{i}"] = compress(json.dumps(graph).encode())
+    given |= {"worker": compress(b""), "wasm": compress(b""), "script": fake_worker()}
+    ready = "await until(() => document.body.dataset.done !== undefined);"
+    return run_node(
+        ready + body,
+        "page.js",
+        "tokenizers.js",
+        "live.js",
+        data=json.dumps(page | changes),
+        **given,
+    )
+
+
+def test_live_texts() -> None:
+    """Keeps out a text under another model, an EOS that is written, and weights woven wrongly."""
+    body = """move({ text: "B d f" });
+    await until(() => document.body.dataset.done === "2");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    return [0, 1, 2, 3].map((i) => [query(`#run-${i}`).dataset.tokens,
+      query(`#run-${i}`).querySelector(".written").textContent, query(`#sum-${i}`).textContent]);"""
+    tokens, texts, sums = zip(*run_live(body), strict=True)
+    assert tokens == ("5", "5 7", "5 7 9", "5 7 9")
+    assert texts == ("b", "b d", "b d f", "b d f")
+    planes = [bytes([1, 4, 2, 5, 3, i]) for i in range(4)]
+    assert sums == tuple(hashlib.sha256(plane).hexdigest() for plane in planes)
+
+
+def test_requests_to_models() -> None:
+    """Keeps out an EOS that training did not have, and texts longer than a model's positions."""
+    body = """const { manifest } = runs[0];
+    return given.cases.map(([settings, most, text]) => {
+      Object.assign(data, { continues: null, has_source_end: true, block: null }, settings);
+      manifest.max_tokens = most;
+      const { src, prefix, limit, problem } = makeJob(0, text);
+      return problem ? "problem" : [src, prefix ?? null, limit];
+    });""".replace("given.cases", json.dumps([
+        [{}, None, "A c b"], [{}, 20, "a c b"], [{}, 4, "a c b"], [{}, 5, "a c b"],
+        [{"has_source_end": False}, None, "a c b"], [{"has_source_end": False}, None, ""],
+        [{"continues": "context"}, None, "a c b"], [{"continues": "context"}, 7, "a c b"],
+        [{"continues": "prefix", "block": 12}, None, "a c b"],
+        [{"continues": "prefix", "block": 6}, 9, "a c b"],
+        [{"continues": "prefix", "block": 12}, 6, "a c b"],
+        [{"continues": "prefix", "block": 3}, None, "a c b"],
+    ]))  # fmt: skip
+    acb = [4, 6, 5]
+    assert run_live(body) == [
+        [[*acb, 2], None, 18], [[*acb, 2], None, 16], "problem", [[*acb, 2], None, 1],
+        [acb, None, 16], [[1], None, 12],
+        [acb, None, 5], [acb, None, 4],
+        [[1], acb, 8], [[1], acb, 6], [[1], acb, 5], "problem",
+    ]  # fmt: skip
+
+
+def test_a_prefix_is_not_written_again() -> None:
+    """Keeps out a continuation that repeats its prefix, and the attention of the prefix."""
+    body = """move({ text: "b d" });
+    await until(() => document.body.dataset.done === "2");
+    return written.map(({ tokens, n, rows }) =>
+      [tokens, n, rows.map((row) => row[0].toFixed(3))]);"""
+    *others, late = run_live(body, continues="prefix", block=6, has_source_end=False)
+    assert others == [[[3] * 4, 6, []], [[3] * 4, 6, []], [[3] * 4, 6, ["0.111"] * 4]]
+    assert late == [[3] * 4, 6, ["71.131", "31.141", "31.151", "31.161"]]
+
+
+def test_live_attention() -> None:
+    """Keeps out weights of another layer, head, position or token than the model returned."""
+    body = """move({ text: "b d" });
+    await until(() => document.body.dataset.done === "2");
+    return [2, 3].map((i) => written[i].rows.map((row) => Array.from(row, (w) => w.toFixed(3))));"""
+    step, attend = run_live(body)
+    heads = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
+    columns = (1, 2, 3)  # b, d and EOS
+    row = [f"{0.1 * layer + 0.01 * head + 0.001 * s:.3f}" for layer, head in heads for s in columns]
+    assert step == [row] * 2
+    heads = [(layer, head) for layer in (1, 2, 3) for head in (1, 2)]
+    assert attend == [
+        [f"{10 * y + layer + 0.1 * head + 0.01 * t + 0.001 * s:.3f}"
+         for layer, head in heads for s in columns] for t, y in ((1, 1), (2, 5))
+    ]  # fmt: skip
+
+
+def test_guess_and_bars() -> None:
+    """Keeps out shares of other words or buckets, and bars of another height, place or colour."""
+    body = """await runExercise({ preventDefault() {}, target: { guess: "1" } });
+    const seen = query("#seen"), svg = seen.all("svg")[0];
+    const rects = svg.all("rect").map(({ attributes }) => attributes);
+    return [seen.all("a")[0].attributes.href, seen.all("li").map((li) => li.textContent),
+      rects.map(({ x, y, width, height, fill }) => [+x, +y, +width, +height, fill ?? null])];"""
+    address, verdicts, (guess, *rects) = run_live(body)
+    table = [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
+    assert table[0] == ["model", "2–4", "5–9"]
+    assert table[1:] == [["Vector", "40", "20"], ["Pair", "80", "40"], ["Attends", "100", "100"]]
+    assert [verdict.partition(": ")[0] for verdict in verdicts] == ["Vector", "Pair", "Attends"]
+    assert ["2–4" in verdicts[0], "5–9" in verdicts[1], "every" in verdicts[2]] == [True] * 3
+    assert ["guessed" in verdict for verdict in verdicts] == [False, True, False]
+    bars, (x, y, width, height, _) = rects[:6], guess
+    assert [bar[4] for bar in bars] == ["#000000", "#000001", "#000002"] * 2
+    assert [bar[3] / height for bar in bars] == pytest.approx([0.4, 0.8, 1, 0.2, 0.4, 1])
+    assert {round(bar[1] + bar[3], 6) for bar in bars} == {y + height}
+    assert [bar[0] >= x for bar in bars] == [False] * 3 + [True] * 3
+    assert all(bar[0] + bar[2] <= x + width for bar in bars)
+    assert [bar[0] for bar in bars] == sorted(bar[0] for bar in bars)
+
+
+# --------------------------------------------------------------------------------- The worker
+
+
+def run_worker(body: str, **given: Any) -> Any:
+    """Load the fake models into the worker; run a body that sends it jobs and reads `messages`."""
+    runs = [
+        {"manifest": run["manifest"], "weights": compress(b"1234"),
+         "graphs": {n: compress(json.dumps(g).encode()) for n, g in run["graphs"].items()}}
+        for run in RUNS
+    ]  # fmt: skip
+    start = """
+    const messages = [], worker = new Worker();
+    worker.onmessage = ({ data }) => messages.push(data);
+    worker.postMessage(JSON.parse(given.models));
+    await until(() => messages.length === 4);"""
+    models = json.dumps({"wasm": compress(b""), "runs": runs})
+    return run_node(start + body, script=fake_worker(), models=models, **given)
+
+
+def test_models_take_turns() -> None:
+    """Keeps out models that wait for others, texts past a limit, and answers to old requests."""
+    body = """
+    const job = (run, src, limit) => ({ run, src, limit });
+    worker.postMessage({ turn: 1, jobs: [job(0, [5, 6, 7], 9), job(2, [5, 6, 7], 2)] });
+    await until(() => messages.filter((message) => message.finished).length === 2);
+    const first = messages.splice(0).slice(4);
+    worker.postMessage({ turn: 2, jobs: [job(2, [5, 6, 7, 8, 9], 9)] });
+    await until(() => messages.length > 1);
+    worker.postMessage({ turn: 3, jobs: [{ run: 1, src: [8], limit: 4, prefix: [5, 6] }] });
+    await until(() => messages.at(-1).finished);
+    const turns = messages.map((message) => message.turn);
+    const last = messages.filter((message) => message.turn === 3);
+    worker.postMessage({ turn: 4, jobs: [job(9, [5], 1)] });
+    await until(() => messages.at(-1).failed);
+    return [first.map(({ run, token, finished }) => [run, token ?? null, finished ?? false]), turns,
+      last.map(({ token, isForced }) => [token ?? null, isForced ?? null]),
+      messages.at(-1).turn];"""
+    first, turns, last, failed = run_worker(body)
+    assert first == [
+        [0, 5, False], [2, 5, False], [0, 2, False], [0, None, True], [2, 6, False],
+        [2, None, True],
+    ]  # fmt: skip
+    assert turns == sorted(turns)
+    assert last == [[5, True], [6, True], [3, False], [3, False], [None, None]]
+    assert failed == 4
+
+
+def test_chosen_tokens() -> None:
+    """Keeps out PAD or BOS in a text, the last of equal logits, and another distribution."""
+    script = fake_worker() + "; globalThis.chooseToken = chooseToken"
+    body = """new Function(given.source)();
+    return given.cases.map(([logits, temperature, random]) => {
+      Math.random = () => random;
+      return chooseToken(Float32Array.from(logits), temperature, { EOS: 2 });
+    });"""
+    log3 = 1.0986
+    cases = [
+        [[9, 8, 1, 2, 5, 5], 0, 0], [[9, 8, 5, 2, 5, 5], 0, 0],
+        [[9, 9, 0, log3, -99], 1, 0.24], [[9, 9, 0, log3, -99], 1, 0.26],
+        [[9, 9, 0, 2 * log3, -99], 2, 0.24], [[9, 9, 0, 2 * log3, -99], 2, 0.26],
+        [[9, 9, 0, 2 * log3, -99], 1, 0.11], [[9, 9, log3, 0, -99], 1, 0.74],
+        [[9, 9, log3, 0, -99], 1, 0.76],
+    ]  # fmt: skip
+    assert run_node(body, source=script, cases=cases) == [4, 2, 2, 3, 2, 3, 3, 2, 3]

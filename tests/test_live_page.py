@@ -1,0 +1,381 @@
+"""The live page: what it embeds, how it behaves on fake models, and what trained models write."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+import torch
+from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
+from conftest import Call
+from filelock import FileLock
+
+import seqmodels
+from seqmodels import MODELS
+from seqmodels.cli import main
+from seqmodels.comparison.trained import TrainedRun
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.interface import BOS, EOS
+from seqmodels.search import allowed_argmax, generate
+from seqmodels.site import live, runtime, vocabulary
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@pytest.fixture(scope="module")
+def page(site_folder: Path) -> Path:
+    """Return the live page of three toy runs in a site, with fake models."""
+    return site_folder / "live.html"
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let live pages hold fake models."""
+    replace_runtime(monkeypatch)
+
+
+# --------------------------------------------------------------------------------- Its content
+
+
+def embedded(text: str, name: str) -> bytes:
+    """Return the content of an element."""
+    match = re.search(rf'id="{name}">([^<]*)</script>', text)
+    assert match
+    return gzip.decompress(base64.b64decode(match[1]))
+
+
+def test_content(trained: Path, page: Path) -> None:
+    """Keeps out a page without its models, and examples that crowd it."""
+    data, text = data_of(page), page.read_text()
+    assert [run["label"] for run in data["runs"]] == ["Bahdanau", "LSTM seq2seq", "GPT"]
+    assert [len(run["graphs"]) for run in data["runs"]] == [2, 2, 3]
+    assert embedded(text, "wasm") == b"\0asm"
+    assert json.loads(embedded(text, "step-1"))["n"] == 1
+    planes = np.frombuffer(embedded(text, "weights-1"), np.uint8)
+    assert planes.reshape(2, -1).T.tobytes() == FAKE_WEIGHTS
+    records = [json.loads((trained / f"{name}-seed1.json").read_text()) for name in FAKE_RUNS]
+    assert [run["n_parameters"] for run in data["runs"]] == [r["n_parameters"] for r in records]
+    rows = [json.loads(line) for line in (trained / "gpt-seed1.jsonl").read_text().splitlines()]
+    examples = {(row["x"], row["src"], row["ref"]) for row in rows}
+    assert {(e["x"], e["src"], e["ref"]) for e in data["examples"]} <= examples
+    lengths = [e["x"] for e in data["examples"]]
+    assert lengths == sorted(lengths)
+    for bucket in data["buckets"]:
+        n_shown, n = (
+            sum(bucket["low"] <= x <= bucket["high"] for x in xs)
+            for xs in (lengths, [row["x"] for row in rows])
+        )
+        assert n_shown == min(n, live.EXAMPLES_PER_BUCKET) > 0
+    settings = [data[key] for key in ("case", "continues", "has_source_end", "unit")]
+    assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words"]
+
+
+def test_content_of_a_language_model(language_model: Path, tmp_path: Path, fakes: None) -> None:
+    """Keeps out a language model that is asked to translate."""
+    data = data_of(live.write(language_model, tmp_path / "live.html"))
+    assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
+
+
+def test_names_are_text(trained: Path, tmp_path: Path, fakes: None) -> None:
+    """Keeps out a folder's name, a label or a sentence that is run as a script."""
+    hostile = "<script>alert(1)<"
+    folder = Path(shutil.copytree(trained, tmp_path / hostile))
+    for path in folder.glob("*.jsonl"):
+        lines = path.read_text().splitlines()
+        rows = [json.loads(line) | {"src": f"</script>{hostile}"} for line in lines]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = live.write(folder, tmp_path / "live.html").read_text()
+    assert "alert(1)" in text
+    assert hostile not in text
+
+
+def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
+    """Keeps out a traceback for a folder whose models cannot run, and for a wrong name."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(trained / "gpt-seed1.json", bare)
+    for folder, out, culprit in (
+        (tmp_path / "none", "a.html", "none"),
+        (bare, "a.html", str(bare)),
+        (trained, "a.txt", "a.txt"),
+        (trained, "none/a.html", "none/a.html"),
+    ):
+        code, _, err = call(main, "live", folder, "--out", tmp_path / out)
+        assert (code, err.count("\n"), culprit in err) == (2, 1, True), err
+
+
+# --------------------------------------------------------------------- Tokenizer and runtime
+
+
+def test_classes_of_characters() -> None:
+    """Keeps out a class that is negated, doubled or left out, and ranges that touch."""
+    classes = {r"\w": r"\u{61}-\u{7a}", r"\s": r"\u{20}", r"\p{L}": r"\u{41}"}
+    assert vocabulary.expand_classes(r"\w+[^\w\s]|\S", classes) == (
+        r"[\u{61}-\u{7a}]+[^\u{61}-\u{7a}\u{20}]|[^\u{20}]"
+    )
+    assert vocabulary.expand_classes(r"(?!\S)[^\r\p{L}]\p{L}", classes) == (
+        r"(?![^\u{20}])[^\r\u{41}][\u{41}]"
+    )
+    assert vocabulary.format_ranges([1, 2, 3, 7, 9, 10]) == r"\u{1}-\u{3}\u{7}\u{9}-\u{a}"
+
+
+def test_unknown_tokenizer() -> None:
+    """Keeps out a page that tokenizes otherwise than its models learned."""
+    methods = {"encode": list, "decode": str}
+    other = type("Other", (Tokenizer,), {"name": "gpt2 (50,260)", "labels": (), **methods})()
+    with pytest.raises(ValueError, match="gpt2"):
+        vocabulary.describe(other)
+
+
+def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keeps out packages that are fetched again or not as locked, and a half-fetched folder."""
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    with pytest.raises(ValueError, match="npm"):
+        runtime.build_runtime()
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: name)
+
+    def fail(*args: Any, **settings: Any) -> None:
+        raise subprocess.CalledProcessError(1, "npm", "", "npm error network\nmore\n")
+
+    monkeypatch.setattr(subprocess, "run", fail)
+    with pytest.raises(ValueError, match=r"npm error network$"):
+        runtime.build_runtime()
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+    programs: list[str] = []
+
+    def run(command: list[str], **settings: Any) -> Any:
+        programs.append(Path(command[0]).name)
+        if command[1] == "ci":
+            part = Path(command[-1])
+            for name in runtime.PACKAGE_FILES:
+                assert (part / name).read_bytes() == (runtime.TEMPLATES / name).read_bytes()
+            dist = part / "node_modules" / "onnxruntime-web" / "dist"
+            dist.mkdir(parents=True)
+            (dist / "ort-wasm-simd-threaded.wasm").write_bytes(b"\0asm")
+        return subprocess.CompletedProcess(command, 0, "script", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
+    assert runtime.build_runtime() == runtime.build_runtime() == ("script", b"\0asm", declared)
+    assert programs == ["npm", "esbuild", "esbuild"]
+
+
+def test_the_lock_has_checksums() -> None:
+    """Keeps out packages that anyone on the way could change, and addresses of one registry."""
+    text = (runtime.TEMPLATES / "package-lock.json").read_text()
+    packages = {k: v for k, v in json.loads(text)["packages"].items() if k}
+    assert all(its["integrity"].startswith("sha512-") for its in packages.values())
+    assert "http" not in text
+    declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
+    for name, version in declared.items():
+        assert packages[f"node_modules/{name}"]["version"] == version
+
+
+# --------------------------------------------------------------- In a browser, on fake models
+
+
+class Live(Tab):
+    """The live page, once its models are ready and have written their first texts."""
+
+    def __init__(self, chromium: Any, path: Path, **settings: Any):
+        super().__init__(chromium, path, **settings)
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """Wait until the models are unpacked and have written."""
+        self.page.wait_for_selector("body[data-ready]", timeout=60_000)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until all requested texts are written and drawn."""
+        self.page.wait_for_timeout(50)
+        turn = self.page.evaluate("turn")
+        self.page.wait_for_selector(f'body[data-done="{turn}"]', timeout=60_000)
+        self.page.wait_for_timeout(50)  # texts are drawn with the next frame
+
+    def ask(self, text: str) -> list[list[int]]:
+        """Let all models write; return their tokens."""
+        self.page.fill("#text", text)
+        self.page.click("#ask button")
+        self.wait()
+        return self.tokens()
+
+    def tokens(self) -> list[list[int]]:
+        """Return the tokens of the texts on the page."""
+        rows = self.page.locator(".run").all()
+        return [[int(i) for i in (r.get_attribute("data-tokens") or "").split()] for r in rows]
+
+    def table(self, download: str) -> list[list[str]]:
+        """Return the rows of a CSV file that the page offers."""
+        address = self.page.locator(f'a[download="{download}"]').get_attribute("href")
+        assert address
+        return [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
+
+
+def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
+    """Keeps out a page whose scripts fail, forget a choice, need a mouse or run a hostile text."""
+    tab = Live(chromium, page)
+    first = data_of(page)["examples"][0]["src"]
+    ids = seqmodels.load(trained / "gpt-seed1").encode(first)
+    assert tab.tokens() == [ids, ids[:1], ids]
+    tab.page.focus("#length")
+    tab.page.keyboard.press("End")
+    tab.wait()
+    last = data_of(page)["examples"][-1]["src"]
+    ids = seqmodels.load(trained / "gpt-seed1").encode(last)
+    assert (tab.page.input_value("#text"), tab.tokens()) == (last, [ids, ids[:1], ids])
+    assert int(tab.text("#words").split()[0]) == len(last.split())
+    tab.page.focus('[data-key="m"]')
+    tab.page.keyboard.press("ArrowDown")
+    tab.wait_until("document.activeElement.dataset.key === 'm'")
+    tab.page.select_option('[data-key="l"]', "1")
+    tab.page.wait_for_selector('[data-key="h"]')
+    tab.page.select_option('[data-key="h"]', "2")
+    tab.wait_until("location.hash.includes('h=2')")
+    tab.page.wait_for_timeout(50)
+    weights = np.array(
+        [[float(cell) for cell in row[1:]] for row in tab.table("attention.csv")[1:]]
+    )
+    rows, columns = np.indices(weights.shape) + 1
+    tokens = np.array([1, *ids[:-1]])[:, None]
+    np.testing.assert_allclose(
+        weights, 10 * tokens + 2.3 + 0.01 * rows + 0.001 * columns, rtol=1e-5
+    )
+    address, text = tab.page.url, tab.page.input_value("#text")
+    tab.page.reload()
+    tab.wait_until_ready()
+    assert (tab.page.url, tab.page.input_value("#text")) == (address, text)
+    assert tab.page.input_value('[data-key="m"]') == "2"
+    tab.page.locator('input[name="guess"]').first.check()
+    tab.page.click("#exercise button")
+    tab.page.wait_for_selector("body[data-seen]")
+    assert [row[0] for row in tab.table("guess.csv")] == ["model", "LSTM seq2seq", "Bahdanau"]
+    for hostile in (
+        "</script><script>self.ran = 1</script>",
+        "\u202e\x07<img src=x onerror='self.ran = 1'>",
+    ):
+        tab.ask(hostile)
+        assert tab.page.input_value("#text") == hostile
+    assert tab.page.evaluate("self.ran") is None
+    assert tab.messages == []
+    tab.context.close()
+
+
+def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
+    """Keeps out requests, what axe finds, and a page that is wider than a phone."""
+    tab = Live(chromium, page, **PHONE)
+    tab.check_isolation()
+    tab.check_access()
+    assert tab.width() == 390
+    tab.context.close()
+
+
+# ------------------------------------------------------------ In a browser, on trained models
+
+RUNS = RESULTS / "translation-live"
+PAGE_BYTES = 19_000_000
+
+
+def build_page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the live page of a folder, once for all workers; skip where npm is missing."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    out = base / f"{folder.name}.html"
+    with FileLock(f"{out}.lock"):
+        if not out.exists():
+            script = "from seqmodels.cli.main import main; main()"
+            given = [sys.executable, "-c", script, "live", str(folder), "--out", str(out)]
+            process = subprocess.run(given, capture_output=True, text=True, check=False)
+            if "npm" in process.stderr and process.returncode == 2:
+                pytest.skip(process.stderr.strip())
+            assert process.returncode == 0, process.stderr
+    return out
+
+
+def check_map(tab: Live, columns: int, expected: np.ndarray) -> None:
+    """Compare the map on the page with the model's weights."""
+    _, *rows = tab.table("attention.csv")
+    weights = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    np.testing.assert_allclose(weights[:, :columns], expected, atol=1e-4)
+    np.testing.assert_allclose(weights.sum(1), 1, atol=1e-4)
+
+
+def check_maps(tab: Live, name: str, run: TrainedRun) -> None:
+    """Compare the mean map, and those of the first and the last head, with the model's."""
+    k = [*MODELS].index(name)
+    tab.page.select_option('[data-key="m"]', str(k))
+    tab.page.select_option('[data-key="l"]', "align")
+    tab.page.wait_for_timeout(100)
+    text, tokens = tab.page.input_value("#text"), tab.tokens()[k]
+    src = run.encode_source(text)
+    check_map(tab, len(src), run.align_ids(text, tokens).weights)
+    with torch.inference_mode():
+        weights = run.model.attention_weights(
+            torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool),
+            torch.tensor([[BOS, *tokens[:-1]]]),
+        )[0]  # fmt: skip
+    for layer, head in {(0, 0), (len(weights) - 1, weights.shape[1] - 1)}:
+        tab.page.select_option('[data-key="l"]', str(layer))
+        tab.page.wait_for_timeout(100)
+        tab.page.select_option('[data-key="h"]', str(head))
+        tab.page.wait_for_timeout(100)
+        check_map(tab, len(src), weights[layer, head].numpy())
+
+
+@pytest.mark.slow
+def test_trained_models(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keeps out texts, maps and weights that are not those of the committed runs."""
+    tab = Live(chromium, build_page(RUNS, tmp_path_factory))
+    tab.check_isolation()
+    assert tab.path.stat().st_size < PAGE_BYTES
+    runs = {name: seqmodels.load(RUNS / f"{name}-seed1") for name in MODELS}
+    data = data_of(tab.path)
+    for k, name in enumerate(MODELS):
+        cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
+        assert cells[2] == data["runs"][k]["manifest"]["files"]["weights.bin"]
+        assert cells[3] == runs[name].record["weights_sha256"]
+    rows = [json.loads(line) for line in (RUNS / "bahdanau-seed1.jsonl").read_text().splitlines()]
+    words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
+    for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
+        text = " ".join(words[n : 2 * n - 1])
+        assert len(runs["gpt"].encode_source(text)) == n
+        for name, tokens in zip(MODELS, tab.ask(text), strict=True):
+            assert tokens == runs[name].search([text])[0], (name, n)
+    for name in ("bahdanau", "transformer", "gpt", "linear_attention"):
+        check_maps(tab, name, runs[name])
+    assert tab.messages == []
+    tab.context.close()
+
+
+@pytest.mark.slow
+def test_trained_language_models(
+    chromium: Any, tmp_path_factory: pytest.TempPathFactory, language_model: Path
+) -> None:
+    """Keeps out a continuation that is not the model's own."""
+    tab = Live(chromium, build_page(language_model, tmp_path_factory))
+    tab.page.fill("#temperature", "0")
+    for name, tokens in zip(("lstm_seq2seq", "gpt"), tab.ask("so he said 3"), strict=True):
+        run = seqmodels.load(language_model / f"{name}-seed1")
+        for p in run.model.parameters():
+            p.data = p.data.half().float()
+        prefix = run.encode("so he said 3")
+        n = min(12, len(prefix) + live.N_NEW, run.model.max_target(1))
+        src = torch.tensor([[BOS]])
+        (true,) = generate(run.model, src, src == BOS, n, allowed_argmax, torch.tensor([prefix]))
+        assert tokens == [token for token in true[len(prefix) :] if token != EOS]
+    assert tab.messages == []
+    tab.context.close()

@@ -1,0 +1,456 @@
+"""The site: its pages hold all code, equations and numbers, and can be read in a browser."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import html
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+import torch
+from browser import PHONE, Tab
+from conftest import Call
+from matplotlib.figure import Figure
+
+from seqmodels.cli import main
+from seqmodels.comparison.arm import count_parameters
+from seqmodels.models import MODELS, papers
+from seqmodels.report import reading, style
+from seqmodels.site import attention, build, figure, layout, pair, source
+from seqmodels.site.source import Chapter
+
+RESULTS = Path(__file__).parents[1] / "results"
+CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
+PAIRS = [*combinations(CHAPTERS, 2)]
+CONSECUTIVE = [*pairwise(CHAPTERS)]
+
+each_chapter = pytest.mark.parametrize("chapter", CHAPTERS.values(), ids=[*CHAPTERS])
+
+
+def page(folder: Path, name: str) -> str:
+    """Return the text of a page."""
+    return (folder / f"{name}.html").read_text(encoding="utf-8")
+
+
+def strip_tags(markup: str) -> str:
+    """Return the text of HTML."""
+    return html.unescape(re.sub("<.*?>", "", markup))
+
+
+def tagged_lines(chapter: Chapter) -> list[tuple[source.Unit, source.Line]]:
+    """Return the lines that compute an equation, with their units."""
+    return [(unit, line) for unit in chapter.units for line in unit.lines if line.tag]
+
+
+# ----------------------------------------------------------------------------------------- Code
+
+
+def dump_code(text: str) -> str:
+    """Return a program's syntax tree without docstrings and the help below fields."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            code = [n for n in body if not (isinstance(n, ast.Expr) and is_string(n.value))]
+            node.body = code or [ast.Pass()]
+    return ast.dump(tree)
+
+
+def is_string(node: ast.expr) -> bool:
+    """Return whether an expression is a string."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def check_code(chapter: Chapter, cells: list[str]) -> None:
+    """Assert that cells of a page hold all code of a chapter in order; empty cells have none."""
+    matches = (re.match(r'<code.*?data-n="(\d+)">(.*)</code>', cell) for cell in cells)
+    lines = [(int(m[1]), strip_tags(m[2])) for m in matches if m]
+    assert [number for number, _ in lines] == sorted({number for number, _ in lines})
+    file = chapter.path.read_text().splitlines()
+    for number, text in lines:
+        assert file[number - 1].startswith(text.partition("  # ")[0])
+    assert dump_code("\n".join(text for _, text in lines)) == dump_code(chapter.path.read_text())
+
+
+def test_pages_hold_all_code(site_folder: Path) -> None:
+    """Keeps out a page that leaves out, changes or moves a line of either file."""
+    for chapter in CHAPTERS.values():
+        check_code(chapter, re.findall("<code id=.*?</code>", page(site_folder, chapter.name)))
+    for names in PAIRS:
+        row = r'<div class="pair \w+">(<code.*?</code>)(<code.*?</code>)</div>'
+        columns = zip(*re.findall(row, page(site_folder, "-".join(names))), strict=True)
+        for name, cells in zip(names, columns, strict=True):
+            check_code(CHAPTERS[name], [*cells])
+
+
+@pytest.mark.parametrize("names", PAIRS, ids="-".join)
+def test_marks_are_the_changes(names: tuple[str, str]) -> None:
+    """Keeps out a changed line that is called the same, and marks at unchanged characters."""
+    old, new = (CHAPTERS[name] for name in names)
+    for block in pair.compare_chapters(old, new):
+        for row in block.rows:
+            if row.old and row.new:
+                unmarked = [
+                    "".join(c for c, is_marked in zip(text, marks, strict=True) if not is_marked)
+                    if marks else text
+                    for (_, text, *_), marks in (
+                        (row.old, row.old_marks), (row.new, row.new_marks)
+                    )
+                ]  # fmt: skip
+                own = old.own_class, new.own_class
+                same = [text.replace(c, "Model") for text, c in zip(unmarked, own, strict=True)]
+                assert same[0] == same[1]
+        assert (block.kind == "same") == all(row.kind == "same" for row in block.rows)
+
+
+def test_marks_on_a_page() -> None:
+    """Keeps out marks that slip by a character at a sign or the end of a token."""
+    marks = [False] * 3 + [True] * 6 + [False]
+    markup = str(layout.highlight("if x < 10:", marks, "ins"))
+    assert strip_tags(markup) == "if x < 10:"
+    assert strip_tags("".join(re.findall("<ins>(.*?)</ins>", markup))) == "x < 10"
+
+
+def test_every_change_has_its_reason(site_folder: Path) -> None:
+    """Keeps out a unit that changed without a sentence why, and a reason for an unchanged unit."""
+    assert {*pair.REASONS} == {"-".join(names) for names in CONSECUTIVE}
+    for names in CONSECUTIVE:
+        blocks = pair.compare_chapters(*(CHAPTERS[name] for name in names))
+        changed = {block.name: block.reason for block in blocks if block.kind != "same"}
+        assert changed == pair.REASONS["-".join(names)]
+        text = page(site_folder, "-".join(names))
+        for name, reason in changed.items():
+            (section,) = re.findall(rf'id="{re.escape(name)}".*?</section>', text, re.S)
+            assert str(layout.format_prose(reason)) in section
+
+
+@each_chapter
+def test_help_stands_beside_its_field(chapter: Chapter) -> None:
+    """Keeps out the help of another field, and a field without help."""
+    text = chapter.path.read_text()
+    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
+    (node,) = (node for node in classes if node.name == "Config")
+    fields = r'^    (\w+): [^\n]*\n    """(.*?)"""'
+    expected = re.findall(fields, ast.get_source_segment(text, node) or "", re.M | re.S)
+    (unit,) = (unit for unit in chapter.units if unit.name == "Config")
+    head, *segments = build.split_into_segments(chapter, unit)
+    noted = [(s.lines[-1].text.partition(":")[0].strip(), s.note) for s in segments if s.note]
+    assert (head.name, noted) == ("Config", expected)
+    assert noted
+
+
+def test_symbol_table() -> None:
+    """Keeps out a cell in another column, and one that spans too few."""
+    text = "  paper   code   meaning\n  h, c    state\n  W       W      weights of it\n"
+    assert build.parse_symbol_table(text) == [
+        [("paper", 1), ("code", 1), ("meaning", 1)],
+        [("h, c", 1), ("state", 2)],
+        [("W", 1), ("W", 1), ("weights of it", 1)],
+    ]
+
+
+@each_chapter
+def test_equations(site_folder: Path, chapter: Chapter) -> None:
+    """Keeps out an equation beside another line, twice or not at all, and a tag without one."""
+    lines = tagged_lines(chapter)
+    entries = source.EQUATIONS[chapter.name]
+    listed = [(unit, e["tag"]) for unit, its in entries.items() for e in its]
+    assert sorted((unit.name, line.tag) for unit, line in lines) == sorted(listed) != []
+    parts = r'<div class="equations" id="eq-(\d+)">(.*?)<span class="tag">(.*?)</span>'
+    on_page = re.findall(parts, page(site_folder, chapter.name), re.S)
+    assert [int(number) for number, _, _ in on_page] == [line.number for _, line in lines]
+    for (unit, line), (_, markup, tag) in zip(lines, on_page, strict=True):
+        assert markup.count("<math") == len(source.convert_equations(chapter, unit)[line.number])
+        assert "\\" not in markup
+        assert html.unescape(tag) == line.tag
+
+
+# ------------------------------------------------------------------------------------ Attention
+
+
+def test_attention_step_by_step() -> None:
+    """Keeps out a step that computes something else than attention, and a row marked wrongly."""
+    one, causal, looped, reshaped, chapter = attention.compute_steps()
+    x = attention.WORDS
+    attend = torch.nn.functional.scaled_dot_product_attention
+    heads = x.unflatten(-1, (attention.N_HEADS, -1)).transpose(0, 1)
+    true = attend(heads, heads, heads, is_causal=True).transpose(0, 1).flatten(1)
+    torch.testing.assert_close(torch.tensor(one.rows), attend(x, x, x))
+    torch.testing.assert_close(torch.tensor(causal.rows), attend(x, x, x, is_causal=True))
+    for step in (looped, reshaped, chapter):
+        torch.testing.assert_close(torch.tensor(step.rows), true)
+    assert causal.is_same == [False, False, False, True]
+    assert looped.is_same == [True, False, False, False]
+    assert all(reshaped.is_same + chapter.is_same)
+
+
+def test_parameters_by_part() -> None:
+    """Keeps out a parameter that is counted nowhere, or as part of something else."""
+    counts = {count["name"]: count for count in attention.count_by_part()}
+    for name, count in counts.items():
+        with torch.device("meta"):
+            model = MODELS[name](attention.paper_config(name))
+        assert sum(count["parts"].values()) == count_parameters(model)
+        assert count["parts"]["norms"] < count["parts"]["attention"] / 50
+    d = attention.paper_config("gpt").d_model
+    assert counts["gpt"]["parts"]["attention"] == 12 * (4 * d**2 + 4 * d)
+    assert counts["gpt"]["parts"]["feed-forward"] == 12 * (8 * d**2 + 5 * d)
+    assert counts["gpt"]["shares"]["attention"] == pytest.approx(1 / 3, abs=0.01)
+
+
+# -------------------------------------------------------------------------------------- Numbers
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Return the tables behind the figures of a page."""
+    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', text)
+    return [[*csv.reader(io.StringIO(unquote(part)))] for part in addresses]
+
+
+def test_scores_are_those_of_the_records(site_folder: Path) -> None:
+    """Keeps out a figure of other records or models than the page names."""
+    ((names, *rows),) = tables(page(site_folder, "index"))
+    for record in reading.load_records(RESULTS / "translation-grammar-laptop"):
+        (row,) = [row for row in rows if row[:2] == [record["model"], str(record["seed"])]]
+        (test,) = record["tests"]
+        scores = [part["bleu"]["value"] for part in (*test["buckets"], test["overall"])]
+        assert row[2:] == [f"{score:.1f}" for score in scores]
+    assert len(names) == 2 + len(test["buckets"]) + 1
+    for pair_of_names in CONSECUTIVE:
+        ((_, *rows),) = tables(page(site_folder, "-".join(pair_of_names)))
+        assert [row[0] for row in rows] == [*pair_of_names]
+
+
+def test_a_figure_is_that_of_the_records(site_folder: Path) -> None:
+    """Keeps out rounding in the texts of a figure, and a table that is not drawn."""
+    text = page(site_folder, "rnn_encdec")
+    svg = re.findall(r"<svg.*?</svg>", text, re.S)[0]
+    stored = (RESULTS / "bottleneck" / "bits.svg").read_text(encoding="utf-8")
+    texts = [Counter(re.findall(r"<text[^>]*>([^<]*)</text>", image)) for image in (svg, stored)]
+    assert texts[0] == texts[1]
+    ((_, *rows),) = tables(text)
+    group = reading.by_model(reading.load_records(RESULTS / "bottleneck"))["rnn_encdec_64"]
+    nats = np.mean([[b["nats"]["value"] for b in r["tests"][0]["buckets"]] for r in group], 0)
+    n = np.array([b["low"] for b in group[0]["tests"][0]["buckets"]])
+    bits = n * (np.log2(group[0]["data"]["n_symbols"]) - nats / np.log(2))
+    points = [(float(x), float(y)) for panel, name, kind, x, y, _ in rows
+              if (panel, name, kind) == ("Bits carried", "RNN, 64 numbers", "line")]  # fmt: skip
+    np.testing.assert_allclose(points, np.stack([n, bits], 1), rtol=1e-4)
+
+
+def test_numbers_of_a_figure() -> None:
+    """Keeps out columns for rows of a map, one end of an interval, and another series' colour."""
+    plot = Figure()
+    ax = plot.subplots()
+    ax.set_title("Left", loc="left")
+    ax.plot([1.0, 2.0], [3.0, 5.0], color="#112233")
+    ax.bar([7.0], [4.5], color="#445566")
+    ax.vlines([2.5], 3.0, 8.0, color="#112233")
+    ax.pcolormesh(np.arange(6.0).reshape(2, 3))
+    names, *rows = figure.tabulate(plot, {"#112233": "A", "#445566": "B"})
+    assert names == ["panel", "series", "kind", "x", "y", "value"]
+    assert {row[0] for row in rows} == {"Left"}
+    assert [row[1:] for row in rows] == [
+        ["A", "line", "1", "3", ""], ["A", "line", "2", "5", ""], ["B", "bar", "7", "4.5", ""],
+        ["A", "interval", "2.5", "3", ""], ["A", "interval", "2.5", "8", ""],
+        *(["", "cell", x, y, f"{3 * (y - 1) + x - 1}"] for y in (1, 2) for x in (1, 2, 3)),
+    ]  # fmt: skip
+
+
+def test_a_table_survives_its_address() -> None:
+    """Keeps out a download that is cut at a # or a quote."""
+    table = [["a,b", 'c"d', "é"], ["#1", "50 %", "x\ny"]]
+    address = layout.csv_url(table)
+    assert [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))] == table
+    assert not {*'#"\n'} & {*address}
+
+
+def test_figures_keep_their_texts() -> None:
+    """Keeps out a text that is taken for a colour or an element, and ids that two figures share."""
+    plot = Figure()
+    plot.text(0, 0, "#123456 <b> 1.2345", color="#1b75bc")
+    text = figure.inline(plot, "a")
+    assert "fill: #1b75bc" in text
+    assert "#123456 &lt;b&gt; 1.2345" in text
+    assert "<metadata" not in text
+    assert all(name.startswith("a-") for name in re.findall(r'\bid="(.*?)"', text))
+
+
+def test_models_are_visible_at_night() -> None:
+    """Keeps out a line that its background swallows: a contrast below 3 : 1."""
+    sheet = (Path(build.__file__).parent / "templates" / "style.css").read_text()
+    (amount,) = re.findall(r"svg \{ filter: invert\((0\.\d+)\) hue-rotate\(180deg\)", sheet)
+    # hue-rotate(180deg) as the specification of filter effects defines it
+    rotation = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]
+
+    def luminance(colour: str) -> float:
+        day = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        rgb = np.clip(rotation @ (day + float(amount) * (1 - 2 * day)), 0, 1)
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        return float([0.2126, 0.7152, 0.0722] @ linear)
+
+    for look in style.looks(papers()).values():
+        assert (luminance(look.colour) + 0.05) / (luminance("#ffffff") + 0.05) > 3, look.label
+
+
+def test_results_are_listed_by_title(site_folder: Path) -> None:
+    """Keeps out links to another figure than the one they name."""
+    text = page(site_folder, "results")
+    links = dict(re.findall(r'<li><a href="#([^"]+)">([^<]+)</a> \(<code>', text))
+    assert links == dict(
+        re.findall(r'<figure id="([^"]+)".*?<title[^>]*>([^<]+)</title>', text, re.S)
+    )
+    assert links.keys() >= {"bottleneck", "translation-grammar-laptop"}
+
+
+def test_folders_with_models(site_folder: Path) -> None:
+    """Keeps out a comparison in which one of two models was not trained."""
+    folders = build.read_folders(site_folder.parent / "runs")
+    assert build.find_folder(folders, "rnn_encdec", "bahdanau") == "translation-grammar-laptop"
+    assert build.find_folder(folders, "rnn_encdec_64", "bahdanau") == "bottleneck"
+    assert build.find_folder(folders, "rnn_encdec_64", "gpt") is None
+
+
+def test_checksums_of_the_sources(site_folder: Path) -> None:
+    """Keeps out a checksum of another file, and a chapter or record that is not named."""
+    text = page(site_folder, "sources")
+    records = [*(RESULTS / "bottleneck").glob("*-seed*.json")]
+    for path in [*records, *(chapter.path for chapter in CHAPTERS.values())]:
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in text
+    assert len(re.findall(r"<code>[0-9a-f]{64}</code>", text)) > 40
+
+
+def test_links_lead_somewhere(site_folder: Path) -> None:
+    """Keeps out a link to a page or a place that is not there."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
+    ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
+    assert len(pages) == 5 + len(CHAPTERS) + len(PAIRS)
+    for name, text in pages.items():
+        assert ("<script" in text) == (name == "live.html")
+        for link in re.findall(r'<a [^>]*href="([^"]*)"', text):
+            if not link.startswith(("data:", "https://")):
+                target, _, place = link.partition("#")
+                assert (target or name) in pages, link
+                assert not place or place in ids[target or name], link
+
+
+def test_mistakes(call: Call, tmp_path: Path) -> None:
+    """Keeps out a traceback where there are no records, or no folder."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    for out, runs, culprit in (
+        ("site", tmp_path / "none", tmp_path / "none"),
+        ("site", tmp_path / "empty", tmp_path / "empty"),
+        ("file", RESULTS, tmp_path / "file"),
+    ):
+        code, _, err = call(main, "site", "--out", tmp_path / out, "--runs", runs)
+        assert (code, err.count("\n"), str(culprit) in err) == (2, 1, True), err
+    assert not [*tmp_path.glob("site/*")]
+
+
+def test_a_hostile_folder_name(site_folder: Path) -> None:
+    """Keeps out a page that runs what a folder is called, or that needs a folder of folders."""
+    text = page(site_folder, "results")
+    assert "<img" not in text
+    (folder,) = (path for path in (site_folder.parent / "runs").iterdir() if "<" in path.name)
+    assert html.escape(folder.name) in text.replace("&#34;", "&quot;")
+    assert [*build.read_folders(folder)] == [folder.name]
+
+
+@pytest.mark.slow
+def test_all_results(tmp_path: Path) -> None:
+    """Keeps out a site of over 3 MB, and a chapter without the figure that illustrates it."""
+    pages = build.build(tmp_path, RESULTS)
+    assert sum(path.stat().st_size for path in pages) < 3e6
+    for name, entry in build.FIGURE_OF_CHAPTER.items():
+        (folder,) = re.findall(
+            r"Drawn from the records in <code>(.*?)</code>", page(tmp_path, name)
+        )
+        assert folder == entry["folder"]
+
+
+# -------------------------------------------------------------------------------- In a browser
+
+
+@pytest.fixture
+def open_tab(chromium: Any, site_folder: Path) -> Iterator[Any]:
+    """Return a function that opens a page of the site."""
+    tabs: list[Tab] = []
+
+    def make(name: str, **settings: Any) -> Tab:
+        tabs.append(Tab(chromium, site_folder / f"{name}.html", **settings))
+        return tabs[-1]
+
+    yield make
+    for tab in tabs:
+        tab.context.close()
+
+
+@pytest.mark.parametrize("name", ["index", "attention"])
+def test_pages(open_tab: Any, name: str) -> None:
+    """Keeps out requests, messages, and text that a screen reader or a weak eye cannot read."""
+    tab = open_tab(name)
+    tab.check_isolation()
+    tab.check_access()
+
+
+@pytest.mark.slow
+def test_all_pages(open_tab: Any, site_folder: Path) -> None:
+    """Keeps out the same from every other page."""
+    tab = open_tab("index")
+    for path in sorted(site_folder.glob("*.html")):
+        tab.open(path)
+        tab.check_isolation()
+        tab.check_access()
+
+
+def test_phone(open_tab: Any, site_folder: Path) -> None:
+    """Keeps out a page that is wider than a phone."""
+    tab = open_tab("index", **PHONE)
+    for path in sorted(site_folder.glob("*.html")):
+        tab.open(path)
+        assert tab.width() == 390, path.name
+
+
+def test_equations_in_their_column(open_tab: Any) -> None:
+    """Keeps out equations away from their line or cut off, and tags below the code."""
+    tab = open_tab("index", viewport={"width": 1360, "height": 900})
+    for name, chapter in CHAPTERS.items():
+        tab.open(tab.path.with_name(f"{name}.html"))
+        boxes = tab.page.evaluate("""[...document.querySelectorAll('.equations')].map((part) => {
+            const line = document.getElementById('L' + part.id.slice(3)).getBoundingClientRect();
+            const box = part.getBoundingClientRect(), column = part.closest('.beside');
+            const tag = part.querySelector('.tag'), maths = [...part.querySelectorAll('math')];
+            const away = Math.abs(box.top + box.bottom - line.top - line.bottom) / 2;
+            return { away: away / line.height,
+              over: tag.getBoundingClientRect().right - column.getBoundingClientRect().right,
+              heights: maths.map((math) => math.getBoundingClientRect().height),
+              cut: Math.max(...maths.map((math) => math.scrollWidth - math.clientWidth)) };
+        })""")
+        assert len(boxes) == len(tagged_lines(chapter))
+        for box in boxes:
+            assert box["away"] <= 1
+            assert box["over"] <= 0.5
+            assert box["cut"] <= 0 or name != "transformer"
+            assert all(12 <= height <= 80 for height in box["heights"])
+
+
+def test_by_keyboard_and_without_scripts(open_tab: Any) -> None:
+    """Keeps out a page that needs a mouse or JavaScript."""
+    tab = open_tab("bahdanau", java_script_enabled=False)
+    tab.page.keyboard.press("Tab")
+    tab.page.keyboard.press("Enter")
+    assert tab.page.url.endswith("#main")
+    tab = open_tab("index", java_script_enabled=False)
+    tab.page.locator('.questions a[href="rnn_encdec-bahdanau.html"]').click()
+    assert tab.page.url.endswith("rnn_encdec-bahdanau.html")
+    assert tab.page.locator("main figure svg").count() == 1
