@@ -5,20 +5,24 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from checks import check_folder
 from conftest import TINY, Pairs, Run, Tiny
+from fake_records import fake_record
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import MODELS, SequenceModel
 from seqmodels.data.batches import Example
 from seqmodels.interface import Batch
+from seqmodels.models import papers
+from seqmodels.report import style
 from tasks.distance import __main__ as task_file
-from tasks.distance import measure as distance
+from tasks.distance import figure, measure
 from tasks.distance.measure import source_embeddings
 
 UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
@@ -60,10 +64,10 @@ EXAMPLES = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4,
 def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
     """Keeps out a distance that is off by one, and the gradient of another token's loss."""
     model = Decay(0.5)
-    norms = distance.gradient_norms(model, distance.batch_of(model, EXAMPLES))
+    norms = measure.gradient_norms(model, measure.batch_of(model, EXAMPLES))
     place = torch.arange(4)
     assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
-    medians = {row["distance"]: row["median"] for row in distance.by_distance(norms)}
+    medians = {row["distance"]: row["median"] for row in measure.by_distance(norms)}
     assert [*medians] == [1, 2, 3, 4, 5, 6, 7]
     for d in range(2, 8):
         assert medians[d] / medians[d - 1] == pytest.approx(0.5)
@@ -72,7 +76,7 @@ def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
 
 def test_before_is_the_untrained_model() -> None:
     """Keeps out figures before and after training with each other's name."""
-    rows = distance.measure_gradients(Decay(0.5), Decay(1.0), EXAMPLES)
+    rows = measure.measure_gradients(Decay(0.5), Decay(1.0), EXAMPLES)
     ends = {
         when: [row["median"] for row in rows if row["when"] == when and row["distance"] in (1, 7)]
         for when in ("before", "after")
@@ -84,7 +88,7 @@ def test_before_is_the_untrained_model() -> None:
 def test_quartiles_are_in_order() -> None:
     """Keeps out quartiles under each other's name, and a median that is a mean."""
     values = [1.0, 1, 2, 5, 100]
-    row, *_ = distance.by_distance(torch.tensor(values).view(5, 1, 1))
+    row, *_ = measure.by_distance(torch.tensor(values).view(5, 1, 1))
     assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
 
 
@@ -108,7 +112,7 @@ def test_gradients_are_those_of_the_table(name: str, tiny: Tiny) -> None:
     model = tiny(name, **more)
     src, tgt = torch.tensor([[4, 5, 6]]), torch.tensor([[7, 8]])
     batch = Batch(src, src > 0, torch.tensor([[1, 7]]), tgt)
-    norms = distance.gradient_norms(model, batch)
+    norms = measure.gradient_norms(model, batch)
     for t in range(2):
         logits = model(batch.src, batch.src_mask, batch.tgt_in)[0, t]
         (table,) = torch.autograd.grad(F.cross_entropy(logits, tgt[0, t]), model.embed.weight)
@@ -125,7 +129,7 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
     model = tiny(name)
     src = torch.tensor([[4, 5, 6, 7, 8, 9, 10], [4, 4, 6, 7, 8, 9, 10]])
     state = model.encode(src, src > 0)
-    found, D = distance.last_place(state, 7), 16
+    found, D = measure.last_place(state, 7), 16
     if name == "rnn_encdec":
         assert_close(found, torch.cat([state.c, state.s], 1))
     elif name == "bahdanau":
@@ -144,29 +148,21 @@ def test_a_probe_finds_what_is_there() -> None:
     """Keeps out a control above chance, and accuracy on the texts to which the probe was fitted."""
     labels = torch.randint(4, 20, (900, 3))
     x = torch.cat([F.one_hot(labels[:, 1], 20).double(), torch.ones(900, 1).double()], 1)
-    found, control = (distance.accuracies(x, labels, 600, c) for c in (False, True))
+    found, control = (measure.accuracies(x, labels, 600, c) for c in (False, True))
     assert found[1] == 100
     assert max(found[0], found[2], *control) < 15
     random = torch.randn(900, 500).double()  # nearly as many inputs as texts: they fit anything
-    assert distance.accuracies(random, labels, 600, False).max() < 15
+    assert measure.accuracies(random, labels, 600, False).max() < 15
 
 
 def test_probe_rows_count_back_from_the_last_token() -> None:
     """Keeps out the first token as the last, the only one that the last place holds here."""
     model = Decay(0.5)
     drawn = torch.randint(4, 9, (900, 6)).tolist()
-    rows = distance.probe_states(model, model, [Example(src, src) for src in drawn])
+    rows = measure.probe_states(model, model, [Example(src, src) for src in drawn])
     assert [row["back"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0]["accuracy"] == 100
     assert max(row["accuracy"] for row in rows[1:]) < 40
-
-
-def test_all_probes_have_one_size(tiny: Tiny) -> None:
-    """Keeps out a larger probe for a model that hands over more."""
-    for name in MODELS:
-        model = tiny(name)
-        x = distance.features_of(model, [Example([4, 5, 6], [4]), Example([7, 5, 4], [4])])
-        assert x.shape == (2, distance.N_FEATURES + 1)
 
 
 # ------------------------------------------------------------------------------------- the task
@@ -182,10 +178,10 @@ def test_distance_runs(run: Run, tmp_path: Path) -> None:
         assert [row["distance"] for row in rows["gradients"]] == 2 * [*range(1, 2 * n)]
         assert all(row["low"] <= row["median"] <= row["high"] for row in rows["gradients"])
         assert len(rows["probe"]) == n
-    assert (tmp_path / "distance.svg").exists()
+    assert (tmp_path / "measure.svg").exists()
 
 
-@pytest.mark.parametrize("size", ["smoke", "laptop", "full"])
+@pytest.mark.parametrize("size", ["smoke", "full"])
 def test_texts_are_said_twice(size: str) -> None:
     """Keeps out a source that ends with a mark, lengths that differ, and texts of training."""
     few = task_file.SIZES[size] | {"n_train": 40}
@@ -201,3 +197,48 @@ def test_texts_are_said_twice(size: str) -> None:
     assert not {str(e.src) for e in probe} & {str(e.src) for e in [*gradients, *task.train]}
     assert task.recipes.keys() == MODELS.keys()
     assert min(r.sizes.get("n_positions", 99) for r in task.recipes.values()) > 2 * 24 + 10
+
+
+# ------------------------------------------------------------------------------------- The figure
+
+
+def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any]:
+    """Make a record whose gradient falls by `a` per token, and by `later` after training."""
+    made = fake_record(model, seed)
+    gradients = [
+        {"when": when, "distance": d, "low": f**d / 2, "median": f**d, "high": f**d * 2}
+        for when, f in (("before", a), ("after", later))
+        for d in range(1, 8)
+    ]
+    probe = [{"back": i, "accuracy": 100.0 / i, "control": 5.0 + seed} for i in range(1, 5)]
+    made["analyses"] = {"gradients": gradients, "probe": probe}
+    return made
+
+
+RECORDS = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 1.0)]
+LOOKS = style.looks(papers())
+
+
+def test_each_panel_has_its_rows() -> None:
+    """Keeps out the panels in the wrong order, and seeds that are drawn as one another."""
+    more = [*RECORDS, record("gpt", 2, 3.0, 0.5)]
+    before, after, probe = figure.draw_distance(more).axes
+    lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
+    colour = LOOKS["gpt"].colour
+    assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)
+    assert lines[after][colour].get_ydata()[1] == pytest.approx((1 + 0.25) / 2)
+    assert [*lines[before][LOOKS["rnn_encdec"].colour].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]
+    assert [*lines[probe][colour].get_ydata()] == pytest.approx([100, 50, 100 / 3, 25])
+    controls = [line.get_ydata()[0] for line in probe.lines if line.get_color() == "#AAAAAA"]
+    assert sorted(controls) == [6.0, 6.0, 6.5]
+    marks = [line.get_xdata()[0] for line in before.lines if line.get_linestyle() == ":"]
+    assert marks == [4]
+    assert before.get_ylim() == after.get_ylim()
+
+
+def test_bands_are_the_quartiles() -> None:
+    """Keeps out a band around the wrong model or of another panel."""
+    before, *_ = figure.draw_distance(RECORDS).axes
+    first = before.collections[0].get_paths()[0].vertices[:, 1]
+    assert first.min() == pytest.approx(0.1**7 / 2)
+    assert first.max() == pytest.approx(0.2)

@@ -1,19 +1,27 @@
-"""Evaluation: teacher-forced and free-running rows, and the size of the State."""
+"""Evaluation: teacher-forced and free-running rows, what the source is worth, cache sizes."""
 
 from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import GROWING, Tiny, V, n_positions
+from sacrebleu.metrics import BLEU
+from torch import Tensor
 from toy_training import draw_examples
 
-from seqmodels import BOS, EOS, search
+from seqmodels import search
+from seqmodels.comparison import runs, task
 from seqmodels.data.batches import Example, collate
+from seqmodels.data.tokenizers import Words
 from seqmodels.evaluation import evaluate
+from seqmodels.interface import BOS, EOS, SequenceModel
 
 
 @torch.no_grad()
@@ -36,11 +44,11 @@ def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
     """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
     model, examples = tiny(name), draw_examples(12, 9)
     for width in (1, 2):
-        found = evaluate.free_running(model, examples, width)
-        for example, written in zip(examples, found, strict=True):
+        targets = evaluate.free_running(model, examples, width)
+        for example, target in zip(examples, targets, strict=True):
             src, src_mask, *_ = collate([example])
             max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
-            assert search.beam(model, src, src_mask, max_len, width) == [written]
+            assert search.beam(model, src, src_mask, max_len, width) == [target]
 
 
 def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
@@ -98,11 +106,110 @@ def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
     assert (slopes > 0).all() if name in GROWING else (slopes == 0).all()
 
 
-def test_the_state_is_in_bytes(fresh: Tiny) -> None:
-    """Keeps out a size in numbers: c and the decoder's state, 16 wide, 4 bytes each."""
+def test_the_cache_is_measured_in_bytes_up_to_the_last_position(fresh: Tiny) -> None:
+    """Keeps out a size in numbers (two vectors of 16, 4 bytes each), and unreadable sources."""
     assert evaluate.cache_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
-
-
-def test_the_state_ends_with_the_positions(fresh: Tiny) -> None:
-    """Keeps out an error for a GPT that cannot read 256 tokens."""
     assert [n for n, _ in evaluate.cache_bytes(fresh("gpt", n_positions=32))] == [8, 16]
+
+
+# ------------------------------------------------------------------------------- The source's use
+
+
+N_WORDS = 40
+
+
+class Copier(SequenceModel):
+    """A model that predicts the source's token at the same position, or all tokens alike."""
+
+    def __init__(self, is_looking: bool) -> None:
+        super().__init__(None)
+        self.is_looking = is_looking
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Any:
+        """Fail: only teacher forcing is asked for."""
+        raise NotImplementedError
+
+    def step(self, y: Tensor, state: Any) -> Any:
+        """Fail: only teacher forcing is asked for."""
+        raise NotImplementedError
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return logits."""
+        if not self.is_looking:
+            return torch.zeros(*tgt_in.shape, N_WORDS)
+        return F.one_hot(src, N_WORDS)[:, : tgt_in.shape[1]] * 5.0
+
+
+def task_of(**fields: Any) -> task.Task:
+    """Make a task with nothing but a tokenizer."""
+    words = Words([f"w{i}" for i in range(N_WORDS - 4)])
+    return task.Task(
+        name="copy", data={}, tokenizer=words, train=[], valid=[], tests=[], recipes={},
+        training={}, n_parameters=0, **fields,
+    )  # fmt: skip
+
+
+def copies(n: int) -> list[Example]:
+    """Make sources to be copied."""
+    rng = random.Random(1)
+    texts = [[rng.randrange(4, N_WORDS) for _ in range(6 + i % 3)] for i in range(n)]
+    return [Example([*text, EOS], [*text, EOS]) for text in texts]
+
+
+def make_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
+    """Make a test set of one bucket."""
+    about: dict[str, Any] = {"primary_metric": "nats", "is_generated": False}
+    return task.TestSet(
+        name="copy", axis="n", unit="symbols", examples=asked, x=[1] * len(asked),
+        buckets=[(1, 1)], **about | fields,
+    )  # fmt: skip
+
+
+def test_the_source_gain_is_that_over_another_source() -> None:
+    """Keeps out a gain for a model that is blind to its source, and none for one that copies it."""
+    for is_looking in (True, False):
+        model: Any = Copier(is_looking)
+        rows, entry = runs.evaluate(model, task_of(), make_set(copies(31)), "cpu")
+        gain = entry["overall"]["source_gain"]
+        if is_looking:
+            assert gain["value"] > 3
+            assert 2 < gain["low"] < gain["value"] < gain["high"]
+            assert entry["buckets"][0]["source_gain"] == gain
+        else:
+            assert gain == pytest.approx({"value": 0, "low": 0, "high": 0}, abs=1e-6)
+        saved = sum(row["nats_shuffled"] - row["nats"] for row in rows)
+        assert gain["value"] == pytest.approx(saved / sum(row["n_tokens"] for row in rows))
+
+
+def test_sources_of_bos_alone_have_no_gain() -> None:
+    """Keeps out BOS alone as a source that is shuffled."""
+    model: Any = Copier(False)
+    asked = [e._replace(src=[BOS]) if i < 20 else e for i, e in enumerate(copies(40))]
+    rows, _ = runs.evaluate(model, task_of(), make_set(asked), "cpu")
+    assert ["nats_shuffled" in row for row in rows] == [i >= 20 for i in range(40)]
+    _, entry = runs.evaluate(model, task_of(), make_set(asked[:20]), "cpu")
+    assert "source_gain" not in entry["overall"]
+
+
+def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out groups, a baseline or a tokenizer that no score sees."""
+    model: Any = Copier(True)
+    asked = copies(40)
+    some = make_set(asked, groups=[i // 5 for i in range(40)], grouped_by="fives")
+    _, entry = runs.evaluate(model, task_of(), some, "cpu")
+    assert entry["overall"]["nats"]["low"] is None  # of eight groups
+    assert entry["grouped_by"] == "fives"
+    some = make_set(asked, baseline=[0.25, 0.75] * 20, baseline_name="guesses")
+    _, entry = runs.evaluate(model, task_of(), some, "cpu")
+    assert entry["buckets"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
+    assert entry["baseline"] == "guesses"
+    by_characters = task_of(bleu_tokenize="char")
+    monkeypatch.setattr(runs, "free_running", lambda *_: [e.tgt[:5] for e in asked])
+    written = make_set(asked, primary_metric="bleu", is_generated=True)
+    rows, entry = runs.evaluate(model, by_characters, written, "cpu")
+    theirs = BLEU(tokenize="char").corpus_score(
+        [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
+    )
+    for part in (entry["overall"], entry["buckets"][0]):
+        assert part["bleu"]["value"] == pytest.approx(theirs.score)
+        assert part["chance_bleu"]["value"] < part["bleu"]["value"]

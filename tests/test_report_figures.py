@@ -1,4 +1,4 @@
-"""Every figure and table of a folder of records."""
+"""All figures of a folder of records; curves, sizes and alignments; the style of figures."""
 
 from __future__ import annotations
 
@@ -6,56 +6,57 @@ import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib
+import numpy as np
 import pytest
-from fake_records import fake_record, fake_tests, several, write
+from fake_records import MODELS, fake_record, fake_tests, several, write
 
-from seqmodels.report import figures
+from seqmodels.models import PAPERS
+from seqmodels.report import alignment, drawing, figures, reading, style, tables
 
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Draw a folder once for all tests."""
-    folder = write(tmp_path_factory.mktemp("records"), several(2))
+    records = [fake_record(model, seed) for model in MODELS[:2] for seed in (1, 2)]
+    folder = write(tmp_path_factory.mktemp("records"), records)
     figures.plot_folder(folder)
     return folder
 
 
-def test_the_folder_holds_every_figure_twice_and_the_tables(drawn: Path) -> None:
-    """A figure that is missing from the folder, or a half-written file that stays in it."""
-    figures = {"score-length", "curves", "state", "alignment"}
-    expected = {f"{name}.{kind}" for name in figures for kind in ("svg", "png")} | {"tables.md"}
+def test_a_folder_gets_all_figures_twice_and_the_tables(drawn: Path) -> None:
+    """Keeps out a missing figure, and a half-written file that stays in the folder."""
+    names = {"score-length", "curves", "state", "alignment"}
+    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png")} | {"tables.md"}
     assert {p.name for p in drawn.iterdir() if p.suffix != ".json"} == expected
 
 
-def drawn_captions(folder: Path) -> dict[str, str]:
-    """Return the captions below the figures of tables.md."""
-    text = (folder / "tables.md").read_text(encoding="utf-8")
-    return dict(re.findall(r"^!\[.*\]\((.*)\.svg\)\n\n(.+)$", text, re.MULTILINE))
-
-
-def test_figures_made_again_are_the_same_bytes(drawn: Path, tmp_path: Path) -> None:
-    """A date or a random id in a figure, so that every remake shows up as a change."""
+def test_redrawn_figures_have_the_same_bytes(drawn: Path, tmp_path: Path) -> None:
+    """Keeps out a date or a random id in a figure, so that every redrawing shows as a change."""
     again = figures.plot_folder(drawn, tmp_path / "out")
-    assert again
+    assert len(again) == 9
     for path in again:
         assert path.read_bytes() == (drawn / path.name).read_bytes(), path.name
 
 
 @pytest.mark.parametrize("task", ["recall", "next_token"])
-def test_every_test_set_of_every_task_gets_a_figure(task: str, tmp_path: Path) -> None:
-    """A metric or an axis of one task that the others never draw."""
-    folder = write(tmp_path, several(1, task)[:2])
-    paths = figures.plot_folder(folder)
-    names = [t["name"] for t in fake_tests("gpt", task)]
-    assert {f"score-{n}.svg" for n in names} <= {p.name for p in paths}
-    assert all(f"### {n}:" in (folder / "tables.md").read_text(encoding="utf-8") for n in names)
+def test_each_test_set_gets_a_figure(task: str) -> None:
+    """Keeps out a metric or an axis that only one task has, and that nothing draws."""
+    records = several(1, task)[:2]
+    records[0]["tests"][0]["name"] = records[1]["tests"][0]["name"] = "a / b"
+    names = [f"score-{test['name']}" for test in fake_tests("gpt", task)[1:]]
+    with style.context():
+        assert {"score-a-b", *names} <= {*figures.draw_all(records, None)}
+    assert tables.tables(records).count("\n### ") >= len(names)
 
 
-def test_plotting_needs_neither_torch_nor_pyplot() -> None:
-    """A plot of stored records that waits for torch, or that touches pyplot's global state."""
+def test_plotting_imports_neither_torch_nor_pyplot() -> None:
+    """Keeps out a plot that waits for torch, or that changes pyplot's global state."""
     spec = importlib.util.find_spec("seqmodels.report.figures")
     assert spec is not None
     code = (
@@ -63,37 +64,196 @@ def test_plotting_needs_neither_torch_nor_pyplot() -> None:
         "print([m for m in ('torch', 'matplotlib.pyplot') if m in sys.modules])"
     )
     command = [sys.executable, "-c", code, str(spec.origin)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout.strip() == "[]"
 
 
-def test_a_figure_as_svg_is_text_with_title_and_description(drawn: Path) -> None:
-    """Keeps out words that are drawings, which nobody can search, select or have read aloud."""
-    for path in sorted(drawn.glob("*.svg")):
-        root = ElementTree.parse(path).getroot()
+def test_svg_has_text_title_and_description(drawn: Path) -> None:
+    """Keeps out words that are drawn as paths, which nobody can search, select or read aloud."""
+    text = (drawn / "tables.md").read_text(encoding="utf-8")
+    captions = dict(re.findall(r"^!\[.*\]\((.*)\.svg\)\n\n(.+)$", text, re.MULTILINE))
+    assert len(captions) == 4
+    for name, caption in captions.items():
+        root = ElementTree.parse(drawn / f"{name}.svg").getroot()
         space = root.tag.removesuffix("svg")
-        title, desc = (root[i] for i in (0, 1))
-        assert (title.tag, desc.tag) == (f"{space}title", f"{space}desc")
-        shown = [text.text or "" for text in root.iter(f"{space}text")]
-        words = " ".join(" ".join(shown).split())
-        caption = drawn_captions(drawn)[path.stem]
-        assert title.text, path.name
-        assert desc.text, path.name
-        assert desc.text.endswith(caption)
-        about = desc.text.removesuffix(caption).split()
-        assert all(word in words for word in [*title.text.split(), *about])
+        title, desc = (root[i].text or "" for i in (0, 1))
+        assert [root[i].tag.removeprefix(space) for i in (0, 1)] == ["title", "desc"]
+        words = " ".join(" ".join(each.text or "" for each in root.iter(f"{space}text")).split())
+        assert title
+        assert desc.endswith(caption)
+        assert all(word in words for word in (title + desc.removesuffix(caption)).split())
         assert caption not in words
-        assert "Bahdanau" in words
-        styles = {text.get("style", "") for text in root.iter(f"{space}text")}
-        assert all("'DejaVu Sans'" in style and "sans-serif" in style for style in styles)
 
 
-def test_figures_of_a_task_whose_records_lack_its_rows_are_named(
+def test_records_without_the_tasks_measurements_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
     bare = fake_record("gpt", 1) | {"task": "distance"}
-    drawn = {path.name for path in figures.plot_folder(write(tmp_path, [bare]))}
-    assert "curves.svg" in drawn
-    assert "distance.svg" not in drawn
-    assert "figures of distance, whose records lack 'analyses'" in capsys.readouterr().err
+    paths = {path.name for path in figures.plot_folder(write(tmp_path, [bare]))}
+    assert "curves.svg" in paths
+    assert "distance.svg" not in paths
+    assert "'analyses'" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------ Curves and sizes
+
+
+def test_curves_show_validation_losses() -> None:
+    """Keeps out the training loss under the name of validation, and exchanged axes."""
+    records = several(1)
+    axes = drawing.draw_curves(records).axes
+    assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
+    for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
+        for record in records:
+            points, colour = record["curve"], style.looks([record["model"]])[record["model"]].colour
+            line = next(line for line in ax.lines if line.get_color() == colour)
+            assert np.allclose(line.get_xdata(), [point[field] for point in points])
+            assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
+
+
+def test_both_sizes_are_drawn() -> None:
+    """Keeps out the cache drawn as what the paper passes on, one size twice, and two scales."""
+    records, looks = several(1), style.looks(MODELS)
+    axes = [ax for ax in drawing.draw_state(records).axes if ax.lines]
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    for ax, (field, title) in zip(axes, drawing.SIZES.items(), strict=True):
+        assert ax.get_title("left") == title
+        lines = {line.get_color(): line.get_xydata() for line in ax.lines}
+        for record in records:
+            assert np.array_equal(lines[looks[record["model"]].colour], np.array(record[field]))
+
+
+# ------------------------------------------------------------------------------------ Alignments
+
+
+def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
+    """Keeps out words read as formulas, and a map whose rows and columns are swapped."""
+    a = {"src": ["$5", "and", "$6"], "tgt": ["5", "$"], "alpha": [[1, 0, 0], [0, 0.5, 0.5]]}
+    path = alignment.draw_alignment(
+        {"bahdanau": a | {"gold": [[0, 0], [2, 1]]}}, tmp_path / "a.PNG"
+    )
+    assert path.read_bytes().startswith(b"\x89PNG")
+    swapped = a | {"src": a["tgt"], "tgt": a["src"]}
+    for maps, name, words in (
+        ({"gpt": swapped}, "b.svg", r"gpt: alpha is \(2, 3\)"),
+        ({}, "b.svg", "no alignment"),
+        ({"gpt": a}, "b.pdf", r"b\.pdf"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            alignment.draw_alignment(maps, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.PNG"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "texts"),
+    [
+        (["The", "▁mag", "ic", ",", "▁isn", "'t", "▁", "8", "]"],
+         ["The", "mag", "·ic", ",", "isn", "'t", "␣", "8", "]"]),
+        (["Fr", r"\xc3", r"\xa4", "u", "▁"], ["Fr", "ä", "…", "u", "␣"]),
+        ([r"▁M\xc3", r"\xa4dch", "en"], ["Mä", "·dch", "·en"]),
+        ([r"▁\xe4", r"\xbd\xa0"], ["你", "…"]),
+        ([r"\xe4", "x", r"a\x00"], [r"\xe4", "x", r"a\x00"]),
+        (["nine", "words"], ["nine", "words"]),
+    ],
+)  # fmt: skip
+def test_tokens_are_shown_as_text(tokens: list[str], texts: list[str]) -> None:
+    r"""Keeps out marks of spaces, bytes such as \xe4, and pieces that look like whole words."""
+    assert alignment.show_tokens(tokens) == texts
+
+
+def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
+    """Keeps out transposed links or words, rows upside down, and maps of different ranges."""
+    a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
+    a["gold"] = [[0, 0], [2, 1]]
+    partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
+    figure = alignment.figure_of({"bahdanau": a, "transformer": partial, "gpt": partial}, "about")
+    *maps, scale = figure.axes
+    assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
+    assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
+    assert scale.get_ylim() == (0, 1)
+    assert maps[0].collections[0].norm.vmax == 1
+    assert maps[0].yaxis_inverted()
+    assert not maps[0].xaxis_inverted()
+    assert np.allclose(maps[0].collections[0].get_array(), a["alpha"])
+    assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
+    assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
+    assert [t.get_text() for t in maps[1].get_yticklabels()] == ["", ""]  # the same words
+    assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
+    assert alignment.SIGNS["·"] in figure.get_label()
+    assert alignment.SIGNS["␣"] not in figure.get_label()
+
+
+# ------------------------------------------------------------------------------------- The style
+
+
+def test_drawing_does_not_change_the_callers_settings(tmp_path: Path) -> None:
+    """Keeps out a style that leaks into other figures of the same program."""
+    before = dict(matplotlib.rcParams)
+    one = {"src": ["a"], "tgt": ["b"], "alpha": [[1.0]]}
+    alignment.draw_alignment({"gpt": one}, tmp_path / "a.svg")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_dashes_show_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out dashes turned round, though captions name them, and two models with one look."""
+    monkeypatch.setitem(PAPERS, "another", replace(PAPERS["lstm_seq2seq"], label="Another"))
+    looks = style.looks([*PAPERS])
+    assert list(looks) == list(PAPERS)
+    for name, paper in PAPERS.items():
+        assert (looks[name].dashes == "-") is (paper.memory == "grows")
+        assert (looks[name].dashes == style.LATER) is (paper.memory == "fixed")
+        assert looks[name].label == paper.label
+    dashed = [str(look.dashes) for look in looks.values() if look.dashes != "-"]
+    assert len(set(dashed)) == len(dashed) == 4
+    assert len({look.colour for look in looks.values()}) == len(looks)
+
+
+def test_shades_alternate_around_the_hue() -> None:
+    """Keeps out two variants of one colour, and a shade of another model's hue."""
+    steps = [(0, 0), (1, 0), (1, 1), (-1, 0), (-1, 1), (2, 0), (2, 1), (-2, 0)]
+    for side in (1, -1):
+        expected = [style.SHADES[(6 + side * step) % 8][dark] for step, dark in steps]
+        assert [style.shade(6, side, n) for n in range(8)] == expected
+
+
+STRANGE = ["你好", "नमस्ते", "שלום", "مرحبا", "e\N{COMBINING ACUTE ACCENT}", "\u202eabc", "ไทย", "🙂"]
+
+
+def test_characters_without_a_font_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out dozens of warnings about glyphs, and boxes that nobody explains."""
+    monkeypatch.setattr(style.font_manager, "get_font_names", list)
+    style.note_missing_glyphs.cache_clear()
+    a = {"src": STRANGE, "tgt": STRANGE, "alpha": np.eye(len(STRANGE)).tolist()}
+    for kind in ("png", "svg"):
+        alignment.draw_alignment({"bahdanau": a, "gpt": a}, tmp_path / f"a.{kind}")
+    assert "你好" in (tmp_path / "a.svg").read_text(encoding="utf-8")
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+# ----------------------------------------------------------------------------- Numbers and names
+
+
+@pytest.mark.parametrize(
+    ("n", "unit", "text"),
+    [(2.5e13, "FLOP", "25 TFLOP"), (3e15, "FLOP", "3 PFLOP"), (2_000_000, "", "2 M"),
+     (1000, "B", "1 kB"), (999, "", "999"), (0, "", "0"), (5e-5, "", "5e-5"), (2e-4, "", "2e-4"),
+     (0.001, "", "0.001"), (0.02, "", "0.02")],
+)  # fmt: skip
+def test_large_and_small_numbers_are_short(n: float, unit: str, text: str) -> None:
+    """Keeps out ten thousand giga, and ticks of 0.00005 over the edge of the figure."""
+    assert reading.short(n, unit=unit) == text
+
+
+def test_a_subtitle_counts_each_seed_once() -> None:
+    """Keeps out a fourth seed of a model whose own width is also one of the equal widths."""
+    one = {"task": "lookup", "model": "gpt", "model_config": {"d_model": 64}, "data": {"name": "x"}}
+    one |= {"train_config": {"tokens": 1}, "n_parameters": 1}
+    seeds = [one | {"seed": seed} for seed in (1, 2, 3, 1)]
+    assert reading.subtitle(seeds).endswith(" · 3 seeds")
+    assert reading.subtitle(seeds[:1]).endswith(" · one seed")
+    wider = one | {"model_config": {"d_model": 128}, "seed": 1}
+    assert reading.subtitle([*seeds[:2], wider]).endswith(" · 1–2 seeds")

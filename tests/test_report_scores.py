@@ -1,105 +1,35 @@
-"""Scores against the bins of a test set, read back from the figures."""
+"""Scores by bucket, read back from the figures."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, drawn_scores, row, scored, several, write
+from fake_records import MODELS, drawn_scores, row, scored, several
 from matplotlib.colors import to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
-from seqmodels.report import drawing, figures, reading, style, tables
+from seqmodels.report import style, tables
 
 
-def test_a_metric_that_the_table_lacks_is_called_by_its_key() -> None:
-    """Keeps out a panel without a title for the records of somebody's own metric."""
-    figure = drawn_scores(scored({"gpt": (3, 2, 1)}, primary_metric="rouge"))
-    assert figure.texts[0].get_text().startswith("Rouge by source length")
-    assert figure.axes[0].get_title("left").startswith("rouge")
-
-
-def test_a_metric_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
-    """A crash, or a zero drawn, where a model was not scored."""
-    records = several(2)
-    for r in records:
-        for part in r["tests"][0]["buckets"]:
-            del part["nats"]
-    gpt = [r for r in records if r["model"] == "gpt"]
-    gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
-    folder = write(tmp_path, records)
-    figures.plot_folder(folder)
-    records = reading.load_records(folder)
-    assert row(tables.tables(records), "GPT ")[2] == "–"
-    figure = drawing.draw_scores(records, records[0]["tests"][0])
-    assert "not recorded" in [t.get_text() for t in figure.axes[1].texts]
-
-
-def test_thin_bins_are_drawn_hollow(tmp_path: Path) -> None:
-    """Seventeen sentences that look as sure as a thousand."""
-    records = reading.load_records(write(tmp_path, several(1)))
-    axes = drawing.draw_scores(records, records[0]["tests"][0]).axes
-    hollow = [line for line in axes[0].lines if line.get_markerfacecolor() == "white"]
-    assert [list(np.round(line.get_xdata())) for line in hollow] == [[7]] * 5
-    fills = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in axes[2].containers[0]]
-    assert fills[-8:] == [False] * 7 + [True]
-
-
-def test_areas_lie_over_their_buckets(tmp_path: Path) -> None:
-    """Keeps out a page that leads from one bucket to the sentences of another."""
-    records = reading.load_records(write(tmp_path, several(1)))
-    test = records[0]["tests"][0]
-    axes, seen = drawing.draw_scores(records, test).axes, set()
-    for ax in axes:
-        for area in (patch for patch in ax.patches if patch.get_gid()):
-            number = int(area.get_gid().removeprefix("bucket-").rstrip("bcd"))
-            assert area.get_bbox().intervalx.tolist() == [number - 0.5, number + 0.5]
-            seen.add(area.get_gid())
-    assert len(seen) == 4 * len(test["buckets"])
-
-
-@pytest.mark.parametrize(
-    ("task", "words"),
-    [
-        ("translation", "BLEU, free-running, greedy"),
-        ("recall", "symbol accuracy (%), free-running, greedy"),
-        ("next_token", "exact match (%), teacher-forced"),
-    ],
-)
-def test_a_score_says_whether_the_model_ran_freely(task: str, words: str, tmp_path: Path) -> None:
-    """Keeps out an exact score, taken with the true words before it, sold as free search."""
-    records = reading.load_records(write(tmp_path, several(1, task)))
-    axes = drawing.draw_scores(records, records[0]["tests"][-1]).axes
-    assert words in [ax.get_title("left") for ax in axes]
-
-
-@pytest.mark.parametrize(("share", "top"), [(1.0, 100), (0.3, 35)])
-def test_the_axis_of_bleu_fits_real_text(share: float, top: float, tmp_path: Path) -> None:
-    """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
-    made = several(1)
-    for part in (part for r in made for test in r["tests"] for part in test["buckets"]):
-        part["bleu"] = {key: share * value for key, value in part["bleu"].items()}
-    records = reading.load_records(write(tmp_path, made))
-    bleu = drawing.draw_scores(records, records[0]["tests"][0]).axes[0]
-    assert bleu.get_ylim() == (0, 100) if top == 100 else bleu.get_ylim()[1] < top
+def texts_of(ax: Any) -> list[str]:
+    """Return the texts of a panel."""
+    return [text.get_text() for text in ax.texts]
 
 
 @pytest.mark.parametrize("column", [0, 1])
-def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Path) -> None:
+def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
-    records = reading.load_records(write(tmp_path, several(3)))
-    metric = ("bleu", "nats")[column]
+    records, metric = several(3), ("bleu", "nats")[column]
     figure = drawn_scores(records)
     ax, strip = figure.axes[column], figure.axes[2 + column]
-    bins = records[0]["tests"][0]["buckets"]
+    buckets = records[0]["tests"][0]["buckets"]
     assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
-        b["n"] for b in bins
+        b["n"] for b in buckets
     ]
-    assert [t.get_text() for t in strip.get_xticklabels()] == ["1–10", *(
-        f"{b['low']}–{b['high']}" for b in bins[1:]
-    )]  # fmt: skip
+    names = [f"{b['low']}–{b['high']}" for b in buckets]
+    assert [t.get_text() for t in strip.get_xticklabels()] == names
     for i, model in enumerate(MODELS):
         group = [r["tests"][0]["buckets"] for r in records if r["model"] == model]
         cells = np.array(
@@ -108,75 +38,135 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int, tmp_path: Pa
         mean = cells.mean(axis=0)
         colour = style.looks([model])[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
-        assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bin has 17 sentences
+        assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bucket has 29 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
         assert np.allclose(hollow.get_ydata(), mean[7:, 0])
+        assert hollow.get_markerfacecolor() == "white" != marks.get_markerfacecolor()
         band, whiskers = ax.collections[2 * i : 2 * i + 2]
         corners = band.get_paths()[0].vertices
         for k in range(7):
-            x = line.get_xdata()[k]
-            at = corners[np.isclose(corners[:, 0], x), 1]
-            assert np.isclose(at.min(), mean[k, 1])
-            assert np.isclose(at.max(), mean[k, 2])
+            edges = corners[np.isclose(corners[:, 0], line.get_xdata()[k]), 1]
+            assert [edges.min(), edges.max()] == pytest.approx([*mean[k, 1:]])
             ends = whiskers.get_segments()[k][:, 1]
             assert np.allclose(ends, [cells[:, k, 0].min(), cells[:, k, 0].max()])
 
 
-def test_too_few_examples_have_no_interval() -> None:
-    """Keeps out a band over nine sentences, drawn or in a table, between two bins of a hundred."""
-    records = scored({"gpt": (30, 20, 25)}, counts=(100, 9, 100))
-    ax = drawn_scores(records).axes[0]
-    xs = {round(float(x)) for path in ax.collections[0].get_paths() for x in path.vertices[:, 0]}
-    assert 1 not in xs
-    assert len(ax.lines[0].get_xdata()) == 3
+def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
+    """Keeps out 29 sentences that look as sure as a thousand, and a band over nine of them."""
+    records = scored({"gpt": (30, 20, 25, 24, 23)}, counts=(30, 9, 10, 100, 29))
+    figure = drawn_scores(records)
+    line, marks, hollow = figure.axes[0].lines
+    assert len(line.get_xdata()) == 4
+    assert [round(x) for x in marks.get_xdata()] == [0, 3]
+    assert [round(x) for x in hollow.get_xdata()] == [1, 2, 4]
+    white = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in figure.axes[2].containers[0]]
+    assert white == [False, True, True, False, True]
+    paths = figure.axes[0].collections[0].get_paths()
+    assert {round(float(x)) for path in paths for x in path.vertices[:, 0]} == {0, 2, 3}
     assert row(tables.tables(records), "GPT")[2:-1] == [
-        "30.0 [29.0, 31.0]", "20.0 [–]", "25.0 [24.0, 26.0]"
+        "30.0 [29.0, 31.0]", "20.0 [–]", "25.0 [24.0, 26.0]", "24.0 [23.0, 25.0]",
+        "23.0 [22.0, 24.0]",
+    ]  # fmt: skip
+    assert row(tables.tables(records), "model")[2:-1] == [
+        "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("metric", [k for k, m in METRICS.items() if m.better])
-def test_the_better_direction_is_said(metric: str) -> None:
-    """Keeps out a loss captioned as higher is better."""
+def test_a_missing_score_leaves_a_gap() -> None:
+    """Keeps out a crash, or a zero drawn, where a model was not scored."""
+    records = several(2)
+    for part in (part for r in records for part in r["tests"][0]["buckets"]):
+        del part["nats"]
+    gpt = [r for r in records if r["model"] == "gpt"]
+    gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
+    assert row(tables.tables(records), "GPT ")[2] == "–"
+    assert ["not recorded" in texts_of(ax) for ax in drawn_scores(records).axes[:2]] == [0, 1]
+
+
+def test_areas_cover_their_buckets() -> None:
+    """Keeps out a page that leads from one bucket to the sentences of another."""
+    records, ids = several(1), set()
+    for ax in drawn_scores(records).axes:
+        for area in (patch for patch in ax.patches if patch.get_gid()):
+            number = int(area.get_gid().removeprefix("bucket-").rstrip("bcd"))
+            assert area.get_bbox().intervalx.tolist() == [number - 0.5, number + 0.5]
+            ids.add(area.get_gid())
+    assert len(ids) == 4 * len(records[0]["tests"][0]["buckets"])
+
+
+@pytest.mark.parametrize(
+    ("task", "beam", "titles"),
+    [
+        ("translation", 1, ["BLEU, free-running, greedy",
+                            "loss (nats per token), teacher-forced"]),
+        ("recall", 5, ["symbol accuracy (%), free-running, beam 5",
+                       "loss (nats per token), teacher-forced"]),
+        ("next_token", None, ["exact match (%), teacher-forced",
+                              "loss (nats per token), teacher-forced"]),
+    ],
+)  # fmt: skip
+def test_a_title_names_the_search(task: str, beam: int | None, titles: list[str]) -> None:
+    """Keeps out a beam's score beside a greedy one, and a teacher-forced one sold as a search."""
+    records = several(1, task)
+    for test in (test for r in records for test in r["tests"]):
+        test["beam"] = beam
+    assert [ax.get_title("left") for ax in drawn_scores(records, -1).axes[:2]] == titles
+    suffix = titles[0].partition("free-running")[2]
+    assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.tables(records)
+
+
+@pytest.mark.parametrize("metric", ["aer", "chrf", "rouge"])
+def test_the_better_direction_is_named(metric: str) -> None:
+    """Keeps out an error captioned "higher is better", and a panel without a title."""
     ax = drawn_scores(scored({"gpt": (3, 2, 1)}, primary_metric=metric)).axes[0]
-    is_loss = metric in ("nats", "bits_per_byte", "perplexity", "aer")
-    words = "lower is better ↓" if is_loss else "higher is better ↑"
-    assert words in [t.get_text() for t in ax.texts]
+    words = "lower is better ↓" if metric == "aer" else "higher is better ↑"
+    assert words in texts_of(ax)
+    assert ax.get_title("left").lower().startswith(metric)
 
 
-def test_a_caption_counts_thin_bins_and_says_what_is_drawn() -> None:
-    """Keeps out a caption of another figure: thin bins where there are none, seeds of one seed."""
-    values = {"bahdanau": (30, 20, 25)}
-
-    def caption(*records: dict[str, Any]) -> str:
-        return str(drawn_scores(list(records)).get_label())
-
-    one = caption(*scored(values, counts=(100, 12, 2)))
-    assert "Hollow: fewer than 30" in one
-    assert one.startswith("One seed; band: 95 % interval (bootstrap) over sentences. ")
-    assert "Dashed" not in one
-    two = scored(values)[0], scored(values)[0] | {"seed": 2}
-    assert caption(*two).startswith(
-        "Line: mean of the seeds; whisker: lowest to highest seed; band: 95 % interval "
-        "(bootstrap) over sentences, its ends averaged over the seeds."
-    )
-    assert "Hollow" not in caption(*two)
-    both = caption(*scored(values | {"rnn_encdec": (3, 2, 1)}))
-    assert both.endswith("Dashed: source in one vector. Solid: attends to every word.")
+def test_losses_are_the_metrics_of_which_less_is_better() -> None:
+    """Keeps out a metric that is turned round in every table and figure."""
+    losses = {key for key, metric in METRICS.items() if metric.is_loss}
+    assert losses == {"nats", "bits_per_byte", "perplexity", "aer"}
 
 
-def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
+@pytest.mark.parametrize(("top", "limit"), [(50.1, 100), (45.0, None)])
+def test_the_axis_of_bleu_fits_real_text(top: float, limit: float | None) -> None:
+    """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
+    bleu, nats = drawn_scores(scored({"gpt": (30, top, 1)}, half=0.1)).axes[:2]
+    low, high = bleu.get_ylim()
+    assert low == 0
+    assert high == limit if limit else high < 50
+    assert nats.get_ylim()[1] < 100
+
+
+@pytest.mark.parametrize(
+    ("seeds", "counts", "models", "words"),
+    [
+        ([1], (100, 30, 2), ["bahdanau"], {"Hollow", "One seed"}),
+        ([1, 2], (100, 30, 30), ["bahdanau"], {"whisker", "averaged"}),
+        ([1], (99, 99, 99), ["bahdanau", "rnn_encdec"], {"One seed", "Dashed", "Solid"}),
+    ],
+)
+def test_a_caption_explains_what_is_drawn(
+    seeds: list[int], counts: tuple[int, ...], models: list[str], words: set[str]
+) -> None:
+    """Keeps out the caption of another figure: one seed that reads like a result of many."""
+    values = dict.fromkeys(models, (30, 20, 25))
+    records = [r | {"seed": seed} for seed in seeds for r in scored(values, counts=counts)]
+    caption = drawn_scores(records).get_label()
+    possible = ("Hollow", "One seed", "whisker", "averaged", "Dashed", "Solid", "Dash-dotted")
+    assert {word for word in possible if word in caption} == words
+    assert "interval (bootstrap) over sentences" in caption
+
+
+def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     """Keeps out lines that differ by 0.05 on an axis of 2.5, and a gain turned round."""
     none = {0: {"low": 0, "high": 0, "token_accuracy": {"value": 10, "low": 9, "high": 11}}}
     more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
-    records = scored(
-        values,
-        primary_metric="bits_per_byte",
-        half=0.01,
-        axis="length (tokens)",
-        kind="context",
-        buckets=none | more,
-    )
+    about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
+    records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
     figure = drawn_scores(records)
     saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
@@ -185,7 +175,7 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
     assert saved.get_title("left").startswith("bits per byte saved")
     assert saved.get_ylim()[1] < 0.7
     for ax in (saved, gained):
-        assert "higher is better ↑" in [t.get_text() for t in ax.texts]
+        assert "higher is better ↑" in texts_of(ax)
         assert not any(len(band.get_paths()[0].vertices) for band in ax.collections[::2]
                        if band.get_paths())  # fmt: skip
     assert [t.get_text() for t in figure.legends[0].get_texts()] == [
@@ -193,32 +183,30 @@ def test_a_context_is_drawn_and_titled_as_what_it_saves() -> None:
     ]  # fmt: skip
 
 
-def test_lengths_beyond_training_are_shaded(tmp_path: Path) -> None:
-    """Keeps out a shade that begins a bin late, or a bin early."""
-    records = reading.load_records(write(tmp_path, several(1)))
-    assert records[0]["tests"][0]["max_train_length"] == 40
-    figure = drawn_scores(records)
-    for ax in figure.axes:
-        shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches
-                  if p.get_facecolor() == to_rgba("#F5F2EA")]  # fmt: skip
-        assert [(round(s.x0, 2), round(s.x1, 2)) for s in shades] == [(3.5, 7.5)]
+def test_lengths_beyond_training_are_shaded() -> None:
+    """Keeps out a shade that begins a bucket late, or a bucket early."""
+    for trained, expected in ((40, [(3.5, 7.5)]), (41, [(4.5, 7.5)]), (None, [])):
+        records = several(1)
+        records[0]["tests"][0]["max_train_length"] = trained
+        for ax in drawn_scores(records).axes:
+            shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches
+                      if p.get_facecolor() == to_rgba("#F5F2EA")]  # fmt: skip
+            assert [(round(s.x0, 2), round(s.x1, 2)) for s in shades] == expected
 
 
-def test_a_baseline_is_drawn_and_printed(tmp_path: Path) -> None:
+def test_a_baseline_is_drawn_and_printed() -> None:
     """Keeps out a look-up that seems to be learned, where it is what anyone gets without it."""
-    made = several(1, "recall")[:2]
-    for r in made:
-        test = r["tests"][0]
+    records = several(1, "recall")[:2]
+    for test in (r["tests"][0] for r in records):
         test["baseline"] = "knows the values"
         for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
-    records = reading.load_records(write(tmp_path, made))
-    test = records[0]["tests"][0]
-    expected = [50.5 - i for i in range(len(test["buckets"]))]
+    expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
     assert row(tables.tables(records), "(knows")[2:] == [f"{x:.1f}" for x in expected]
-    figure = drawing.draw_scores(records, test)
-    left, right, *_ = figure.axes
-    drawn = [list(line.get_ydata()) for line in left.lines if line.get_linestyle() == ":"]
-    assert drawn == [expected]
-    assert figure.get_label().endswith(" Dotted: knows the values.")
-    assert not [line for line in right.lines if line.get_linestyle() == ":"]
+    figure = drawn_scores(records)
+    dotted = [
+        [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"]
+        for ax in figure.axes[:2]
+    ]
+    assert dotted == [[expected], []]
+    assert "knows the values" in figure.get_label()

@@ -1,94 +1,187 @@
-"""Tables of records."""
+"""Tables of records: in Markdown, and at the end of a comparison for a terminal."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import drawn_scores, row, several, write
+from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 
+from seqmodels.models import PAPERS
 from seqmodels.report import reading, tables
-from seqmodels.report.reading import short, subtitle
+from seqmodels.report.reading import bucket_name
+
+Records = list[dict[str, Any]]
 
 
-def test_one_seed_in_the_tables_is_the_record(tmp_path: Path) -> None:
-    """A number in a table that comes from another bin, metric or model."""
-    records = reading.load_records(write(tmp_path, several(1)))
+def test_one_seed_in_the_tables_is_the_record() -> None:
+    """Keeps out a number in a table that comes from another bucket, metric or model."""
+    records = several(1)
     r = next(r for r in records if r["model"] == "lstm_seq2seq")
     test = r["tests"][0]
 
-    def shown(part: dict[str, Any], metric: str = "bleu", digits: int = 1) -> str:
+    def cell(part: dict[str, Any], metric: str = "bleu", digits: int = 1) -> str:
         value, low, high = (f"{part[metric][k]:.{digits}f}" for k in ("value", "low", "high"))
         return f"{value} [{low}, {high}]"
 
-    bins = test["buckets"]
     text = tables.tables(records)
     by_length, losses, costs = text.split("\n### ")[:3]
-    assert row(losses, "LSTM") == [
-        "LSTM seq2seq", shown(test["overall"], "nats", 3),
-        shown(test["overall"], "bits_per_byte", 3),
-    ]  # fmt: skip
-    assert row(by_length, "LSTM")[1:-1] == [shown(test["overall"]), *map(shown, bins)]
-    assert row(by_length, "n ")[2:-1] == [f"{b['n']:,}" for b in bins]
+    overall = test["overall"]
+    assert row(losses, "LSTM")[1:] == [cell(overall, "nats", 3), cell(overall, "bits_per_byte", 3)]
+    assert row(by_length, "LSTM")[1:-1] == [cell(overall), *map(cell, test["buckets"])]
+    assert row(by_length, "n ")[2:-1] == [f"{b['n']:,}" for b in test["buckets"]]
     assert ["*" in head for head in row(by_length, "model")[2:-1]] == [False] * 7 + [True]
     assert row(costs, "LSTM")[:3] == ["LSTM seq2seq", "1.00 M", "1"]
     assert row(costs, "LSTM")[4:6] == ["8,000", "121"]
-    assert "nrefs:1|case:mixed|tok:13a" in text
+    lines = [line for line in by_length.splitlines() if line.startswith("| ")]
+    assert len(lines) == 8
+    assert len(set(map(len, lines))) == 1  # padded, so that they can be read as text
 
 
-def test_several_seeds_are_averaged_and_their_spread_told(tmp_path: Path) -> None:
-    """The first seed, or a sum, passed off as the mean of all."""
-    records = reading.load_records(write(tmp_path, several(3)))
-    seeds = [r["tests"][0]["overall"]["bleu"] for r in records if r["model"] == "gpt"]
+def test_seeds_are_averaged() -> None:
+    """Keeps out the first seed or a sum for the mean, and seeds sorted as text."""
+    records = [fake_record("gpt", seed) for seed in (10, 9, 2)]
+    seeds = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
     half = np.ptp([s["value"] for s in seeds]) / 2
     by_length, _, costs = tables.tables(records).split("\n### ")[:3]
-    assert row(costs, "GPT ")[2] == "1 2 3"
-    assert row(costs, "GPT ")[5] == "142"  # seconds, the mean of 141, 142 and 143
-    assert "2 M target tokens" in subtitle(records)
     assert row(by_length, "GPT ")[1] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
+    assert row(costs, "GPT ")[2] == "2 9 10"
+    four = tables.tables([*records, fake_record("gpt", 1)])
+    assert row(four.split("### Costs")[1], "GPT ")[2] == "4 seeds"
 
 
-def test_the_columns_of_a_table_are_padded(tmp_path: Path) -> None:
-    """Tables that only a browser can read."""
-    records = reading.load_records(write(tmp_path, several(1)))
-    by_length = tables.tables(records).split("\n### ")[0]
-    lines = [line for line in by_length.splitlines() if line.startswith("| ")]
-    assert len(lines) == 8
-    assert len(set(map(len, lines))) == 1
-
-
-def test_signatures_and_untrained_lengths_are_told_where_they_belong(tmp_path: Path) -> None:
-    """Keeps out BLEU's signature under accuracies, and long bins that look like trained ones."""
-    recall = reading.load_records(write(tmp_path / "a", several(1, "recall")))
+def test_signatures_and_marks_stand_where_they_belong() -> None:
+    """Keeps out BLEU's signature under accuracies, and long buckets that look like trained ones."""
+    recall = several(1, "recall")
     text = tables.tables(recall)
     assert "tok:13a" not in text
-    assert "nc:6" not in text
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
-    translation = reading.load_records(write(tmp_path / "b", several(1)))
-    text = tables.tables(translation)
+    text = tables.tables(several(1))
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
-    for index, name in enumerate(["copy", "reverse", "lookup"]):
-        figure = drawn_scores(recall, index)
-        assert recall[0]["tests"][index]["name"] == name
-        for ax in figure.axes[:2]:
-            assert "longer than trained" in [t.get_text() for t in ax.texts]
+    for ax in drawn_scores(recall, 1).axes[:2]:
+        assert "longer than trained" in [t.get_text() for t in ax.texts]
 
 
-# Equal budgets
+# ---------------------------------------------------------------------------------- In a terminal
+
+
+@pytest.mark.parametrize(
+    ("task", "n_seeds"), [("translation", 3), ("recall", 1), ("next_token", 1)]
+)
+def test_a_summary_has_all_buckets_in_100_columns(task: str, n_seeds: int) -> None:
+    """Keeps out a table that wraps in a terminal, or that leaves out buckets between the ends."""
+    records = several(n_seeds, task)
+    for test in (test for r in records for test in r["tests"]):
+        test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
+    lines = tables.summary(records).splitlines()
+    assert max(map(len, lines)) <= 100
+    for test in reading.tests(records).values():
+        begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
+        heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
+        length = ["length"] * (test["primary_metric"] == "bleu")
+        assert heads == ["model", "all", *map(bucket_name, test["buckets"]), *length]
+        digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
+        for model in MODELS:
+            label = PAPERS[model].label
+            (line,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
+            group = [r for r in records if r["model"] == model]
+            means = reading.scores(group, test["name"], test["primary_metric"])[..., 0].mean(axis=0)
+            cells = [f"{x:.{digits}f}" for x in means] + ["0.931"] * len(length)
+            assert line.removeprefix(label).split() == cells
+    assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
+
+
+def test_many_buckets_continue_below() -> None:
+    """Keeps out buckets that are cut off where a text has sentences of 200 words."""
+    records = several(1)[:2]
+    lows = range(1, 200, 10)
+    for (test,) in (r["tests"] for r in records):
+        test["buckets"] = [{**test["buckets"][0], "low": n, "high": n + 9} for n in lows]
+    records[0]["model"] = "x" * 60
+    text = tables.summary(records)
+    assert max(map(len, text.splitlines())) <= 100
+    assert all(f"{low}–{low + 9}" in text for low in lows)
+    assert text.count("\nn  ") == 5
+
+
+@pytest.mark.parametrize(("trained", "first"), [(40, 4), (41, 5), (45, 5), (50, 5)])
+def test_a_bucket_trained_in_part_is_not_marked(trained: int, first: int) -> None:
+    """Keeps out a mark on a bucket that has lengths seen in training."""
+    records = several(1)
+    for r in records:
+        r["tests"][0]["max_train_length"] = trained
+    lines = tables.summary(records).splitlines()
+    heads = next(line for line in lines if line.split()[:2] == ["model", "all"]).split()[2:10]
+    assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
+
+
+def test_costs_are_the_means_of_the_seeds() -> None:
+    """Keeps out the last validation, or a training loss, where the best validation belongs."""
+    records = several(2)
+    for r in records:
+        losses = [3.0, r["seed"] * 1.0, 2.5]
+        r["curve"] = [
+            point | {"train_nats": 0.5, "valid_nats": nats}
+            for point, nats in zip(r["curve"], losses, strict=False)
+        ]
+        r["speed"]["train_tokens_per_s"] = 1_000.0 * r["seed"]
+        r["train_s"], r["evaluate_s"] = 100.0 * r["seed"], 10.0 * r["seed"]
+    lines = tables.summary(records).splitlines()
+    (line,) = [line for line in lines if re.match(r"GPT .*  1 2  ", line)]
+    assert line.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "about", "shares"),
+    [
+        ("bleu", {}, ["RNN encoder–decoder 50", "Bahdanau 98", "GPT 92"]),
+        ("nats", {}, ["RNN encoder–decoder 50", "Bahdanau 98", "Transformer 100", "GPT 92"]),
+        ("bleu", {"trained": None}, ["RNN encoder–decoder 12", "Bahdanau 96", "GPT 20"]),
+        ("bleu", {"counts": (30, 99, 29, 99)}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
+        ("bleu", {"counts": (29, 99, 99, 99)}, []),
+        ("bleu", {"counts": (99, 29, 29, 99)}, []),
+        ("bleu", {"kind": "place"}, []),
+    ],
+)
+def test_a_share_is_that_of_the_longest_trained_bucket(
+    metric: str, about: dict[str, Any], shares: list[str]
+) -> None:
+    """Keeps out shares of another bucket, of 29 sentences, and of a score of nothing."""
+    values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
+    values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
+    about = {"counts": (99, 99, 30, 99), "trained": 30, "primary_metric": metric} | about
+    records = scored(values, **about)
+    text = tables.share_kept(records, records[0]["tests"][0])
+    assert re.findall(r"[,:] ([^:,]+ \d+)\s%", text.replace("\xa0", " ")) == shares
+
+
+def test_models_that_learned_nothing_are_marked() -> None:
+    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
+    records = scored(dict.fromkeys(MODELS, (0.4, 0.4, 0.3)))
+    for r in records:
+        chance = {"bahdanau": 0.3, "gpt": 0.4}.get(r["model"], 0.5)
+        r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
+    lines = tables.summary(records).splitlines()
+    marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
+    assert [label for label in marked if label] == [
+        PAPERS[model].label for model in MODELS if model != "bahdanau"
+    ]
+
+
+# ---------------------------------------------------------------------------------- Equal budgets
 
 
 def run(model: str, seed: int, flops: float | None, curve: list[tuple[int, float, float]]) -> Any:
     """Make a record from (tokens, seconds, loss) of each point."""
     points = [{"tokens": t, "seconds": s, "valid_nats": v} for t, s, v in curve]
-    where = {"system": "", "device": "", "threads": 1, "versions": {}}
+    machine = {"system": "", "device": "", "threads": 1, "versions": {}}
     return {
         "model": model, "seed": seed, "n_parameters": 1_000_000, "flops_per_token": flops,
-        "provenance": where, "curve": points,
+        "provenance": machine, "curve": points,
     }  # fmt: skip
 
 
@@ -96,25 +189,20 @@ FAST = run("lstm_seq2seq", 1, 2e6, [(100, 1.0, 4.0), (200, 2.0, 3.0), (300, 3.0,
 SLOW = run("gpt", 1, 4e6, [(100, 3.0, 5.0), (200, 6.0, 2.0), (300, 9.0, 1.0)])
 
 
-def budget_cells(records: list[Any]) -> list[list[str]]:
+def budget_cells(records: Records) -> list[list[str]]:
     """Return the table's cells."""
     lines = [line for line in tables.equal_budgets(records).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def test_each_model_is_read_off_at_the_budget() -> None:
-    """Keeps out a budget that one of them has not spent, and a loss after the best weights."""
+    """Keeps out a budget that one model has not spent, and a loss after the best weights."""
     head, _, lstm, gpt = budget_cells([FAST, SLOW])
     assert head[1:] == ["equal target tokens: 300", "equal compute: 600 MFLOP", "equal time: 3 s"]
     assert lstm == ["LSTM seq2seq", "3.000", "3.000", "3.000"]  # its best, not its last
     assert gpt == ["GPT", "1.000", "3.500", "5.000"]  # 150 tokens cost as much, 3 s 100
-
-
-def test_seeds_are_spread() -> None:
-    """Keeps out the first seed for all, and a spread that is not half the range."""
     other = run("gpt", 2, 4e6, [(100, 3.0, 5.0), (300, 9.0, 1.5)])
-    *_, gpt = budget_cells([FAST, SLOW, other])
-    assert gpt[1] == "1.250 ± 0.250"
+    assert budget_cells([FAST, SLOW, other])[-1][1] == "1.250 ± 0.250"
 
 
 def test_an_unknown_budget_has_no_column() -> None:
@@ -126,15 +214,3 @@ def test_an_unknown_budget_has_no_column() -> None:
         "equal target tokens", "equal time",
     ]  # fmt: skip
     assert tables.equal_budgets([FAST]) == ""
-
-
-@pytest.mark.parametrize(("n", "text"), [(2.5e13, "25 TFLOP"), (3e15, "3 PFLOP")])
-def test_compute_is_readable(n: float, text: str) -> None:
-    """Keeps out ten thousand giga."""
-    assert short(n, unit="FLOP") == text
-
-
-def test_small_losses_have_short_ticks() -> None:
-    """Keeps out the loss of a task that is learned, 0.00005, over the edge of the figure."""
-    ticks = {0: "0", 5e-5: "5e-5", 2e-4: "2e-4", 0.001: "0.001", 0.02: "0.02"}
-    assert [short(x) for x in ticks] == [*ticks.values()]

@@ -1,35 +1,43 @@
-"""Scores of translations from elsewhere: numbers that are known, and the line a mistake gets."""
+"""`seqmodels score`: translations and word alignments from elsewhere, and users' mistakes."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
+import random
+import re
 import subprocess
 import sys
+import threading
 import types
 import urllib.request
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
+import numpy as np
 import pytest
-from checks import check_one_line
+from checks import check_one_line, no_network
 from conftest import Call
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
+from test_report_page import data_of
 
+import seqmodels
 from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
-from seqmodels.report import style
+from seqmodels.evaluation.external import RATES, Links, Text, link_counts, parse_links
+from seqmodels.report import drawing, style
+from seqmodels.site import report, rows
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
-Write = Callable[..., Path]
-Score = Callable[..., tuple[int, str, str]]
+DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
+Run = Callable[..., tuple[int, str, str]]
+Score = Callable[..., dict[str, Any]]
+Write = Callable[[str, list[str]], Path]
 
 SRC = ["the cat sees a dog", "no", "one two three four five six seven", "a cat sleeps ."]
 REF = ["Die Katze sieht einen Hund.", "Nein.", "Eins zwei drei vier fünf sechs, sieben.", "Sie ."]
@@ -37,42 +45,65 @@ GOOD = ["Die Katze sieht einen Hund.", "Nein!", "Eins zwei drei vier sechs siebe
 POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.", "Ein Hund ."]
 
 
+def write_texts(folder: Path) -> list[object]:
+    """Write source, reference and two systems to a folder; return the command's arguments."""
+    texts = {"ref.de": REF, "src.en": SRC, "good.de": GOOD, "poor.de": POOR}
+    for name, lines in texts.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    ref, src, *hyps = (folder / name for name in texts)
+    return ["--ref", ref, "--src", src, *hyps]
+
+
 @pytest.fixture
-def run(call: Call) -> Score:
+def run(call: Call) -> Run:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
     return partial(call, main, "score")
 
 
 @pytest.fixture
+def score(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
+    """Return a function that scores files and returns the JSON; figures and page are not made."""
+    monkeypatch.setattr(drawing, "draw_systems", lambda *_: None)
+    monkeypatch.setattr(style, "save", lambda _, path: path)
+    monkeypatch.setattr(report, "write_systems", lambda *_: "")
+
+    def result(*argv: object) -> dict[str, Any]:
+        code, _, err = run(*argv, "--out", tmp_path / "out")
+        assert (code, err) == (0, "")
+        name = "alignments.json" if "--gold" in argv else "score.json"
+        return json.loads((tmp_path / "out" / name).read_text(encoding="utf-8"))
+
+    return result
+
+
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Return a function that writes a file of lines, in a folder of its own if need be."""
+    """Return a function that writes a file of lines."""
 
     def lines(name: str, content: list[str]) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes("".join(f"{line}\n" for line in content).encode())
-        return path
+        (tmp_path / name).write_bytes("".join(f"{line}\n" for line in content).encode())
+        return tmp_path / name
 
     return lines
 
 
 @pytest.fixture
-def flags(write: Write) -> list[object]:
+def flags(tmp_path: Path) -> list[object]:
     """Write source, reference and two systems; return the command's arguments."""
-    both = [write("good.de", GOOD), write("poor.de", POOR)]
-    return ["--ref", write("ref.de", REF), "--src", write("src.en", SRC), *both]
+    return write_texts(tmp_path)
 
 
-def scored(run: Score, out: Path, *argv: object) -> dict[str, Any]:
-    """Score into a folder; return what the JSON says."""
-    code, _, err = run(*argv, "--out", out)
-    assert (code, err) == (0, "")
-    return json.loads((out / "score.json").read_text(encoding="utf-8"))
-
-
-# -------------------------------------------------------------------------------- Known answers
-
-SYSTEMS = ("bpe2bpe", "bpe2char", "char2char", "sennrich2016")
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], Path]:
+    """Score two systems once, in lower case, with figures and page; return arguments and folder."""
+    folder = tmp_path_factory.mktemp("scored")
+    argv = [*write_texts(folder), "--buckets", "5,9", "--lowercase", "--tokenize", "char"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["seqmodels", "score", *map(str, argv), "--out", str(folder)])
+        with pytest.raises(SystemExit) as stopped:
+            main.main()
+    assert not stopped.value.code
+    return argv, folder
 
 
 def real(*names: str) -> list[Path]:
@@ -83,7 +114,17 @@ def real(*names: str) -> list[Path]:
     return paths
 
 
-def test_published_systems_have_their_known_scores(run: Score, tmp_path: Path) -> None:
+def table_rows(text: str) -> list[list[str]]:
+    """Return the cells of each line."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+
+
+# ---------------------------------------------------------------- Translations: known answers
+
+SYSTEMS = ("bpe2bpe", "bpe2char", "char2char", "sennrich2016")
+
+
+def test_published_systems_have_their_known_scores(score: Score) -> None:
     """Keeps out a BLEU of our own, and lengths counted elsewhere than in the source.
 
     The outputs are tokenized, and the known scores are theirs as they stand.
@@ -92,155 +133,124 @@ def test_published_systems_have_their_known_scores(run: Score, tmp_path: Path) -
         *(f"wmt_newstest_ende/newstest2015.{code}" for code in ("eng", "deu")),
         *(f"sys_lingeval97/{name}.newstest2015.de" for name in SYSTEMS),
     )
-    found = scored(run, tmp_path, "--ref", ref, "--src", src, *hyps)
-    assert found["n"] == 2169
-    assert [system["name"] for system in found["systems"]] == list(SYSTEMS)
-    overall = [system["overall"]["bleu"]["value"] for system in found["systems"]]
+    result = score("--ref", ref, "--src", src, *hyps)
+    assert result["n"] == 2169
+    assert [system["name"] for system in result["systems"]] == list(SYSTEMS)
+    overall = [system["overall"]["bleu"]["value"] for system in result["systems"]]
     assert [round(value, 2) for value in overall] == [23.02, 22.76, 22.84, 27.92]
-    bins = found["systems"][0]["buckets"]
-    assert [(part["low"], part["high"], part["n"]) for part in bins] == [
+    buckets = result["systems"][0]["buckets"]
+    assert [(part["low"], part["high"], part["n"]) for part in buckets] == [
         (1, 10, 524), (11, 20, 797), (21, 30, 555), (31, 40, 212), (41, 50, 54), (51, 60, 21),
         (61, 80, 6),
     ]  # fmt: skip
-    by_length = [round(part["bleu"]["value"], 1) for part in bins]
+    by_length = [round(part["bleu"]["value"], 1) for part in buckets]
     assert by_length == [25.0, 24.5, 22.0, 22.6, 22.4, 19.5, 13.7]
-    assert [system["n_tokenized"] > 1900 for system in found["systems"]] == [True] * 4
+    assert [system["n_tokenized"] > 1900 for system in result["systems"]] == [True] * 4
 
 
-def test_a_figures_key_has_the_bleu_of_its_systems(
-    run: Score, flags: list[object], tmp_path: Path
-) -> None:
-    """Keeps out chrF, or another system's score, beside a name."""
-    found = scored(run, tmp_path, *flags)
-    drawn = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
-    for system in found["systems"]:
-        bleu, chrf = (system["overall"][metric]["value"] for metric in ("bleu", "chrf"))
-        assert f"{bleu:.1f}" != f"{chrf:.1f}"
-        assert f"{system['name']} · {bleu:.1f}" in drawn
-
-
-def test_subword_marks_are_the_callers_to_join(run: Score, write: Write, tmp_path: Path) -> None:
+def test_subword_marks_are_the_callers_to_join(score: Score, write: Write) -> None:
     """Keeps out a text that is tokenized, or joined, behind the caller's back."""
-    joined = [
+    ref, hyp = (
         write(path.name, [line.replace("@@ ", "") for line in read_lines(path)])
         for path in real("sys_tfnmt/deen_ref_bpe", "sys_tfnmt/deen_output")
-    ]
+    )
     src = write("src", ["a"] * 3000)
-    argv = ["--ref", joined[0], "--src", src, joined[1], "--tokenize", "none"]
-    found = scored(run, tmp_path / "out", *argv)
-    assert found["systems"][0]["overall"]["bleu"]["value"] == pytest.approx(22.585, abs=5e-4)
-    assert "tok:none" in found["signatures"]["bleu"]
+    result = score("--ref", ref, "--src", src, hyp, "--tokenize", "none")
+    assert result["systems"][0]["overall"]["bleu"]["value"] == pytest.approx(22.585, abs=5e-4)
 
 
-# ---------------------------------------------------------------------------------- sacreBLEU's
-
-
-@pytest.mark.parametrize("tokenize", ["13a", "none", "intl", "zh", "char"])
-@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize(
+    ("tokenize", "is_lowercase"), [("13a", False), ("intl", True), ("char", False), ("none", True)]
+)
 def test_flags_are_sacrebleus(
-    tokenize: str, lowercase: bool, run: Score, flags: list[object], tmp_path: Path
+    tokenize: str, is_lowercase: bool, score: Score, flags: list[object]
 ) -> None:
     """Keeps out a flag that reaches one of the two scores alone, or the signature alone."""
-    case = ["--lowercase"] * lowercase
-    found = scored(run, tmp_path / "out", *flags, "--tokenize", tokenize, *case)
-    bleu, chrf = BLEU(lowercase=lowercase, tokenize=tokenize), CHRF(lowercase=lowercase)
-    for system, lines in zip(found["systems"], (GOOD, POOR), strict=True):
+    result = score(*flags, "--tokenize", tokenize, *["--lowercase"] * is_lowercase)
+    bleu, chrf = BLEU(lowercase=is_lowercase, tokenize=tokenize), CHRF(lowercase=is_lowercase)
+    for system, lines in zip(result["systems"], (GOOD, POOR), strict=True):
         theirs, overall = bleu.corpus_score(lines, [REF]), system["overall"]
         assert overall["bleu"]["value"] == pytest.approx(theirs.score, rel=1e-12)
         assert overall["length_ratio"] == pytest.approx(theirs.ratio, rel=1e-12)
         assert overall["chrf"]["value"] == chrf.corpus_score(lines, [REF]).score
         assert overall["bleu"]["low"] is overall["bleu"]["high"] is None  # four sentences
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
-    assert found["signatures"] == signatures
+    assert result["signatures"] == signatures
 
 
 def test_systems_are_compared_as_by_sacrebleu(
-    run: Score, flags: list[object], write: Write, tmp_path: Path
+    score: Score, run: Run, flags: list[object], write: Write
 ) -> None:
-    """Keeps out a test of our own, and differences with the wrong sign or to the wrong system."""
+    """Keeps out a wrong sign or system, and a p-value of 1 / 1001 between two equal texts."""
     third = write("third.de", [*GOOD[:2], *POOR[2:]])
-    found = scored(run, tmp_path / "out", *flags, third)
+    copy = write("copy.de", [f"{line} " for line in GOOD])
+    result = score(*flags, third, copy)
     named = [("good", GOOD), ("poor", POOR), ("third", read_lines(third))]
     metrics = {"bleu": BLEU(), "chrf": CHRF()}
     signatures, theirs = PairedTest(named, metrics, [REF], "bs", 20)()
-    assert list(found["paired_signatures"].values()) == list(map(str, signatures.values()))
+    assert list(result["paired_signatures"].values()) == list(map(str, signatures.values()))
     for key, (first, *others) in zip(("bleu", "chrf"), list(theirs.values())[1:], strict=True):
-        for system, other in zip(found["systems"][1:], others, strict=True):
+        for system, other in zip(result["systems"][1:3], others, strict=True):
             pair = system["against_first"][key]
             assert pair["difference"] == pytest.approx(other.score - first.score)
             assert pair["p"] == other.p_value
-    assert "against_first" not in found["systems"][0]
+        assert result["systems"][3]["against_first"][key] == {"difference": 0.0, "p": None}
+    assert "against_first" not in result["systems"][0]
+    rows = [row for row in table_rows(run(*flags[:5], copy)[1]) if row[:1] == ["against good"]]
+    assert [row[-1] for row in rows] == ["the same"] * 2
 
 
-def test_the_same_text_is_not_significantly_better(
-    run: Score, flags: list[object], write: Write
-) -> None:
-    """Keeps out the test's p of 1 / 1001 for two texts between which nothing differs."""
-    code, out, _ = run(*flags[:5], write("copy.de", [f"{line} " for line in GOOD]))
-    assert code == 0
-    rows = [line for line in out.splitlines() if line.startswith("| against good")]
-    assert len(rows) == 2
-    assert all(row.rstrip(" |").endswith("the same") for row in rows)
-
-
-# ------------------------------------------------------------------------------------- By length
-
-
-def test_lengths_are_words_of_the_source(run: Score, flags: list[object], tmp_path: Path) -> None:
-    """Keeps out a sentence in two bins or in none, and one that is longer than the last bin."""
-    found = scored(run, tmp_path / "out", *flags, "--buckets", "1,3,5")
-    for system in found["systems"]:
-        ends = [(part["low"], part["high"], part["n"]) for part in system["buckets"]]
-        assert ends == [(1, 1, 1), (4, 5, 2), (6, 7, 1)]
+def test_lengths_are_words_of_the_source(score: Score, flags: list[object]) -> None:
+    """Keeps out a sentence in two buckets or in none, and one longer than the last bucket."""
+    result = score(*flags, "--buckets", "1,3,5")
+    for system in result["systems"]:
+        parts = [(part["low"], part["high"], part["n"]) for part in system["buckets"]]
+        assert parts == [(1, 1, 1), (4, 5, 2), (6, 7, 1)]
         assert system["overall"]["n"] == 4
     one = BLEU().corpus_score(GOOD[2:3], [REF[2:3]]).score
-    assert found["systems"][0]["buckets"][2]["bleu"]["value"] == pytest.approx(one)
+    assert result["systems"][0]["buckets"][2]["bleu"]["value"] == pytest.approx(one)
 
 
-def test_lines_end_at_line_feeds_alone(run: Score, write: Write, tmp_path: Path) -> None:
+def test_lines_end_at_line_feeds_alone(score: Score, write: Write) -> None:
     """Keeps out a reader that cuts inside a line, so that all that follow are beside others."""
     odd = ["a\x85b c d e f", "g\u2028h i j k", "l\x0cm n o p", "q\u00a0r s\u202ft u"]
-    texts = [write(name, odd) for name in ("ref", "src", "hyp")]
-    given = ["--ref", texts[0], "--src", *texts[1:], "--buckets", "5,9"]
-    found = scored(run, tmp_path / "out", *given)
-    (system,) = found["systems"]
+    ref, src, hyp = (write(name, odd) for name in ("ref", "src", "hyp"))
+    (system,) = score("--ref", ref, "--src", src, hyp, "--buckets", "5,9")["systems"]
     assert system["overall"]["bleu"]["value"] == pytest.approx(100)
     assert [(part["high"], part["n"]) for part in system["buckets"]] == [(5, 3), (9, 1)]
 
 
 def test_blank_lines_are_scored_and_counted(
-    run: Score, flags: list[object], write: Write, tmp_path: Path
+    score: Score, run: Run, flags: list[object], write: Write
 ) -> None:
-    """Keeps out a system that gains by silence, and a blank source in the shortest bin."""
+    """Keeps out a system that gains by silence, and a blank source in the shortest bucket."""
     src, silent = write("src", ["", *SRC[1:]]), write("silent.de", ["", " ", *GOOD[2:]])
-    mute = write("mute.de", [""] * 4)
-    code, out, _ = run(*flags[:2], "--src", src, silent, mute, "--out", tmp_path / "out")
-    assert code == 0
-    assert f"{src}: 1 of 4 lines are blank; they are in no bucket." in out
-    assert f"{silent}: 2 of 4 lines are blank." in out
-    found = json.loads((tmp_path / "out" / "score.json").read_text())
-    assert [system["n_blank"] for system in found["systems"]] == [2, 4]
-    assert sum(part["n"] for part in found["systems"][0]["buckets"]) == 3
+    argv = [*flags[:2], "--src", src, silent, write("mute.de", [""] * 4)]
+    result = score(*argv)
+    assert result["src"]["n_blank"] == 1
+    assert [system["n_blank"] for system in result["systems"]] == [2, 4]
+    assert sum(part["n"] for part in result["systems"][0]["buckets"]) == 3
     theirs = BLEU().corpus_score(read_lines(silent), [REF]).score
-    overall, nothing = (system["overall"] for system in found["systems"])
+    overall, nothing = (system["overall"] for system in result["systems"])
     assert overall["bleu"]["value"] == pytest.approx(theirs)
     assert nothing["bleu"] == nothing["chrf"] == {"value": 0.0, "low": None, "high": None}
     assert nothing["length_ratio"] == 0.0
+    notes = run(*argv)[1].split("\n\n")[-1].splitlines()
+    assert [note.split(": ")[1].split()[0] for note in notes] == ["1", "2", "4"]
 
 
 @pytest.mark.parametrize(
-    ("n", "tokenize", "told"), [(99, "13a", 0), (100, "13a", 1), (100, "none", 0)]
+    ("n", "tokenize", "n_notes"), [(99, "13a", 0), (100, "13a", 1), (100, "none", 0)]
 )
-def test_tokenized_text_is_told(n: int, tokenize: str, told: int, run: Score, write: Write) -> None:
+def test_tokenized_text_is_noted(
+    n: int, tokenize: str, n_notes: int, run: Run, write: Write
+) -> None:
     """Keeps out a score of a tokenized text beside those of others, without a word."""
-    texts = [write("ref", ["a b."] * 101), write("src", ["a"] * 101)]
+    ref, src = write("ref", ["a b."] * 101), write("src", ["a"] * 101)
     hyp = write("hyp", ["a b ."] * n + ["a b."] * (101 - n))
-    code, out, err = run("--ref", texts[0], "--src", texts[1], hyp, "--tokenize", tokenize)
+    code, out, err = run("--ref", ref, "--src", src, hyp, "--tokenize", tokenize)
     assert (code, err) == (0, "")
-    assert out.count("is it tokenized?") == told
-
-
-# ---------------------------------------------------------------------------- Tables and figures
+    assert out.count("is it tokenized?") == n_notes
 
 
 @pytest.mark.parametrize(
@@ -251,7 +261,6 @@ def test_tokenized_text_is_told(n: int, tokenize: str, told: int, run: Score, wr
         (["v1.2-x.de", "v1.3-x.de"], ["v1.2-x", "v1.3-x"]),
         (["a.de", "b.txt"], ["a.de", "b.txt"]),
         ([".de", "a.de"], [".de", "a.de"]),
-        (["one/beam/out.de", "two/beam/out.de"], ["one", "two"]),
         (["out.de", "two/out.de", "other.de"], ["out", "two/out", "other"]),
         (["a\x1b[2J.de", "b.de"], [r"a\x1b[2J", "b"]),
     ],
@@ -261,132 +270,421 @@ def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) ->
     assert external.names_of([Path(path) for path in paths]) == names
 
 
-def test_the_table_says_what_the_json_says(run: Score, flags: list[object], tmp_path: Path) -> None:
-    """Keeps out a column under another system's name, and a thin bin that looks sure."""
-    out = tmp_path / "out"
-    code, said, _ = run(*flags, "--buckets", "5,9", "--out", out)
+# ------------------------------------------------------- Translations: tables, figures and pages
+
+
+def test_the_table_has_the_numbers_of_the_json(
+    run: Run, flags: list[object], tmp_path: Path
+) -> None:
+    """Keeps out a column under another system's name, a thin bucket that looks sure, and files."""
+    before = set(tmp_path.rglob("*"))
+    code, out, _ = run(*flags, "--buckets", "5,9")
     assert code == 0
-    found = json.loads((out / "score.json").read_text())
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()]
+    assert set(tmp_path.rglob("*")) == before
+    texts = external.read_translations(tmp_path / "src.en", tmp_path / "ref.de", flags[4:])
+    result = external.score_translations(texts, "13a", False, [5, 9])
+    rows = table_rows(out)
     starts = [i for i, row in enumerate(rows) if row[:2] == ["source words", "n"]]
     assert [rows[i][2:] for i in starts] == [["good", "poor"]] * 3
     for i, key in zip(starts, ("bleu", "chrf"), strict=False):
-        for row, part in zip(rows[i + 2 : i + 5], (0, 1, "overall"), strict=True):
-            for cell, system in zip(row[2:], found["systems"], strict=True):
-                value = (system[part] if part == "overall" else system["buckets"][part])[key]
-                n = (system[part] if part == "overall" else system["buckets"][part])["n"]
-                interval = f"{value['low']:.1f}, {value['high']:.1f}" if n >= 10 else "–"
-                assert cell == f"{value['value']:.1f} [{interval}]*"
-        pair = found["systems"][1]["against_first"][key]
+        for row, name in zip(rows[i + 2 : i + 5], (0, 1, "overall"), strict=True):
+            for cell, system in zip(row[2:], result["systems"], strict=True):
+                part = system["overall"] if name == "overall" else system["buckets"][name]
+                assert cell == f"{part[key]['value']:.1f} [–]*"
+        pair = result["systems"][1]["against_first"][key]
         assert rows[i + 5][3] == f"{pair['difference']:+.2f} (p = {pair['p']:.3f})"
-    for signature in (*found["signatures"].values(), *found["paired_signatures"].values()):
-        assert f"`{signature}`" in said
-    made = [
-        out / name for name in ("score.json", "score-length.svg", "score-length.png", "report.html")
-    ]
-    assert said.split("\n\n")[-1].split() == list(map(str, made))
+    for signature in (*result["signatures"].values(), *result["paired_signatures"].values()):
+        assert f"`{signature}`" in out
 
 
-def test_the_same_texts_make_the_same_files(
-    run: Score, flags: list[object], tmp_path: Path
+def test_files_are_the_same_without_torch(
+    scored: tuple[list[object], Path], tmp_path: Path
 ) -> None:
-    """Keeps out a date, a random id or unseeded draws."""
-    for name in ("one", "two"):
-        scored(run, tmp_path / name, *flags)
-    for path in (tmp_path / "one").iterdir():
-        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
-
-
-def test_nothing_is_written_unless_asked(run: Score, flags: list[object], tmp_path: Path) -> None:
-    """Keeps out files in the folder of whoever wants the numbers alone."""
-    before = set(tmp_path.rglob("*"))
-    assert run(*flags)[0] == 0
-    assert set(tmp_path.rglob("*")) == before
-
-
-def test_texts_are_scored_without_torch(flags: list[object], tmp_path: Path) -> None:
-    """Keeps out scores, a figure and a page only where models can run."""
+    """Keeps out scores only where models can run; a date, a random id or unseeded draws in them."""
+    argv, folder = scored
     program = "import sys; sys.modules['torch'] = None; from seqmodels.cli.main import main; main()"
-    argv = [sys.executable, "-c", program, "score", *flags, "--out", tmp_path / "out"]
-    done = subprocess.run(
-        [str(each) for each in argv], cwd=ROOT, capture_output=True, text=True, check=False
+    command = [sys.executable, "-c", program, "score", *argv, "--out", tmp_path]
+    process = subprocess.run(
+        [str(each) for each in command], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len([*(tmp_path / "out").iterdir()]) == 4
+    assert (process.returncode, process.stderr) == (0, "")
+    names = {"score.json", "score-length.svg", "score-length.png", "report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    for path in tmp_path.iterdir():
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
-def test_figures_show_systems_as_what_they_are(
-    run: Score, flags: list[object], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_figures_show_systems_as_strangers(
+    score: Score, flags: list[object], write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a stranger's `gpt` drawn as GPT-2, two systems of one look, and a lost one."""
-    drawn: list[Any] = []
-    save = style.save
-    monkeypatch.setattr(
-        style, "save", lambda figure, path: drawn.append(figure) or save(figure, path)
-    )
     names = ["gpt", "_under", *(f"a-system-with-a-rather-long-name-{i}" for i in range(7))]
     hyps = [write(f"{name}.de", GOOD if i % 2 else POOR) for i, name in enumerate(names)]
-    scored(run, tmp_path / "out", *flags[:4], *hyps)
-    figure = drawn[0]
+    systems = score(*flags[:4], *hyps)["systems"]
+    monkeypatch.undo()
+    with style.context():
+        figure = drawing.draw_systems(systems, "about")
     handles, texts = figure.legends[0].legend_handles, figure.legends[0].get_texts()
-    assert [text.get_text().replace("\n", "").split(" · ")[0] for text in texts] == names[:8]
+    key = [text.get_text().replace("\n", "").split(" · ") for text in texts]
+    bleu = [system["overall"]["bleu"]["value"] for system in systems]
+    assert key == [[name, f"{x:.1f}"] for name, x in zip(names[:8], bleu[:8], strict=True)]
     assert len({(line.get_color(), line.get_marker()) for line in handles}) == 8
-    assert "first 8 of 9 systems" in figure.get_label()
-    assert [ax.get_title("left") for ax in figure.axes[:2]] == ["BLEU", "chrF"]
+    assert "8 of 9 systems" in figure.get_label()
+    for ax, metric in zip(figure.axes[:2], ("bleu", "chrf"), strict=True):
+        assert ax.get_title("left").lower() == metric
+        hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
+        drawn = [line.get_ydata().tolist() for line in hollow]
+        expected = [[b[metric]["value"] for b in system["buckets"]] for system in systems[:8]]
+        assert drawn == pytest.approx(expected)
 
 
-# ------------------------------------------------------------------------------------ Bad input
+def test_the_page_has_the_sentences_of_the_systems(scored: tuple[list[object], Path]) -> None:
+    """Keeps out a sentence under another system or bucket, and scores of other settings."""
+    _, folder = scored
+    result = json.loads((folder / "score.json").read_text(encoding="utf-8"))
+    (page,) = data_of(folder / "report.html")["folders"]
+    (test,) = page["tests"]
+    assert [run["label"] for run in page["runs"]] == ["good", "poor"]
+    parts = [(b["low"], b["high"], b["n"]) for b in result["systems"][0]["buckets"]]
+    assert [(b["low"], b["high"], b["n"]) for b in test["buckets"]] == parts
+    bleu = BLEU(effective_order=True, lowercase=True, tokenize="char")
+    for e, src, ref, *hyps in zip(test["examples"], SRC, REF, GOOD, POOR, strict=True):
+        assert (e["x"], e["src"], e["ref"], e["hyps"]) == (len(src.split()), src, ref, hyps)
+        theirs = [round(bleu.sentence_score(hyp, [ref]).score, 1) for hyp in hyps]
+        assert [scores[0] for scores in e["scores"]] == theirs
+
+
+def test_the_page_is_a_sample(monkeypatch: pytest.MonkeyPatch, flags: list[object]) -> None:
+    """Keeps out a page of a whole corpus."""
+    monkeypatch.setattr(rows, "MAX_EXAMPLES_PER_BUCKET", 1)
+    same = [rows.Row(set="length", x=5, src=line, ref=line, hyp=line) for line in SRC]
+    test = {"name": "length", "primary_metric": "bleu", "buckets": [{"low": 1, "high": 9}]}
+    assert len(rows.side_by_side({"a": same}, test, "13a", False)) == 1
+
+
+# -------------------------------------------------------------------- Alignments: known answers
+
+WORDS = ["the small house", "no", "he reads", "", "they see it"]
+TARGETS = ["das kleine Haus", "nein", "er liest gern", "", "sie sehen es"]
+GOLD = ["0-0 1-1 2-2", "0-0", "0-0 1-1 1?2", "", "0-0 1-1 2p1 2-2"]
+CLOSE = ["0-0 1-1 2-2", "0-0", "0-0 1-2", "", "0-0 2-1 2-2"]
+FAR = ["0-2 1-1", "", "0-0", "", "0-2 1-1 2-0"]
+ALIGNMENT_FILES = {"src": WORDS, "tgt": TARGETS, "gold": GOLD, "close": CLOSE, "far": FAR}
+
+
+@pytest.fixture
+def links(write: Write) -> dict[str, Path]:
+    """Write texts, a gold standard and two alignments; return them by name."""
+    return {name: write(name, lines) for name, lines in ALIGNMENT_FILES.items()}
+
+
+def values(part: dict[str, Any]) -> dict[str, float]:
+    """Return the rates without their intervals."""
+    return {key: part[key]["value"] for key in RATES}
+
+
+def test_rates_by_hand(score: Score, links: dict[str, Path]) -> None:
+    """Keeps out |P| for |S| below recall or AER, rates averaged over sentences, blank lines lost.
+
+    The close one has 9 links, all of them gold, 7 of the 9 sure ones; the far one 6, 3 gold, all 3
+    sure. A small example is that of NLTK's documentation: 0.6666666666666667.
+    """
+    result = score("--gold", links["gold"], links["close"], links["far"])
+    close, far = result["systems"]
+    assert result["n"] == close["overall"]["n"] == 5
+    assert (result["gold"]["n_sure"], result["gold"]["n_links"]) == (9, 11)
+    assert (close["n_links"], far["n_links"]) == (9, 6)
+    right = {"aer": 100 * (1 - (7 + 9) / (9 + 9)), "precision": 100 * 9 / 9, "recall": 100 * 7 / 9}
+    assert values(close["overall"]) == pytest.approx(right)
+    right = {"aer": 100 * (1 - (3 + 3) / (6 + 9)), "precision": 100 * 3 / 6, "recall": 100 * 3 / 9}
+    assert values(far["overall"]) == pytest.approx(right)
+    assert close["overall"]["aer"]["low"] is None  # five sentences
+    links["gold"].write_text("0-0 1-1 2-2\n")
+    links["close"].write_text("0-0 1-2 2-1\n")
+    (system,) = score("--gold", links["gold"], links["close"])["systems"]
+    assert system["overall"]["aer"]["value"] == pytest.approx(66.66666666666667)
+
+
+def test_published_alignments_have_their_known_rate(score: Score, run: Run, write: Write) -> None:
+    """Keeps out a gold standard read with the wrong base: nothing in its file says which."""
+    gold, found, pairs = real(
+        *(f"align_awesome/roen.{name}" for name in ("gold", "awesome-align.out", "src-tgt"))
+    )
+    src, tgt = zip(*(line.split(" ||| ") for line in read_lines(pairs)), strict=True)
+    texts = ["--src", write("src", [*src]), "--ref", write("tgt", [*tgt])]
+    result = score("--gold", gold, "--gold-one-based", found, *texts)
+    (system,) = result["systems"]
+    assert result["n"] == sum(part["n"] for part in system["buckets"]) == 248
+    assert system["overall"]["aer"]["value"] == pytest.approx(20.75, abs=5e-3)
+    assert system["overall"]["aer"]["low"] < 20.75 < system["overall"]["aer"]["high"]
+    code, out, _ = run("--gold", gold, found)
+    assert code == 0
+    notes = [line for line in out.splitlines() if "counted from 1?" in line]
+    assert [note.split(":")[0] for note in notes] == [str(gold)]
+    assert float(re.findall(r"\| *([\d.]+) \[", out)[0]) > 50
+    check_one_line(run("--gold", gold, found, *texts), "roen.gold, line 1", "--gold-one-based")
+
+
+def test_line_numbers_are_not_links() -> None:
+    """Keeps out a line's number read as a link: French first, from 0, after number and tab."""
+    folder = DATA / "align_alibi_fren"
+    parsed = []
+    for path in sorted(folder.glob("*__ali_w2w_*.txt")):
+        names = path.name.removesuffix(".txt").split("__ali_w2w_")[1].split("_")
+        story, sides = path.name.split("__")[0], []
+        for name in names:
+            (text,) = folder.glob(f"{story}__{name}_sents.txt")
+            sides.append(Text(text, [line.partition("\t")[2] for line in read_lines(text)]))
+        parsed += parse_links(Text(path, read_lines(path)), sides=sides).links
+    if not parsed:
+        pytest.skip(f"no real text at {folder}")
+    assert len(parsed) == 522
+    assert sum(len(pair.possible - pair.sure) for pair in parsed) > 1000
+
+
+def test_rates_are_those_of_a_naive_loop() -> None:
+    """Keeps out links counted by sentence, by word or twice, on alignments that nobody chose."""
+    draw = random.Random(1)
+
+    def some(p: float) -> frozenset[tuple[int, int]]:
+        return frozenset((i, j) for i in range(4) for j in range(5) if draw.random() < p)
+
+    gold = [Links(sure := some(0.3), sure | some(0.2)) for _ in range(40)]
+    ours = [Links(own := some(0.3), own) for _ in range(40)]
+    n = dict.fromkeys(("A", "S", "A and S", "A and P"), 0)
+    for pair, true in zip(ours, gold, strict=True):
+        for link in ((i, j) for i in range(4) for j in range(5)):
+            in_a, in_s, in_p = (link in x for x in (pair.possible, true.sure, true.possible))
+            n["A"] += in_a
+            n["S"] += in_s
+            n["A and S"] += in_a and in_s
+            n["A and P"] += in_a and in_p
+    expected = {
+        "aer": 1 - (n["A and S"] + n["A and P"]) / (n["A"] + n["S"]),
+        "precision": n["A and P"] / n["A"],
+        "recall": n["A and S"] / n["S"],
+    }
+    counts = link_counts(ours, gold)
+    for key, rate in RATES.items():
+        interval = rate.interval(counts)
+        assert interval["value"] == pytest.approx(100 * expected[key])
+        assert interval["low"] < 100 * expected[key] < interval["high"]
+    with pytest.raises(ValueError, match="40 and 39"):
+        link_counts(ours, gold[1:])
+
+
+def test_marks_and_numbers_of_links() -> None:
+    """Keeps out possible links that count as sure, and a link before a tab that is lost."""
+
+    def pair(*sure: tuple[int, int], possible: set[tuple[int, int]] = frozenset()) -> Links:
+        return Links(frozenset(sure), frozenset({*sure, *possible}))
+
+    lines = ["0\t0-1 2p3 0-1 5?6", "1\t", "", "4-0", "10-11\t1-1", "2-2 2?2"]
+    assert parse_links(Text(Path("gold"), lines)).links == [
+        pair((0, 1), possible={(2, 3), (5, 6)}), pair(), pair(), pair((4, 0)),
+        pair((10, 11), (1, 1)), pair((2, 2)),
+    ]  # fmt: skip
+    one_based = parse_links(Text(Path("gold"), ["1-1 2?3"]), first=1).links
+    assert one_based == [pair((0, 0), possible={(1, 2)})]
+
+
+def test_pipes_are_read_once(run: Run, links: dict[str, Path], tmp_path: Path) -> None:
+    """Keeps out a gold standard that is read a second time, when the pipe is empty."""
+    os.mkfifo(tmp_path / "pipe")
+    text = links["gold"].read_bytes()
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(text,), daemon=True)
+    writer.start()
+    by_pipe = run("--gold", tmp_path / "pipe", links["close"])
+    writer.join(5)
+    by_file = run("--gold", links["gold"], links["close"])
+    assert by_pipe[1].replace(f"{tmp_path}/pipe", str(links["gold"])) == by_file[1]
+    assert by_pipe[0] == by_file[0] == 0
+
+
+def test_buckets_count_words_of_the_source(score: Score, links: dict[str, Path]) -> None:
+    """Keeps out lengths of the target or of the links, and a blank source in the first bucket."""
+    argv = ["--gold", links["gold"], links["close"], "--src", links["src"], "--buckets", "1,2"]
+    result = score(*argv)
+    buckets = result["systems"][0]["buckets"]
+    assert [(b["low"], b["high"], b["n"]) for b in buckets] == [(1, 1, 1), (2, 2, 1), (3, 3, 2)]
+    assert values(buckets[1]) == pytest.approx({"aer": 25.0, "precision": 100, "recall": 50})
+    assert result["src"]["n_blank"] == 1
+    assert score(*argv[:3])["systems"][0]["buckets"] == []
+
+
+def test_others_are_compared_with_the_first(score: Score, write: Write) -> None:
+    """Keeps out a difference with the wrong sign, or of draws that are not the same for both."""
+    gold = write("long", GOLD * 10)
+    close, far, same = (
+        write(name, lines * 10) for name, lines in (("a", CLOSE), ("b", FAR), ("c", CLOSE))
+    )
+    first, second, third = score("--gold", gold, close, far, same)["systems"]
+    assert "against_first" not in first
+    pair = second["against_first"]["aer"]
+    difference = second["overall"]["aer"]["value"] - first["overall"]["aer"]["value"]
+    assert pair["value"] == pytest.approx(difference)
+    assert 0 < pair["low"] < difference < pair["high"]
+    assert third["against_first"]["aer"] == {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def test_no_links_are_no_traceback(score: Score, run: Run, links: dict[str, Path]) -> None:
+    """Keeps out a division by zero, a precision of what is not there, and NaN in the JSON."""
+    links["far"].write_text("\n" * 5)
+    argv = ["--gold", links["gold"], links["far"], "--src", links["src"], "--buckets", "1,2"]
+    (system,) = score(*argv)["systems"]
+    assert system["overall"]["precision"] == {"value": None, "low": None, "high": None}
+    assert system["overall"]["aer"]["value"] == 100
+    assert ["far", "100.0 [–]*", "–*", "0.0 [–]*", "0"] in table_rows(run(*argv)[1])
+    links["gold"].write_text("\n\n0-0\n\n\n")  # a bucket without any link
+    rows = table_rows(run(*argv)[1])
+    assert ["1", "1", "–*"] in rows
+    assert ["2", "1", "100.0 [–]*"] in rows
+
+
+def test_the_alignment_table_has_the_numbers_of_the_json(
+    score: Score, run: Run, write: Write
+) -> None:
+    """Keeps out a column under another name, a row of another bucket, and thin ones unmarked."""
+    gold, src = write("long.gold", GOLD * 11), write("long.src", WORDS * 11)
+    close, far = write("a.x", CLOSE * 11), write("b.x", FAR * 11)
+    argv = ["--gold", gold, close, far, "--src", src, "--buckets", "1,2"]
+    result, rows = score(*argv), table_rows(run(*argv)[1])
+    assert rows[2][:5] == ["alignment", "AER (%)", "precision (%)", "recall (%)", "links"]
+    for row, system in zip(rows[4:6], result["systems"], strict=True):
+        parts = [system["overall"][key] for key in RATES]
+        cells = ["{value:.1f} [{low:.1f}, {high:.1f}]".format(**part) for part in parts]
+        assert row[:5] == [system["name"], *cells, f"{system['n_links']:,}"]
+    pair = result["systems"][1]["against_first"]["aer"]
+    cell = "{value:+.1f} [{low:+.1f}, {high:+.1f}]".format(**pair)
+    assert [row[5] for row in rows[4:6]] == ["", cell]
+    assert rows[9][:4] == ["source words", "n", "a", "b"]
+    for i, row in enumerate(rows[11:14]):
+        for cell, system in zip(row[2:], result["systems"], strict=True):
+            part = system["buckets"][i]
+            assert cell.startswith(f"{part['aer']['value']:.1f} [")
+            assert cell.endswith("*") == (part["n"] < 30)
+            assert int(row[1]) == part["n"]
+    assert rows[14][:2] == ["all", "55"]
+
+
+def test_the_documented_lines_run(
+    score: Score, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Keeps out lines that were never tried, links to EOS, and source and target swapped."""
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
+    (shell,) = re.findall(r"^seqmodels score --gold .*$", text, re.MULTILINE)
+
+    def align(source: str, target: str) -> Any:
+        n_src, n_tgt = len(source.split()), len(target.split())
+        weights = np.full((n_tgt, n_src + 1), 0.1)
+        weights[:, -1] = 0.9  # what a run has beside the words: EOS
+        weights[range(n_tgt), np.minimum(range(n_tgt), n_src - 1)] += 0.2
+        return types.SimpleNamespace(weights=weights)
+
+    monkeypatch.setattr(seqmodels, "load", lambda path: types.SimpleNamespace(align=align))
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("test.de", TARGETS), ("test.en", WORDS), ("test.gold", GOLD)):
+        write(name, [line for line in lines if line])
+    exec(block, {})
+    argv = shell.split()[2:]
+    written = (tmp_path / argv[-1]).read_text().splitlines()
+    assert written == ["0-0 1-1 2-2", "0-0", "0-0 1-1 1-2", "0-0 1-1 2-2"]
+    result = score(*argv[:-2], argv[-1])
+    assert result["systems"][0]["overall"]["aer"]["value"] == 0.0
+
+
+# --------------------------------------------------------------------------------- Users' mistakes
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("name", "content", "words"),
     [
-        ({"good.de": None}, ["good.de does not exist", "UTF-8 text file"]),
-        ({"ref.de": None}, ["ref.de does not exist"]),
-        ({"poor.de": b"a\nb\nc\n"}, ["src.en has 4 lines and ", "poor.de has 3", "line n of"]),
-        ({"src.en": b"a\nb\n"}, ["src.en has 2 lines and ", "ref.de has 4"]),
-        ({"good.de": b""}, ["good.de is empty"]),
-        ({"ref.de": b""}, ["ref.de is empty"]),
-        ({"src.en": b"\n \n\n\n"}, ["src.en has no words"]),
-        ({"good.de": b"a\nb\n\xe4\nd\n"}, ["good.de, line 3: not UTF-8 (byte 0xe4)"]),
-        ({"good.de": "a\nb\nc\nd\n".encode("utf-16")}, ["good.de, line 1: not UTF-8"]),
+        ("good.de", None, ["good.de does not exist"]),
+        ("poor.de", b"a\nb\nc\n", ["src.en has 4", "poor.de has 3"]),
+        ("src.en", b"a\nb\n", ["src.en has 2", "ref.de has 4"]),
+        ("ref.de", b"", ["ref.de is empty"]),
+        ("src.en", b"\n \n\n\n", ["src.en has no words"]),
+        ("good.de", b"a\nb\n\xe4\nd\n", ["good.de, line 3", "0xe4"]),
+        ("good.de", "a\nb\nc\nd\n".encode("utf-16"), ["good.de, line 1"]),
     ],
-)  # fmt: skip
-def test_a_file_that_cannot_be_scored(
-    change: dict[str, bytes | None],
+)
+def test_texts_that_cannot_be_scored(
+    name: str,
+    content: bytes | None,
     words: list[str],
-    run: Score,
+    run: Run,
     flags: list[object],
     tmp_path: Path,
 ) -> None:
     """Keeps out tracebacks, scores of lines that do not pair, and a folder made for nothing."""
-    for name, content in change.items():
-        (tmp_path / name).unlink()
-        if content is not None:
-            (tmp_path / name).write_bytes(content)
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     check_one_line(run(*flags, "--out", tmp_path / "out"), *words)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("name", "content", "words"),
     [
-        (["--tokenize", "14a"], ["--tokenize 14a: sacreBLEU has none, zh, 13a"]),
-        (["--tokenize", ""], ["--tokenize : sacreBLEU has"]),
-        (["--buckets", "10,x"], ["--buckets: 'x' is not a whole number"]),
-        (["--buckets", ""], ["--buckets"]),
-        (["--buckets", "0,5"], ["--buckets", "'0' is not a whole number from 1"]),
-        (["--buckets", "10,5"], ["--buckets: 10,5 does not increase"]),
-        (["--buckets", "5,5"], ["--buckets: 5,5 does not increase"]),
-        (["--out", __file__], [f"--out {__file__} is not a folder"]),
-        (["--out", f"{__file__}/below"], ["is not a folder: Not a directory"]),
-        (["--rounds", "3"], ["unrecognized arguments: --rounds"]),
-        (["/"], ["/ cannot be read: Is a directory"]),
-        (["/dev/zero"], ["/dev/zero is not a regular file"]),
+        ("gold", None, ["gold does not exist"]),
+        ("gold", b"0?0\n\n\n\n\n", ["gold has no sure links"]),
+        ("gold", b"0-0\n" * 4, ["gold has 4", "close has 5"]),
+        ("tgt", b"a\n" * 6, ["gold has 5", "tgt has 6"]),
+        ("close", b"0-0\n0:1\n\n\n\n", ["close, line 2: '0:1'"]),
+        ("gold", b"0-0 -1-0\n\n\n\n\n", ["gold, line 1: '-1-0'"]),
+        ("gold", "0-0\n٣-٤\n\n\n\n".encode(), ["gold, line 2: '٣-٤'"]),
+        ("gold", b"0-0 1000000-1\n\n\n\n\n", ["gold, line 1: '1000000-1'"]),
+        ("close", b"\n\n0-0 1?1\n\n\n", ["close, line 3: '1?1'", "--gold"]),
+        ("close", b"3-0\n\n\n\n\n", ["close, line 1: '3-0'", "src has 3"]),
+        ("close", b"\n0-1\n\n\n\n", ["close, line 2: '0-1'", "tgt has 1"]),
+        ("gold", b"0-0\n\n\n0-0\n\n", ["gold, line 4: '0-0'", "has 0 words"]),
     ],
 )
-def test_a_mistake_gets_one_line(
-    argv: list[str], words: list[str], run: Score, flags: list[object]
+def test_alignments_that_cannot_be_scored(
+    name: str,
+    content: bytes | None,
+    words: list[str],
+    run: Run,
+    links: dict[str, Path],
+    tmp_path: Path,
+) -> None:
+    """Keeps out tracebacks, links dropped in silence, and a folder made for nothing."""
+    links[name].unlink()
+    if content is not None:
+        links[name].write_bytes(content)
+    texts = ["--src", links["src"], "--ref", links["tgt"]]
+    result = run("--gold", links["gold"], *texts, links["close"], "--out", tmp_path / "out")
+    check_one_line(result, *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_words_counted_from_1(run: Run, links: dict[str, Path]) -> None:
+    """Keeps out word -1, and an out-of-range word called by another number than the file's."""
+    argv = ["--gold", links["gold"], "--gold-one-based", links["close"]]
+    check_one_line(run(*argv), "gold, line 1: '0-0'", "word 0")
+    links["gold"].write_text("4-1\n1-1\n1-1\n\n1-1\n")
+    check_one_line(run(*argv, "--src", links["src"]), "gold, line 1: '4-1'", "word 4", "3 words")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--tokenize", "14a"], ["--tokenize 14a"]),
+        (["--tokenize", ""], ["--tokenize :"]),
+        (["--buckets", "10,x"], ["--buckets", "'x'"]),
+        (["--buckets", "0,5"], ["--buckets", "'0'"]),
+        (["--buckets", "5,5"], ["--buckets", "5,5"]),
+        (["--out", __file__], [f"--out {__file__}"]),
+        (["--rounds", "3"], ["--rounds"]),
+        (["/"], ["/ cannot be read"]),
+        (["/dev/zero"], ["/dev/zero"]),
+        (["--gold-one-based"], ["--gold"]),
+    ],
+)
+def test_wrong_flags_get_one_line(
+    argv: list[str], words: list[str], run: Run, flags: list[object]
 ) -> None:
     """Keeps out tracebacks, and flags that are silently replaced by a default."""
     result = run(*flags, *argv)
@@ -394,66 +692,69 @@ def test_a_mistake_gets_one_line(
     assert result[1] == ""
 
 
-def test_what_must_be_given(run: Score, flags: list[object]) -> None:
-    """Keeps out a score against nothing."""
-    check_one_line(run(*flags[2:]), "give --ref and --src to score translations")
-    check_one_line(run(*flags[:2], *flags[4:]), "give --ref and --src to score translations")
-    check_one_line(run(*flags[:4]), "required: HYP")
+def test_flags_that_do_not_go_together(
+    run: Run, flags: list[object], links: dict[str, Path]
+) -> None:
+    """Keeps out flags that are silently passed over, and a score against nothing."""
+    for argv in (flags[2:], [*flags[:2], *flags[4:]]):
+        check_one_line(run(*argv), "--ref", "--src", "--gold")
+    check_one_line(run(*flags[:4]), "HYP")
+    gold = ["--gold", links["gold"], links["close"]]
+    check_one_line(run(*gold, "--tokenize", "13a"), "--tokenize", "--gold")
+    check_one_line(run(*gold, "--lowercase"), "--lowercase", "--gold")
+    check_one_line(run(*gold, "--buckets", "5,9"), "--buckets", "--src")
+    check_one_line(run(*gold, "--src", links["gold"]), "the same file")
 
 
-def test_a_file_given_twice(run: Score, flags: list[object], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["good.de", "link.de", "ref.de", "src.en"])
+def test_a_file_given_twice(name: str, run: Run, flags: list[object], tmp_path: Path) -> None:
     """Keeps out a system compared with itself, under whatever name, and a reference of BLEU 100."""
     (tmp_path / "link.de").symlink_to(tmp_path / "good.de")
-    for again in ("good.de", "../" + tmp_path.name + "/good.de", "link.de", "ref.de", "src.en"):
-        check_one_line(run(*flags, tmp_path / again), "are the same file; give each file once")
+    check_one_line(run(*flags, tmp_path / name), name, "the same file")
 
 
 def test_too_many_lines_to_compare(
-    run: Score, flags: list[object], monkeypatch: pytest.MonkeyPatch
+    run: Run, flags: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a process killed for the memory that the paired test takes; one system may pass."""
     monkeypatch.setattr(external, "MAX_LINES", 3)
-    check_one_line(run(*flags), "has 4 lines", "at most 3", "one system at a time")
+    check_one_line(run(*flags), "4 lines", "at most 3")
     assert run(*flags[:5])[0] == 0
+    monkeypatch.setattr(external, "MAX_LINES", 4)
+    assert run(*flags)[0] == 0
 
 
 @pytest.mark.parametrize(
-    ("tokenize", "module", "hidden", "words"),
+    ("tokenize", "module", "hidden", "package"),
     [
-        ("ja-mecab", "tokenizer_ja_mecab", "MeCab", ["pip install sacrebleu[ja]"]),
-        ("ko-mecab", "tokenizer_ko_mecab", "MeCab", ["pip install sacrebleu[ko]"]),
-        ("flores200", "tokenizer_spm", None, ["pip install sentencepiece"]),
+        ("ja-mecab", "tokenizer_ja_mecab", "MeCab", "sacrebleu[ja]"),
+        ("flores200", "tokenizer_spm", None, "sentencepiece"),
     ],
 )
 def test_a_tokenizer_that_is_not_installed(
     tokenize: str,
     module: str,
     hidden: str | None,
-    words: list[str],
-    run: Score,
+    package: str,
+    run: Run,
     flags: list[object],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Keeps out the tracebacks of sacreBLEU's extras, and says what to install."""
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     if hidden:
-        found = importlib.import_module(f"sacrebleu.tokenizers.{module}")
-        monkeypatch.setattr(found, hidden, None)
-    check_one_line(run(*flags, "--tokenize", tokenize), f"--tokenize {tokenize} does not", *words)
+        tokenizer = importlib.import_module(f"sacrebleu.tokenizers.{module}")
+        monkeypatch.setattr(tokenizer, hidden, None)
+    check_one_line(run(*flags, "--tokenize", tokenize), f"--tokenize {tokenize}", package)
 
 
 def test_a_tokenizer_that_must_be_fetched(
-    run: Score, flags: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, flags: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a traceback where a tokenizer's model is not here and there is no network."""
-
-    def no_network(url: str) -> None:
-        raise URLError("no network")
-
     package = types.SimpleNamespace(SentencePieceProcessor=lambda: None)
     monkeypatch.setitem(sys.modules, "sentencepiece", package)
-    found = importlib.import_module("sacrebleu.tokenizers.tokenizer_spm")
-    monkeypatch.setattr(found, "SACREBLEU_DIR", str(tmp_path))
-    monkeypatch.setattr(urllib.request, "urlopen", no_network)
-    result = run(*flags, "--tokenize", "flores101")
-    check_one_line(result, "--tokenize flores101 does not work here", "no network")
+    tokenizer = importlib.import_module("sacrebleu.tokenizers.tokenizer_spm")
+    monkeypatch.setattr(tokenizer, "SACREBLEU_DIR", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url: no_network(url, 1))
+    check_one_line(run(*flags, "--tokenize", "flores101"), "--tokenize flores101", "no route")

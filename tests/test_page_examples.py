@@ -1,4 +1,4 @@
-"""The hypotheses of a folder, side by side."""
+"""The examples of a page: the rows of several runs, side by side."""
 
 from __future__ import annotations
 
