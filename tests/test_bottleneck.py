@@ -64,15 +64,6 @@ def test_weights_are_read_through_the_vectors(tiny: Tiny, pairs: Pairs) -> None:
         assert (alpha * ~src_mask.unsqueeze(1) == 0).all()
 
 
-def test_the_memory_does_not_grow(tiny: Tiny) -> None:
-    """Keeps out a State that is as large as the source after all."""
-    model = tiny("bahdanau_4")
-    for n in (2, 9):
-        src = torch.full((1, n), 5)
-        assert model.encode(src, src > 0).h.shape == (1, 4, 32)
-    assert [model.config.source_floats(n) for n in (2, 9)] == 2 * [2 * 4 * 16]
-
-
 @pytest.mark.parametrize("size", ["smoke", "full"])
 def test_targets_are_copies_without_an_end(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out an end that is scored with the symbols, and lengths that are not trained."""

@@ -234,11 +234,3 @@ def test_each_panel_has_its_rows() -> None:
     marks = [line.get_xdata()[0] for line in before.lines if line.get_linestyle() == ":"]
     assert marks == [4]
     assert before.get_ylim() == after.get_ylim()
-
-
-def test_bands_are_the_quartiles() -> None:
-    """Keeps out a band around the wrong model or of another panel."""
-    before, *_ = figure.draw_distance(RECORDS).axes
-    first = before.collections[0].get_paths()[0].vertices[:, 1]
-    assert first.min() == pytest.approx(0.1**7 / 2)
-    assert first.max() == pytest.approx(0.2)

@@ -64,16 +64,6 @@ def test_a_silent_head_has_no_columns(name: str, tiny: Tiny, pairs: Pairs) -> No
         assert (silent - whole).abs().max() > 1e-3
 
 
-def test_all_attentions_are_found(tiny: Tiny) -> None:
-    """Keeps out a layer that is never pruned, and attention to the source under another name."""
-    found = [(a.kind, a.layer) for a in measure.attentions(tiny("transformer"))]
-    assert found == [(kind, n) for kind in ("encoder", "decoder", "source") for n in (1, 2)]
-    assert [(a.kind, a.layer) for a in measure.attentions(tiny("gpt"))] == [
-        ("decoder", 1), ("decoder", 2),
-    ]  # fmt: skip
-    assert measure.attentions(tiny("bahdanau")) == []
-
-
 @with_heads
 def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
     """Keeps out the loss without another head, or with one of an attention that is all removed."""
@@ -356,21 +346,6 @@ def test_gold_links_are_marked(
     assert solid == (dashes == "-")
 
 
-def test_maps_show_their_words_and_weights() -> None:
-    """Keeps out the word that is written beside the row that reads it, and percent as weights."""
-    first, *_ = (ax for ax in figure.draw_maps(ONE).axes if ax.collections)
-    assert [t.get_text() for t in first.get_xticklabels()] == ["a", "b", "<eos>"]
-    assert first.collections[0].get_array().ravel().tolist() == pytest.approx([0.1, 0.2, 0.7] * 3)
-    e = figure.sides("source", ONE["alignment"], 3)
-    assert (e.read, e.written, e.keys) == (
-        ["<bos>", "x", "y"], ["x", "y", "<eos>"], ["a", "b", "<eos>"],
-    )  # fmt: skip
-    own = figure.sides("decoder", ONE["alignment"], 3)
-    assert (own.read, own.written, own.keys) == (e.read, [], e.read)
-    both = figure.sides("decoder", ONE["alignment"], 6)
-    assert both.keys == [*e.keys, *e.read]
-
-
 def test_what_a_head_looks_at_is_said() -> None:
     """Keeps out a habit of less than half of the weight, and the mean of heads among the heads."""
     made = record(1, [1.0] * 6, (9.0, 30.0))
@@ -379,11 +354,3 @@ def test_what_a_head_looks_at_is_said() -> None:
     rows[5]["next"] = 0.5
     texts = [t.get_text() for t in figure.draw_maps(made).texts]
     assert {"1.1 · previous 60 %", "1.2 · next 50 %", "1.2", "1.2 · AER 9 %"} <= {*texts}
-
-
-def test_models_without_heads_are_left_out() -> None:
-    """Keeps out an error for a model of which no head was measured, and parts of another seed."""
-    without = fake_record("lstm_seq2seq", 1)
-    without["analyses"] = {name: [] for name in ONE["analyses"]}
-    assert {*figure.draw([ONE, TWO, without])} == {"heads-transformer", "head-maps-transformer"}
-    assert "Parameters: attention 25 %" in figure.draw_heads([ONE]).texts[1].get_text()

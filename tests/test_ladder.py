@@ -108,24 +108,6 @@ def test_the_last_vector_is_given_at_every_step(tiny: Tiny, pairs: Pairs) -> Non
     assert_close(seen[0], state.h[:, -1])  # without dropout, the start state's top layer
 
 
-def test_only_a_context_vector_can_be_fed(fresh: Tiny) -> None:
-    """Keeps out a switch without effect."""
-    with pytest.raises(ValueError, match="nothing to feed: give an attention of last, dot"):
-        fresh("lstm_seq2seq_last", attention="none", is_input_feeding=True)
-
-
-@pytest.mark.parametrize("name", FED)
-def test_the_start_is_the_published_range(name: str, fresh: Tiny) -> None:
-    """Keeps out torch's own start for the new weights, and a forget bias lost on the way."""
-    model = fresh(name, d_model=64, init_range=0.3, forget_bias=2.0)
-    for path, p in model.named_parameters():
-        forget = slice(64, 128) if path.endswith("W.bias") else slice(0, 0)
-        assert (p[forget] > 1.6).all(), path
-        rest = p.detach().clone()
-        rest[forget] -= 2.0
-        assert 0.25 < rest.abs().max() <= 0.3 + 1e-6, path
-
-
 def test_a_name_is_a_rung() -> None:
     """Keeps out two names of one model, and an attention whose State counts as fixed."""
     for name in FED:
@@ -296,11 +278,3 @@ def test_a_gain_is_a_difference_at_its_place() -> None:
     lines, bars = figure.draw_places(PLACED).axes
     assert [list(line.get_ydata()) for line in lines.lines] == [[85, 60, 50, 50], [60, 55, 50, 52]]
     assert [bar.get_height() for bar in bars.patches] == pytest.approx([25, 5, 0, -2])
-
-
-def test_rungs_are_drawn_of_the_lstm_and_its_variants() -> None:
-    """Keeps out an error for models that are not on the ladder, and one plot for another."""
-    others = [placed("gpt", [80, 60, 50, 50]), placed("bahdanau", [80, 60, 50, 50])]
-    assert {*figure.draw(others)} == {"places"}
-    analyses = others[0]["analyses"]
-    assert {*figure.draw([r | {"analyses": analyses} for r in climbed()])} == {"rungs", "places"}

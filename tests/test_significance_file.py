@@ -144,9 +144,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
         assert np.array_equal(sums.terms, metric_of(metric).terms(rows, "13a"))
         assert list(sums.x) == [row["x"] for row in rows]
         digests.add(sums.examples)
-        other = [
-            row | {"ref": row["ref"] + "!", "group": f"g{i // 7}"} for i, row in enumerate(rows)
-        ]
+        other = [r | {"ref": f"{r['ref']}!", "group": f"g{i // 7}"} for i, r in enumerate(rows)]
         records.save_sums(tmp_path / "other", record, other)
         stored = json.loads(gzip.decompress((tmp_path / "other").read_bytes()))["tests"]["length"]
         assert stored["examples"] != sums.examples
