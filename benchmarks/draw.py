@@ -15,9 +15,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from benchmarks.measure import ratio, spread
 from seqmodels.models import PAPERS
 from seqmodels.report import style
-from seqmodels.report.reading import short
+from seqmodels.report.reading import format_short
 from seqmodels.report.style import GREY, WIDTH, save
-from seqmodels.report.tables import markdown
+from seqmodels.report.tables import format_markdown
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
@@ -98,7 +98,7 @@ def cell(point: Part, axis: str) -> str:
 
 def size_of(n_bytes: float, _: object = None) -> str:
     """Format bytes in a readable unit."""
-    return short(n_bytes, unit="B")
+    return format_short(n_bytes, unit="B")
 
 
 GROWTH = {
@@ -116,7 +116,7 @@ def growth_text(part: Part) -> str:
         for p in part["points"]
         if "skipped" in p
     )
-    table = markdown(growth_rows(part["points"], part["axis"]))
+    table = format_markdown(growth_rows(part["points"], part["axis"]))
     note = f"\n\nNo result: {'; '.join(reasons)}." if reasons else ""
     return f"### {GROWTH[part['axis']]}\n\n{table}{note}"
 
@@ -143,16 +143,16 @@ def tables(results: dict[str, Any]) -> str:
         ", ".join(f"{name} {version}" for name, version in where["versions"].items()),
     ]
     if contests := [part for part in parts if part["kind"] == "contest"]:
-        lines += ["### Contests", markdown(contest_rows(contests))]
+        lines += ["### Contests", format_markdown(contest_rows(contests))]
     for part in parts:
         if part["kind"] == "growth":
             lines.append(growth_text(part))
         elif part["kind"] == "rows":
             rows = [[r["what"], r["unit"], span(r["values"]) if r["values"] else "–"]
                     for r in part["rows"]]  # fmt: skip
-            lines += [f"### {part['title']}", markdown([["what", "unit", "median"], *rows])]
+            lines += [f"### {part['title']}", format_markdown([["what", "unit", "median"], *rows])]
         elif part["kind"] == "profile":
-            lines += [f"### {part['title']}", markdown(profile_rows(part))]
+            lines += [f"### {part['title']}", format_markdown(profile_rows(part))]
     return "\n\n".join(lines) + "\n"
 
 
@@ -171,7 +171,7 @@ def panel(ax: Axes, points: Sequence[Part], x: str, y: Callable[[Part], float]) 
     ax.set_xticks(places, map(str, places))
     is_tall = max(heights) > 30 * min(heights)
     ax.yaxis.set_major_locator(LogLocator(subs=(1,) if is_tall else (1, 2, 5)))
-    ax.yaxis.set_major_formatter(FuncFormatter(short))
+    ax.yaxis.set_major_formatter(FuncFormatter(format_short))
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(NullLocator())
     return {place: min(y(p) for p in points if p[x] == place) for place in places}

@@ -186,7 +186,7 @@ def with_rows(
     for model, of_seeds in shares.items():
         for seed, share in enumerate(of_seeds, 1):
             rows, record = fake_rows(seed, share), fake_record(model, seed)
-            overall, buckets = metrics.scores_by_bucket(rows, BUCKETS)
+            overall, buckets = metrics.compute_scores_by_bucket(rows, BUCKETS)
             test = {"overall": overall, "buckets": buckets}
             about = {"name": "length", "axis": "source length (words)", "noun": "sentences"}
             about |= {"kind": "length", "unit": "words", "beam": 1}

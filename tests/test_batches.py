@@ -150,7 +150,7 @@ def test_unscored_tokens(tiny: Tiny) -> None:
     assert batch.tgt_in.tolist() == [[BOS, 6, 7], [BOS, 5, PAD]]
     assert batch.tgt_out.tolist() == [[PAD, PAD, 8], [5, EOS, PAD]]
     model = tiny("gpt")
-    (row,) = evaluate.teacher_forced(model, [asked])
+    (row,) = evaluate.score_teacher_forced(model, [asked])
     src = torch.tensor([[4, 5]])
     with torch.no_grad():
         logits = model(src, src > 0, torch.tensor([[BOS, 6, 7]]))

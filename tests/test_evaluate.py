@@ -28,7 +28,7 @@ from seqmodels.interface import BOS, EOS, SequenceModel
 def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
     """Keeps out rows in the order of the batches, pads that are scored, and a lost EOS."""
     model, examples = tiny(name), draw_examples(12, 12)
-    for row, example in zip(evaluate.teacher_forced(model, examples), examples, strict=True):
+    for row, example in zip(evaluate.score_teacher_forced(model, examples), examples, strict=True):
         src = torch.tensor([list(example.src)])
         state = model.encode(src, torch.ones_like(src).bool())
         nats, n_right = 0.0, 0
@@ -44,7 +44,7 @@ def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
     """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
     model, examples = tiny(name), draw_examples(12, 9)
     for width in (1, 2):
-        targets = evaluate.free_running(model, examples, width)
+        targets = evaluate.generate_targets(model, examples, width)
         for example, target in zip(examples, targets, strict=True):
             src, src_mask, *_ = collate([example])
             max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
@@ -54,8 +54,8 @@ def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
 def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
     """Keeps out a search in the mode in which the training left the model."""
     model, examples = fresh(name, dropout=0.5), draw_examples(6, 9)
-    expected = evaluate.free_running(model, examples, 1)
-    assert evaluate.free_running(model.train(), examples, 1) == expected
+    expected = evaluate.generate_targets(model, examples, 1)
+    assert evaluate.generate_targets(model.train(), examples, 1) == expected
     assert not model.training
 
 
@@ -74,8 +74,8 @@ def test_a_text_does_not_depend_on_its_neighbours(name: str, width: int, tiny: T
         torch.manual_seed(20140603)
         for p in model.parameters():
             torch.nn.init.normal_(p, std=std)
-        together = evaluate.free_running(model, examples, width)
-        assert together == [evaluate.free_running(model, [one], width)[0] for one in examples]
+        together = evaluate.generate_targets(model, examples, width)
+        assert together == [evaluate.generate_targets(model, [one], width)[0] for one in examples]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_places_are_compared(
 
 def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
     """Keeps out a size of State that is not the one handed over: flat, or linear in S."""
-    sizes = evaluate.cache_bytes(fresh(name, **n_positions(name, 300)))
+    sizes = evaluate.measure_cache_bytes(fresh(name, **n_positions(name, 300)))
     S, n_bytes = map(np.array, zip(*sizes, strict=True))
     assert S.tolist() == [8, 16, 32, 64, 128, 256]
     slopes = np.diff(n_bytes) / np.diff(S)
@@ -108,8 +108,8 @@ def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
 
 def test_the_cache_is_measured_in_bytes_up_to_the_last_position(fresh: Tiny) -> None:
     """Keeps out a size in numbers (two vectors of 16, 4 bytes each), and unreadable sources."""
-    assert evaluate.cache_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
-    assert [n for n, _ in evaluate.cache_bytes(fresh("gpt", n_positions=32))] == [8, 16]
+    assert evaluate.measure_cache_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
+    assert [n for n, _ in evaluate.measure_cache_bytes(fresh("gpt", n_positions=32))] == [8, 16]
 
 
 # ------------------------------------------------------------------------------- The source's use
@@ -204,7 +204,7 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     assert entry["buckets"][0]["baseline"] == {"value": 50.0, "low": None, "high": None}
     assert entry["baseline"] == "guesses"
     by_characters = task_of(bleu_tokenize="char")
-    monkeypatch.setattr(runs, "free_running", lambda *_: [e.tgt[:5] for e in asked])
+    monkeypatch.setattr(runs, "generate_targets", lambda *_: [e.tgt[:5] for e in asked])
     written = make_set(asked, primary_metric="bleu", is_generated=True)
     rows, entry = runs.evaluate(model, by_characters, written, "cpu")
     theirs = BLEU(tokenize="char").corpus_score(

@@ -115,7 +115,7 @@ def test_texts_from_elsewhere_are_scored_by_it(
 def test_a_score_above_100_has_an_interval() -> None:
     """Keeps out an interval for percentages around a score without an upper bound."""
     rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
-    found = metrics.scores(rows)["ter"]
+    found = metrics.compute_scores(rows)["ter"]
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}
 
 
@@ -130,10 +130,10 @@ def test_the_ledger_takes_the_metrics_of_the_table(
     (tmp_path / ledger.FILE).write_text(json.dumps(made))
     if key == "ter":
         request.getfixturevalue("ter")
-        assert ledger.load(tmp_path)[0].figures[0].metric == "ter"
+        assert ledger.load_ledger(tmp_path)[0].figures[0].metric == "ter"
     else:
         with pytest.raises(ValueError, match="unknown metric 'rouge'; choose from nats, bits"):
-            ledger.load(tmp_path)
+            ledger.load_ledger(tmp_path)
 
 
 # --------------------------------------------------------------------------------------- A task

@@ -20,7 +20,7 @@ from seqmodels.data.batches import batch_indices
 from seqmodels.evaluation import intervals
 from seqmodels.records import record
 from seqmodels.report import figures
-from seqmodels.report.reading import subtitle
+from seqmodels.report.reading import format_subtitle
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import PreparedBatch, Trainer
@@ -83,7 +83,7 @@ def test_a_finished_run_is_trained_further(
     assert new["continued"] == {"tokens": n, "weights_sha256": old["weights_sha256"]}
     assert new["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert new["train_s"] > old["train_s"]
-    assert "trained further" in subtitle([new])
+    assert "trained further" in format_subtitle([new])
     assert not list(finished.glob("*.checkpoint-*"))
     compare.compare(longer(600), flags(finished, models=["gpt"]))
     assert "recorded in" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from torch.testing import assert_close
 
 from seqmodels import SequenceModel
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import teacher_forced
+from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import EOS
 from tasks.heads import __main__ as task_file
 from tasks.heads import figure, measure
@@ -76,7 +76,7 @@ def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
         gone = [] if row["head"] is None else [row["head"]] if row["head"] else [1, 2]
         for head in gone:
             zeroed(twin, row["attention"], row["layer"], head)
-        scored = teacher_forced(twin, EXAMPLES)
+        scored = score_teacher_forced(twin, EXAMPLES)
         n = sum(r["n_tokens"] for r in scored)
         assert row["nats"] == pytest.approx(sum(r["nats"] for r in scored) / n)
         assert row["accuracy"] == pytest.approx(100 * sum(r["n_correct"] for r in scored) / n)

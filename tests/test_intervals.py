@@ -38,7 +38,7 @@ def test_wilson_has_its_exact_coverage(n: int, coverage: float) -> None:
     """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100."""
     held = 0.0
     for k in range(16):  # more are one in a billion
-        share = metrics.scores(right(k, n))["exact_match"]
+        share = metrics.compute_scores(right(k, n))["exact_match"]
         if share["low"] <= 2.0 <= share["high"]:
             held += math.comb(n, k) * 0.02**k * 0.98 ** (n - k)
     assert held == pytest.approx(coverage, abs=1e-3)
@@ -50,7 +50,7 @@ def test_all_or_nothing_is_not_certain(value: float) -> None:
     text = "ein Hund sieht den Baum"
     rows = right(round(value / 2), 50, ref=text, hyp=text * bool(value))
     grouped = [row | {"group": i // 5} for i, row in enumerate(rows)]  # ten answers, not fifty
-    for n, scores in ((50, metrics.scores(rows)), (10, metrics.scores(grouped))):
+    for n, scores in ((50, metrics.compute_scores(rows)), (10, metrics.compute_scores(grouped))):
         for name in ("exact_match", "token_accuracy", "accuracy", "bleu", "chrf"):
             share = scores[name]
             assert share["value"] == pytest.approx(value)
@@ -64,10 +64,10 @@ def test_few_rows_have_no_interval() -> None:
     texts = {"ref": "ein Hund sieht den Baum", "hyp": "ein Hund sieht einen Baum"}
     many = [row | {"group": i % 9} for i, row in enumerate(right(5, 90, **texts))]
     for rows in (right(5, 9, **texts), many):
-        for score in metrics.scores(rows).values():
+        for score in metrics.compute_scores(rows).values():
             assert score["value"] is not None
             assert score["low"] is score["high"] is None
-    assert None not in metrics.scores(right(5, 10, **texts))["bleu"].values()
+    assert None not in metrics.compute_scores(right(5, 10, **texts))["bleu"].values()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_many_draws_score_as_sacrebleu_does_one(
     texts = [" ".join(words[rng.integers(6, size=rng.integers(0, 9))]) for _ in range(400)]
     counts = metrics.sacrebleu_counts(metric, texts[:200], [texts[200:]])
     for n in (1, 2, 5, 200):
-        sums = intervals.resample(counts[:n])
+        sums = intervals.resample_sums(counts[:n])
         theirs = [metric._compute_score_from_stats(list(draw)).score for draw in sums]
         assert score(sums) == pytest.approx(theirs, abs=1e-11)
 
@@ -95,7 +95,7 @@ def test_many_draws_score_as_sacrebleu_does_one(
 def test_many_rows_are_resampled_in_parts() -> None:
     """Keeps out draws that are lost, or rows of another draw, where memory bounds the draws."""
     x = np.random.default_rng(2).normal(5, 2, 5_001)  # 838 draws at a time
-    sums = intervals.resample(np.stack([np.ones_like(x), x], 1))
+    sums = intervals.resample_sums(np.stack([np.ones_like(x), x], 1))
     assert sums.shape == (intervals.N_BOOTSTRAP, 2)
     assert (sums[:, 0] == len(x)).all()
     for part in (sums[:838, 1], sums[838:, 1]):
@@ -114,7 +114,7 @@ def test_the_levels_are_efrons() -> None:
         return np.sqrt(square - mean**2)
 
     normal, n = NormalDist(), len(x)
-    draws = sorted(deviation(sums).item() for sums in intervals.resample(columns))
+    draws = sorted(deviation(sums).item() for sums in intervals.resample_sums(columns))
     z0 = normal.inv_cdf(sum(draw < x.std() for draw in draws) / len(draws))
     without = [np.delete(x, i).std() for i in range(n)]
     away = [np.mean(without) - one for one in without]
@@ -123,7 +123,7 @@ def test_the_levels_are_efrons() -> None:
     levels = [normal.cdf(z0 + (z0 + w) / (1 - a * (z0 + w))) for w in (-z, z)]
     assert z0 > 0.2
     assert a > 0.05
-    score = intervals.interval(columns, deviation)
+    score = intervals.compute_interval(columns, deviation)
     assert [score["low"], score["high"]] == pytest.approx([*np.quantile(draws, levels)], rel=1e-4)
 
 
@@ -131,14 +131,14 @@ def test_groups_are_numbered_as_they_come() -> None:
     """Keeps out sums of other rows than a group's, and numbers that depend on the names' order."""
     assert intervals.number_groups(["b", "a", "b", "c"]) == [0, 1, 0, 2]
     columns = np.array([[1.0, 10], [2, 20], [4, 40], [8, 80]])
-    sums = intervals.by_group(columns, ["b", "a", "b", "c"])
+    sums = intervals.sum_by_group(columns, ["b", "a", "b", "c"])
     assert sums.tolist() == [[5, 50], [2, 20], [8, 80]]
-    assert intervals.by_group(columns, None) is columns
+    assert intervals.sum_by_group(columns, None) is columns
 
 
 def test_shares_stay_between_0_and_1() -> None:
     """Keeps out an interval that rounding takes below nothing or above all."""
-    ends = [intervals.wilson(share, n) for share in (0.0, 1.0) for n in range(1, 400)]
+    ends = [intervals.wilson_interval(share, n) for share in (0.0, 1.0) for n in range(1, 400)]
     assert all(0 <= low < high <= 1 for low, high in ends)
 
 
@@ -161,7 +161,7 @@ Draw = Callable[[np.random.Generator, int], tuple[Interval, float]]
 def mean(rows: list[Row]) -> Interval:
     """Return Σ nats / Σ tokens, as the scores do."""
     terms = np.array([(row["nats"], row["n_tokens"]) for row in rows], float)
-    return intervals.interval(terms, intervals.quotient, intervals.groups_of(rows))
+    return intervals.compute_interval(terms, intervals.quotient, intervals.groups_of(rows))
 
 
 def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:

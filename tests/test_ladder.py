@@ -20,7 +20,7 @@ from seqmodels import BOS, EOS, SequenceModel, build
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
-from seqmodels.evaluation.intervals import wilson
+from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.models import papers
 from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
@@ -154,7 +154,7 @@ def test_seeds_widen_the_gain() -> None:
     names = figure.REVERSED, figure.FORWARD
     words = {name: runs(mean, n=100) for name, mean in zip(names, (81, 71), strict=True)}
     (value,), (low,), (high,) = figure.gains(words)
-    ends = [wilson(mean / 100, 100) for mean in (81, 71)]
+    ends = [wilson_interval(mean / 100, 100) for mean in (81, 71)]
     assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
     seeds = {
         name: runs(mean - 1, mean + 1, n=10**9) for name, mean in zip(names, (81, 71), strict=True)

@@ -79,7 +79,7 @@ def save(folder: Path, content: Any) -> Path:
 
 def test_the_committed_ledger_has_every_published_figure() -> None:
     """Keeps out a slip of the pen, a lost figure, and ours beside theirs on other data."""
-    entries, values = ledger.load(RESULTS), {}
+    entries, values = ledger.load_ledger(RESULTS), {}
     data = {"Multi30k": "translation-multi30k", "shakespeare_char": "next_token-shakespeare"}
     for entry in entries:
         source = entry.source.replace("/", " ").replace(",", " ").split()[0]
@@ -124,7 +124,9 @@ def test_our_scores_stand_beside_with_their_intervals(
 ) -> None:
     """Keeps out another model's score, a score without its interval, or a size left out."""
     records = [fake_record("bahdanau", seed) for seed in (1, 2)]
-    text = ledger.published(ledger.load(save(tmp_path, valid)), {"records": records})
+    text = ledger.format_published_figures(
+        ledger.load_ledger(save(tmp_path, valid)), {"records": records}
+    )
     group = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
     half = abs(group[0]["value"] - group[1]["value"]) / 2
@@ -151,7 +153,9 @@ def test_a_missing_record_is_a_dash(
         record["tests"][0]["overall"]["bleu"] |= dict.fromkeys(("value", "low", "high"))
     else:
         valid["entries"][1]["figures"][0]["ours"][key] = value
-    text = ledger.published(ledger.load(save(tmp_path, valid)), {"records": [record]})
+    text = ledger.format_published_figures(
+        ledger.load_ledger(save(tmp_path, valid)), {"records": [record]}
+    )
     assert row(text, "theirs")[2:] == ["28.30 (20.5 M)", "–"]
 
 
@@ -193,7 +197,7 @@ def test_a_damaged_ledger_names_the_field(
     place: str, value: Any, valid: dict[str, Any], tmp_path: Path
 ) -> None:
     """Keeps out a traceback, an error without its place, and a field that is passed over."""
-    assert len(ledger.load(save(tmp_path, valid))) == 2
+    assert len(ledger.load_ledger(save(tmp_path, valid))) == 2
     inner, keys = valid["entries"][1], place.split(".")
     for key in keys[:-1]:
         inner = inner[int(key) if key.isdigit() else key]
@@ -201,7 +205,7 @@ def test_a_damaged_ledger_names_the_field(
     if value is None:
         del inner[keys[-1]]
     with pytest.raises(ValueError, match=r"ledger\.json is not a ledger: ") as error:
-        ledger.load(save(tmp_path, valid))
+        ledger.load_ledger(save(tmp_path, valid))
     assert f": entries[1].{place.replace('.0', '[0]')}: " in str(error.value)
     assert len(str(error.value).splitlines()) == 1
 

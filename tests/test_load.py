@@ -126,7 +126,7 @@ def test_scores_are_those_of_sacrebleu(
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
     written = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
     monkeypatch.setattr(
-        trained, "free_running", lambda model, texts, width: written[: 3 * (width == 2)]
+        trained, "generate_targets", lambda model, texts, width: written[: 3 * (width == 2)]
     )
     data = run.record["data"] | {"bleu_tokenize": tokenize}
     run = trained.TrainedRun(run.model, run.tokenizer, run.record | {"data": data})

@@ -107,7 +107,7 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     model, examples = tiny("transformer", dropout=0.5).train(), draw_examples(30, 20)
     found = loop.validate(model, examples, "cpu")
     assert model.training
-    rows = evaluate.teacher_forced(model, examples)
+    rows = evaluate.score_teacher_forced(model, examples)
     n = sum(row["n_tokens"] for row in rows)
     assert found["valid_nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
     right = sum(row["n_correct"] for row in rows)

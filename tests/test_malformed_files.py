@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 PARSERS = {
     "recall/gpt-seed1.json": load_record,
     "recall/significance.json": significance.load,
-    "ledger.json": lambda path: ledger.load(path.parent),
+    "ledger.json": lambda path: ledger.load_ledger(path.parent),
 }
 """Valid files, and their parsers."""
 ODD: list[Any] = [

@@ -34,18 +34,18 @@ def test_scores_are_sacrebleus(score: str) -> None:
     rows = scored_rows()
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     theirs = getattr(sacrebleu, f"corpus_{score}")(hyps, refs).score
-    ours = metrics.scores(rows)[score]
+    ours = metrics.compute_scores(rows)[score]
     assert ours["value"] == pytest.approx(theirs, rel=1e-12)
     assert ours["low"] < theirs < ours["high"]
-    assert sacrebleu.__version__ in metrics.signatures()[score]
+    assert sacrebleu.__version__ in metrics.sacrebleu_signatures()[score]
 
 
 def test_nonsense_has_a_score() -> None:
     """Keeps out an error where some draws of the bootstrap score nothing at all."""
     rows = [row | {"hyp": "qqq" if i else row["ref"]} for i, row in enumerate(scored_rows())]
-    chrf = metrics.scores(rows)["chrf"]
+    chrf = metrics.compute_scores(rows)["chrf"]
     assert chrf["low"] == 0.0 < chrf["value"] < chrf["high"]
-    nothing = metrics.scores([row | {"hyp": ""} for row in rows])
+    nothing = metrics.compute_scores([row | {"hyp": ""} for row in rows])
     for score in ("bleu", "chrf"):
         assert nothing[score]["value"] == nothing[score]["low"] == 0.0
 
@@ -56,25 +56,25 @@ def test_each_score_has_its_own_denominator() -> None:
         "nats": 8 * math.log(2), "n_tokens": 2, "n_bytes": 4, "n_correct": 1, "n_same": 3,
         "n_places": 5, "exact_match": False,
     }  # fmt: skip
-    scores = metrics.scores([row] * 10)
+    scores = metrics.compute_scores([row] * 10)
     assert {key: score["value"] for key, score in scores.items()} == pytest.approx({
         "nats": 4 * math.log(2), "bits_per_byte": 2.0, "perplexity": 16.0, "token_accuracy": 50.0,
         "exact_match": 0.0, "accuracy": 60.0,
     })  # fmt: skip
     assert scores["bits_per_byte"] == pytest.approx({"value": 2.0, "low": 2.0, "high": 2.0})
     brief = [row | {"hyp": "longer words here", "ref": "a b c d"}] * 3
-    ratio = metrics.scores(brief)["length_ratio"]
+    ratio = metrics.compute_scores(brief)["length_ratio"]
     assert ratio == {"value": 0.75, "low": None, "high": None}
 
 
 def test_buckets_contain_their_ends() -> None:
     """Keeps out a sentence between two buckets or in both, empty ones, and others' groups."""
     rows = [row | {"group": i // 2} for i, row in enumerate(scored_rows(60))]
-    _, parts = metrics.scores_by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
+    _, parts = metrics.compute_scores_by_bucket(rows, [(1, 3), (4, 5), (6, 8), (9, 99)])
     assert [(b["low"], b["high"], b["n"]) for b in parts] == [(4, 5, 24), (6, 8, 36)]
     own = [row for row in rows if row["x"] in (4, 5)]
-    assert {k: parts[0][k] for k in metrics.scores(own)} == metrics.scores(own)
-    without = metrics.scores([row | {"group": i} for i, row in enumerate(own)])
+    assert {k: parts[0][k] for k in metrics.compute_scores(own)} == metrics.compute_scores(own)
+    without = metrics.compute_scores([row | {"group": i} for i, row in enumerate(own)])
     assert without["nats"]["value"] == parts[0]["nats"]["value"]
     assert without["token_accuracy"] != parts[0]["token_accuracy"]
 
@@ -82,7 +82,7 @@ def test_buckets_contain_their_ends() -> None:
 def test_scores_can_be_written() -> None:
     """Keeps out numpy's numbers and nan, which are not JSON."""
     for n in (12, 30):  # too few for intervals, and enough
-        _, parts = metrics.scores_by_bucket(scored_rows(n), [(4, 5), (6, 9)])
+        _, parts = metrics.compute_scores_by_bucket(scored_rows(n), [(4, 5), (6, 9)])
         assert json.loads(json.dumps(parts, allow_nan=False)) == parts
         cells = [cell for part in parts for cell in part.values() if isinstance(cell, dict)]
         assert {type(x) for cell in cells for x in cell.values()} == {float, type(None)}
@@ -112,12 +112,12 @@ def test_bleu_is_that_of_its_signature(
     tokenize: str, least: float, hyps: list[str], refs: list[str]
 ) -> None:
     """Keeps out a BLEU of lower-cased text, or of another tokenizer, than its signature says."""
-    fields = dict(p.split(":") for p in metrics.signatures(tokenize)["bleu"].split("|"))
+    fields = dict(p.split(":") for p in metrics.sacrebleu_signatures(tokenize)["bleu"].split("|"))
     theirs = BLEU(
         lowercase=fields["case"] == "lc", tokenize=fields["tok"], smooth_method=fields["smooth"]
     )
     assert fields["tok"] == tokenize
-    ours = metrics.scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
+    ours = metrics.compute_scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
     assert ours == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
     assert least < ours < 90
     assert refs != CHINESE or (ours < 5) == (tokenize == "13a")
@@ -152,7 +152,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_at_once(
 def test_partners_are_others_of_like_length(n: int) -> None:
     """Keeps out a row that is its own partner, and a partner that is far longer."""
     lengths = [random.Random(i).randrange(5, 50) for i in range(n)]
-    partners = metrics.partners(lengths)
+    partners = metrics.pair_by_length(lengths)
     assert sorted(partners) == list(range(n))
     assert all(i != j for i, j in enumerate(partners))
     assert n < 100 or all(abs(lengths[i] - lengths[j]) <= 3 for i, j in enumerate(partners))

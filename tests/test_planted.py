@@ -35,7 +35,7 @@ def test_examples_longer_than_a_pool_are_drawn() -> None:
 
 def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
     """Keeps out a length that is left out although one token could be written after it."""
-    assert [n for n, _ in evaluate.cache_bytes(fresh("gpt", n_positions=9))] == [8]
+    assert [n for n, _ in evaluate.measure_cache_bytes(fresh("gpt", n_positions=9))] == [8]
 
 
 def test_a_gpu_is_asked_now_and_then() -> None:
@@ -63,9 +63,14 @@ def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
     def share(sums: np.ndarray) -> np.ndarray:
         return 100 * sums[..., 0] / sums[..., 1]
 
-    grouped = intervals.interval(columns, share, groups, is_percent=True)
-    assert intervals.interval(columns, share, groups, is_percent=True, is_yes_no=True) == grouped
-    assert intervals.interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+    grouped = intervals.compute_interval(columns, share, groups, is_percent=True)
+    assert (
+        intervals.compute_interval(columns, share, groups, is_percent=True, is_yes_no=True)
+        == grouped
+    )
+    assert (
+        intervals.compute_interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+    )
 
 
 def test_accuracy_is_a_share_of_places() -> None:
@@ -73,7 +78,7 @@ def test_accuracy_is_a_share_of_places() -> None:
     rows = scored_rows()
     n_same, n_places = (sum(row[key] for row in rows) for key in ("n_same", "n_places"))
     assert n_places < sum(row["n_tokens"] for row in rows)
-    found = metrics.scores(rows)["accuracy"]["value"]
+    found = metrics.compute_scores(rows)["accuracy"]["value"]
     assert found == pytest.approx(100 * n_same / n_places)
 
 
@@ -81,8 +86,8 @@ def test_an_interval_is_bca_by_the_book() -> None:
     """Keeps out an interval that is not corrected for bias or skew (Efron 1987, eqs. 2.3, 6.6)."""
     x = np.random.default_rng(3).exponential(size=40)
     columns = np.stack([x, np.ones(40)], 1)
-    found = intervals.interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
-    drawn = intervals.resample(columns)[:, 0] / 40
+    found = intervals.compute_interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
+    drawn = intervals.resample_sums(columns)[:, 0] / 40
     normal = NormalDist()
     bias = normal.inv_cdf(float((drawn < x.mean()).mean()))
     assert abs(bias) > 0.02
@@ -104,7 +109,7 @@ def test_scores_are_those_of_their_signatures() -> None:
     ]
     rows = [row | {"hyp": h, "ref": r} for row, (h, r) in zip(scored_rows(2), pairs, strict=True)]
     hyps, refs = [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
-    found = metrics.scores(rows)
+    found = metrics.compute_scores(rows)
     assert found["bleu"]["value"] == pytest.approx(sacrebleu.corpus_bleu(hyps, refs).score)
     assert found["chrf"]["value"] == pytest.approx(sacrebleu.corpus_chrf(hyps, refs).score)
     for changes in ({"lowercase": True}, {"tokenize": "none"}):
@@ -114,7 +119,7 @@ def test_scores_are_those_of_their_signatures() -> None:
 
 def test_a_record_names_the_method_of_each_interval() -> None:
     """Keeps out Wilson's name under a bootstrap's interval, and the other way round."""
-    named = metrics.methods(["exact_match", "bleu", "nats"])
+    named = metrics.interval_methods(["exact_match", "bleu", "nats"])
     assert (named["exact_match"], named["bleu"], named["nats"]) == (
         "Wilson",
         *["BCa bootstrap"] * 2,

@@ -18,7 +18,7 @@ from typing import TextIO
 import pytest
 
 from seqmodels.data.batches import Example
-from seqmodels.evaluation.evaluate import free_running, teacher_forced
+from seqmodels.evaluation.evaluate import generate_targets, score_teacher_forced
 from seqmodels.training.loop import validate
 from seqmodels.utils import progress
 from seqmodels.utils.progress import ProgressBoard, StatusFile
@@ -89,9 +89,9 @@ def test_evaluation_tells_how_far_it_is(tiny, name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("seqmodels.evaluation.evaluate.BATCH_TOKENS", 12)
     model, examples = tiny(name), [Example([5, 6, 7], [5, 6, 2])] * 9
     validate(model, examples, "cpu", one)
-    teacher_forced(model, examples, status=one)
-    free_running(model, examples, 1, status=one)
-    free_running(model, examples, 2, status=one)
+    score_teacher_forced(model, examples, status=one)
+    generate_targets(model, examples, 1, status=one)
+    generate_targets(model, examples, 2, status=one)
     every = {doing: [done for phase, done, _ in heard if phase == doing] for doing, *_ in heard}
     assert every == {
         "validation": [0, 4, 8, 9],

@@ -61,7 +61,7 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     copy.parent.mkdir()
     copy.write_text("")
     monkeypatch.setattr(record, "__file__", str(copy))
-    commit = record.commit.__wrapped__  # as in a process that has not asked yet
+    commit = record.read_commit.__wrapped__  # as in a process that has not asked yet
     assert commit() is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     git += ["-c", "commit.gpgsign=false"]
@@ -84,4 +84,4 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_outside_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out an error where git is not installed."""
     monkeypatch.setenv("PATH", "/nowhere")
-    assert record.commit.__wrapped__() is None
+    assert record.read_commit.__wrapped__() is None

@@ -119,7 +119,7 @@ def test_the_table_marks_each_bucket() -> None:
     """Keeps out marks of other buckets, and p-values before the correction."""
     records, comparison = compared()
     significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-    text = tables.differences(records[0]["tests"][0], significance)
+    text = tables.format_differences(records[0]["tests"][0], significance)
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
     assert row(text, "Bahdanau − RNN")[1:] == [
@@ -147,5 +147,5 @@ def test_a_pair_with_one_seed_is_named() -> None:
     comparison.pairs[1] = comparison.pairs[1].model_copy(update={"n_seeds": [3, 1]})
     assert "one seed" in reading.format_significance(comparison, "words")
     significance = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
-    text = tables.differences(compared()[0][0]["tests"][0], significance)
+    text = tables.format_differences(compared()[0][0]["tests"][0], significance)
     assert [row(text, name)[1] for name in ("Bahdanau − RNN", "GPT − RNN")] == ["3", "3 − 1"]

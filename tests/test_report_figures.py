@@ -52,7 +52,7 @@ def test_each_test_set_gets_a_figure(task: str) -> None:
     names = [f"score-{test['name']}" for test in fake_tests("gpt", task)[1:]]
     with style.context():
         assert {"score-a-b", *names} <= {*figures.draw_all(records, None)}
-    assert tables.tables(records).count("\n### ") >= len(names)
+    assert tables.format_tables(records).count("\n### ") >= len(names)
 
 
 def test_plotting_imports_neither_torch_nor_pyplot() -> None:
@@ -167,7 +167,9 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     a = {"src": ["▁a", "b", "▁c"], "tgt": ["▁d", "e"], "alpha": [[1, 0, 0], [0, 0.6, 0.4]]}
     a["gold"] = [[0, 0], [2, 1]]
     partial = a | {"alpha": [[0.2, 0.6, 0], [0, 0, 1]]}
-    figure = alignment.figure_of({"bahdanau": a, "transformer": partial, "gpt": partial}, "about")
+    figure = alignment.draw_heat_maps(
+        {"bahdanau": a, "transformer": partial, "gpt": partial}, "about"
+    )
     *maps, scale = figure.axes
     assert len({round(ax.get_position().y0, 6) for ax in maps}) == 1
     assert all(one.get_position().x1 < two.get_position().x0 for one, two in pairwise(maps))
@@ -245,7 +247,7 @@ def test_characters_without_a_font_are_named_once(
 )  # fmt: skip
 def test_large_and_small_numbers_are_short(n: float, unit: str, text: str) -> None:
     """Keeps out ten thousand giga, and ticks of 0.00005 over the edge of the figure."""
-    assert reading.short(n, unit=unit) == text
+    assert reading.format_short(n, unit=unit) == text
 
 
 def test_a_subtitle_counts_each_seed_once() -> None:
@@ -253,7 +255,7 @@ def test_a_subtitle_counts_each_seed_once() -> None:
     one = {"task": "lookup", "model": "gpt", "model_config": {"d_model": 64}, "data": {"name": "x"}}
     one |= {"train_config": {"tokens": 1}, "n_parameters": 1}
     seeds = [one | {"seed": seed} for seed in (1, 2, 3, 1)]
-    assert reading.subtitle(seeds).endswith(" · 3 seeds")
-    assert reading.subtitle(seeds[:1]).endswith(" · one seed")
+    assert reading.format_subtitle(seeds).endswith(" · 3 seeds")
+    assert reading.format_subtitle(seeds[:1]).endswith(" · one seed")
     wider = one | {"model_config": {"d_model": 128}, "seed": 1}
-    assert reading.subtitle([*seeds[:2], wider]).endswith(" · 1–2 seeds")
+    assert reading.format_subtitle([*seeds[:2], wider]).endswith(" · 1–2 seeds")

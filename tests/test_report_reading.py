@@ -20,7 +20,7 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     names = [*MODELS[:-1], "gpt", "gpt", "gpt", "a_sixth"]
     assert [r["model"] for r in records] == names
     assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1]
-    assert row(tables.tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
+    assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
     looks = style.looks(names)
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
@@ -80,7 +80,7 @@ def test_a_score_without_an_interval_is_drawn() -> None:
     """Keeps out [nan, nan] in the table of a score that has no interval."""
     record = fake_record("gpt", 1, "next_token")
     record["tests"][0]["overall"]["bits_per_byte"] |= {"low": None, "high": None}
-    text = tables.tables([record])
+    text = tables.format_tables([record])
     assert "nan" not in text
     assert " [–] |" in text
     drawing.draw_scores([record], record["tests"][0])
@@ -98,4 +98,4 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     records = several(1)
     records[3]["tests"][0]["buckets"][1]["n"] += 1
     with pytest.raises(ValueError, match="transformer, seed 1: test 'length'"):
-        tables.tables(records)
+        tables.format_tables(records)

@@ -63,11 +63,11 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     assert white == [False, True, True, False, True]
     paths = figure.axes[0].collections[0].get_paths()
     assert {round(float(x)) for path in paths for x in path.vertices[:, 0]} == {0, 2, 3}
-    assert row(tables.tables(records), "GPT")[2:-1] == [
+    assert row(tables.format_tables(records), "GPT")[2:-1] == [
         "30.0 [29.0, 31.0]", "20.0 [–]", "25.0 [24.0, 26.0]", "24.0 [23.0, 25.0]",
         "23.0 [22.0, 24.0]",
     ]  # fmt: skip
-    assert row(tables.tables(records), "model")[2:-1] == [
+    assert row(tables.format_tables(records), "model")[2:-1] == [
         "1–10", "11–20*", "21–30*", "31–40", "41–50*"
     ]  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_a_missing_score_leaves_a_gap() -> None:
         del part["nats"]
     gpt = [r for r in records if r["model"] == "gpt"]
     gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
-    assert row(tables.tables(records), "GPT ")[2] == "–"
+    assert row(tables.format_tables(records), "GPT ")[2] == "–"
     assert ["not recorded" in texts_of(ax) for ax in drawn_scores(records).axes[:2]] == [0, 1]
 
 
@@ -112,7 +112,7 @@ def test_a_title_names_the_search(task: str, beam: int | None, titles: list[str]
         test["beam"] = beam
     assert [ax.get_title("left") for ax in drawn_scores(records, -1).axes[:2]] == titles
     suffix = titles[0].partition("free-running")[2]
-    assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.tables(records)
+    assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
 
 
 @pytest.mark.parametrize("metric", ["aer", "chrf", "rouge"])
@@ -202,7 +202,7 @@ def test_a_baseline_is_drawn_and_printed() -> None:
         for i, part in enumerate((*test["buckets"], test["overall"])):
             part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
     expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
-    assert row(tables.tables(records), "(knows")[2:] == [f"{x:.1f}" for x in expected]
+    assert row(tables.format_tables(records), "(knows")[2:] == [f"{x:.1f}" for x in expected]
     figure = drawn_scores(records)
     dotted = [
         [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"]

@@ -11,7 +11,7 @@ from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 
 from seqmodels.models import PAPERS
 from seqmodels.report import reading, tables
-from seqmodels.report.reading import bucket_name
+from seqmodels.report.reading import format_bucket
 
 Records = list[dict[str, Any]]
 
@@ -26,7 +26,7 @@ def test_one_seed_in_the_tables_is_the_record() -> None:
         value, low, high = (f"{part[metric][k]:.{digits}f}" for k in ("value", "low", "high"))
         return f"{value} [{low}, {high}]"
 
-    text = tables.tables(records)
+    text = tables.format_tables(records)
     by_length, losses, costs = text.split("\n### ")[:3]
     overall = test["overall"]
     assert row(losses, "LSTM")[1:] == [cell(overall, "nats", 3), cell(overall, "bits_per_byte", 3)]
@@ -46,21 +46,21 @@ def test_seeds_are_averaged() -> None:
     seeds = [r["tests"][0]["overall"]["bleu"] for r in records]
     value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
     half = np.ptp([s["value"] for s in seeds]) / 2
-    by_length, _, costs = tables.tables(records).split("\n### ")[:3]
+    by_length, _, costs = tables.format_tables(records).split("\n### ")[:3]
     assert row(by_length, "GPT ")[1] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
     assert row(costs, "GPT ")[2] == "2 9 10"
-    four = tables.tables([*records, fake_record("gpt", 1)])
+    four = tables.format_tables([*records, fake_record("gpt", 1)])
     assert row(four.split("### Costs")[1], "GPT ")[2] == "4 seeds"
 
 
 def test_signatures_and_marks_stand_where_they_belong() -> None:
     """Keeps out BLEU's signature under accuracies, and long buckets that look like trained ones."""
     recall = several(1, "recall")
-    text = tables.tables(recall)
+    text = tables.format_tables(recall)
     assert "tok:13a" not in text
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
-    text = tables.tables(several(1))
+    text = tables.format_tables(several(1))
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
     for ax in drawn_scores(recall, 1).axes[:2]:
         assert "longer than trained" in [t.get_text() for t in ax.texts]
@@ -77,19 +77,21 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str, n_seeds: int) -> No
     records = several(n_seeds, task)
     for test in (test for r in records for test in r["tests"]):
         test["overall"]["length_ratio"] = {"value": 0.931, "low": None, "high": None}
-    lines = tables.summary(records).splitlines()
+    lines = tables.format_summary(records).splitlines()
     assert max(map(len, lines)) <= 100
-    for test in reading.tests(records).values():
+    for test in reading.tests_by_name(records).values():
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
         heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
         length = ["length"] * (test["primary_metric"] == "bleu")
-        assert heads == ["model", "all", *map(bucket_name, test["buckets"]), *length]
+        assert heads == ["model", "all", *map(format_bucket, test["buckets"]), *length]
         digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
         for model in MODELS:
             label = PAPERS[model].label
             (line,) = [line for line in lines[begin:][2:8] if line.startswith(label)]
             group = [r for r in records if r["model"] == model]
-            means = reading.scores(group, test["name"], test["primary_metric"])[..., 0].mean(axis=0)
+            means = reading.score_array(group, test["name"], test["primary_metric"])[..., 0].mean(
+                axis=0
+            )
             cells = [f"{x:.{digits}f}" for x in means] + ["0.931"] * len(length)
             assert line.removeprefix(label).split() == cells
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
@@ -102,7 +104,7 @@ def test_many_buckets_continue_below() -> None:
     for (test,) in (r["tests"] for r in records):
         test["buckets"] = [{**test["buckets"][0], "low": n, "high": n + 9} for n in lows]
     records[0]["model"] = "x" * 60
-    text = tables.summary(records)
+    text = tables.format_summary(records)
     assert max(map(len, text.splitlines())) <= 100
     assert all(f"{low}–{low + 9}" in text for low in lows)
     assert text.count("\nn  ") == 5
@@ -114,7 +116,7 @@ def test_a_bucket_trained_in_part_is_not_marked(trained: int, first: int) -> Non
     records = several(1)
     for r in records:
         r["tests"][0]["max_train_length"] = trained
-    lines = tables.summary(records).splitlines()
+    lines = tables.format_summary(records).splitlines()
     heads = next(line for line in lines if line.split()[:2] == ["model", "all"]).split()[2:10]
     assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
 
@@ -130,7 +132,7 @@ def test_costs_are_the_means_of_the_seeds() -> None:
         ]
         r["speed"]["train_tokens_per_s"] = 1_000.0 * r["seed"]
         r["train_s"], r["evaluate_s"] = 100.0 * r["seed"], 10.0 * r["seed"]
-    lines = tables.summary(records).splitlines()
+    lines = tables.format_summary(records).splitlines()
     (line,) = [line for line in lines if re.match(r"GPT .*  1 2  ", line)]
     assert line.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
 
@@ -155,7 +157,7 @@ def test_a_share_is_that_of_the_longest_trained_bucket(
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
     about = {"counts": (99, 99, 30, 99), "trained": 30, "primary_metric": metric} | about
     records = scored(values, **about)
-    text = tables.share_kept(records, records[0]["tests"][0])
+    text = tables.format_shares(records, records[0]["tests"][0])
     assert re.findall(r"[,:] ([^:,]+ \d+)\s%", text.replace("\xa0", " ")) == shares
 
 
@@ -165,7 +167,7 @@ def test_models_that_learned_nothing_are_marked() -> None:
     for r in records:
         chance = {"bahdanau": 0.3, "gpt": 0.4}.get(r["model"], 0.5)
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
-    lines = tables.summary(records).splitlines()
+    lines = tables.format_summary(records).splitlines()
     marked = [line.partition("‡")[0] for line in lines if "‡ " in line and line[0] != "*"]
     assert [label for label in marked if label] == [
         PAPERS[model].label for model in MODELS if model != "bahdanau"
@@ -191,7 +193,9 @@ SLOW = run("gpt", 1, 4e6, [(100, 3.0, 5.0), (200, 6.0, 2.0), (300, 9.0, 1.0)])
 
 def budget_cells(records: Records) -> list[list[str]]:
     """Return the table's cells."""
-    lines = [line for line in tables.equal_budgets(records).splitlines() if line.startswith("|")]
+    lines = [
+        line for line in tables.format_equal_budgets(records).splitlines() if line.startswith("|")
+    ]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -213,4 +217,4 @@ def test_an_unknown_budget_has_no_column() -> None:
     assert [c.split(":")[0] for c in budget_cells([FAST, uncounted])[0][1:]] == [
         "equal target tokens", "equal time",
     ]  # fmt: skip
-    assert tables.equal_budgets([FAST]) == ""
+    assert tables.format_equal_budgets([FAST]) == ""

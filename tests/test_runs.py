@@ -170,7 +170,7 @@ def test_both_kinds_of_score_are_kept_by_length(name: str, compared: Path) -> No
     assert len(rows) == 12
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        assert metrics.scores(rows) == test["overall"]  # the rows are enough to score again
+        assert metrics.compute_scores(rows) == test["overall"]  # the rows are enough to score again
 
 
 def test_both_sizes_of_the_state_are_kept(name: str, compared: Path) -> None:
@@ -239,9 +239,9 @@ def evaluated(
     rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in taught]
     beams: list[int] = []
     written = [[4, 5], [6], [5]]
-    monkeypatch.setattr(runs, "teacher_forced", lambda *_, **_given: rows)
+    monkeypatch.setattr(runs, "score_teacher_forced", lambda *_, **_given: rows)
     monkeypatch.setattr(
-        runs, "free_running", lambda model, examples, beam, *_: beams.append(beam) or written
+        runs, "generate_targets", lambda model, examples, beam, *_: beams.append(beam) or written
     )
     fields: dict[str, Any] = {
         "name": "seen", "axis": "words", "unit": "words", "primary_metric": "nats",

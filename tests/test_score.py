@@ -236,7 +236,7 @@ def test_tokenized_text_is_noted(n: int, flags: list[str], run: Run, write: Writ
 )
 def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) -> None:
     """Keeps out two systems of one name, and names that all end in the same way."""
-    assert external.names_of([Path(path) for path in paths]) == names
+    assert external.name_systems([Path(path) for path in paths]) == names
 
 
 # ------------------------------------------------------- Translations: tables, figures and pages

@@ -11,7 +11,7 @@ import pytest
 from seqmodels.evaluation import metrics
 from seqmodels.evaluation.intervals import student_p_value, student_quantile
 from seqmodels.records import significance
-from seqmodels.records.significance import Difference, differences, holm
+from seqmodels.records.significance import Difference, compute_differences, holm
 
 Models = dict[str, list[np.ndarray]]
 
@@ -55,7 +55,7 @@ def test_a_case_by_hand() -> None:
         "old": [columns(np.full(10_000, value)) for value in (1.0, 2.0, 3.0)],
         "new": [columns(np.full(10_000, value)) for value in (10.0, 12.0, 14.0)],
     }
-    (found,) = differences(models, ratio).values()
+    (found,) = compute_differences(models, ratio).values()
     t, df = 10 / math.sqrt(5 / 3), 50 / 17
     assert found.value == pytest.approx(10)
     assert found.p == pytest.approx(student_p_value(t, df), rel=1e-4)
@@ -87,7 +87,7 @@ def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
 def test_the_variance_is_that_of_drawing_both_levels() -> None:
     """Keeps out a lost level: here each of the two is about half of the variance."""
     models = losses(np.random.default_rng(2), 40)
-    (found,) = differences(models, ratio).values()
+    (found,) = compute_differences(models, ratio).values()
     over_seeds, over_rows = draw_both_levels(models, 2_000)
     seeds, rows = over_seeds * 3 / 2, over_rows * 40 / 39
     assert 0.2 < rows / seeds < 5
@@ -100,9 +100,9 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
 def test_the_same_sentences_are_drawn_for_both() -> None:
     """Keeps out two models whose sentences are drawn apart: hard ones would no longer cancel."""
     models = losses(np.random.default_rng(1))
-    (paired,) = differences(models, ratio).values()
+    (paired,) = compute_differences(models, ratio).values()
     models["new"] = [run[::-1] for run in models["new"]]
-    (unpaired,) = differences(models, ratio).values()
+    (unpaired,) = compute_differences(models, ratio).values()
     assert paired.value == pytest.approx(unpaired.value)
     assert width(unpaired) > 3 * width(paired)
 
@@ -114,7 +114,7 @@ def test_row_minus_column() -> None:
         name: [columns(rng.normal(value, 0.1, 50)) for _ in range(2)]
         for name, value in (("cho", 1.0), ("gpt", 4.0), ("bahdanau", 9.0))
     }
-    found = differences(models, ratio)
+    found = compute_differences(models, ratio)
     expected = {("gpt", "cho"): 3, ("bahdanau", "cho"): 8, ("bahdanau", "gpt"): 5}
     assert {pair: round(each.value) for pair, each in found.items()} == expected
     for each in found.values():
@@ -125,9 +125,13 @@ def test_one_seed_knows_sentences_alone() -> None:
     """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
     rng = np.random.default_rng(1)
     models = losses(rng, sd=5.0)
-    both = differences(models, ratio)["new", "old"]
-    one = differences({"old": models["old"][:1], "new": models["new"][:1]}, ratio)["new", "old"]
-    mixed = differences({"old": models["old"][:1], "new": models["new"]}, ratio)["new", "old"]
+    both = compute_differences(models, ratio)["new", "old"]
+    one = compute_differences({"old": models["old"][:1], "new": models["new"][:1]}, ratio)[
+        "new", "old"
+    ]
+    mixed = compute_differences({"old": models["old"][:1], "new": models["new"]}, ratio)[
+        "new", "old"
+    ]
     assert width(one) < 0.6
     assert width(mixed) < width(one)
     assert width(both) > 5
@@ -139,12 +143,13 @@ def test_rows_of_one_text_are_drawn_together() -> None:
     thrice = {model: [np.repeat(run, 3, 0) for run in runs] for model, runs in models.items()}
     groups = [i // 3 for i in range(180)]
     once, again = (
-        differences(*args)["new", "old"] for args in ((models, ratio), (thrice, ratio, groups))
+        compute_differences(*args)["new", "old"]
+        for args in ((models, ratio), (thrice, ratio, groups))
     )
     assert [again.value, again.low, again.high, again.p] == pytest.approx(
         [once.value, once.low, once.high, once.p]
     )
-    assert width(differences(thrice, ratio)["new", "old"]) < 0.7 * width(once)
+    assert width(compute_differences(thrice, ratio)["new", "old"]) < 0.7 * width(once)
 
 
 def test_few_rows_are_not_tested() -> None:
@@ -152,8 +157,8 @@ def test_few_rows_are_not_tested() -> None:
     models = losses(np.random.default_rng(1), 90)
     nine = {model: [run[:9] for run in runs] for model, runs in models.items()}
     for found in (
-        differences(nine, ratio)["new", "old"],
-        differences(models, ratio, [i % 9 for i in range(90)])["new", "old"],
+        compute_differences(nine, ratio)["new", "old"],
+        compute_differences(models, ratio, [i % 9 for i in range(90)])["new", "old"],
     ):
         assert found.low is found.high is found.p is None
         assert math.isfinite(found.value)
@@ -166,15 +171,15 @@ def test_all_and_nothing_are_not_certain() -> None:
         return 100 * ratio(sums)
 
     models = {"wrong": [columns(np.zeros(20))] * 3, "right": [columns(np.ones(20))] * 3}
-    found = differences(models, percent, is_percent=True)["right", "wrong"]
+    found = compute_differences(models, percent, is_percent=True)["right", "wrong"]
     assert found.value == 100
     assert found.p == pytest.approx(student_p_value(21, 19))
     assert found.low == pytest.approx(100 - student_quantile(19) * 100 / 21)
     same = {"one": models["right"], "other": models["right"]}
-    found = differences(same, percent, is_percent=True)["other", "one"]
+    found = compute_differences(same, percent, is_percent=True)["other", "one"]
     assert (found.value, found.p) == pytest.approx((0, 1))
     assert width(found) == pytest.approx(2 * student_quantile(19) * 100 / 21)
-    assert differences(same, percent)["other", "one"] == Difference(
+    assert compute_differences(same, percent)["other", "one"] == Difference(
         value=0.0, low=0.0, high=0.0, p=1.0
     )
 
@@ -195,7 +200,7 @@ def false_positives(n_seeds: int, sd: float, n_draws: int) -> float:
     for seed in range(n_draws):
         models = losses(np.random.default_rng(seed), 40, sd)
         few = {model: runs[:n_seeds] for model, runs in models.items()}
-        found += differences(few, ratio)["new", "old"].p <= significance.ALPHA
+        found += compute_differences(few, ratio)["new", "old"].p <= significance.ALPHA
     return 100 * found / n_draws
 
 
@@ -233,7 +238,7 @@ def translations(rng: np.random.Generator, quality: np.ndarray) -> np.ndarray:
 def compared(runs: np.ndarray, n_seeds: int = N_SEEDS) -> dict[tuple[str, str], Difference]:
     """Compare the models by BLEU."""
     models = {name: list(own[:n_seeds]) for name, own in zip(SIMULATED, runs, strict=False)}
-    return differences(models, metrics.bleu_of_counts, is_percent=True)
+    return compute_differences(models, metrics.bleu_of_counts, is_percent=True)
 
 
 def simulated(rng: np.random.Generator, sd: float, per_bleu: float) -> list[float]:

@@ -51,12 +51,14 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 def find(folder: Path) -> Significance | None:
     """Return the differences of a folder."""
-    return significance.find(folder, reading.load_folder(folder).records)
+    return significance.load_or_compute(folder, reading.load_folder(folder).records)
 
 
 def compare(folder: Path) -> Comparison:
     """Return the only comparison of a folder."""
-    (comparison,) = significance.find(folder, reading.load_folder(folder).records).comparisons
+    (comparison,) = significance.load_or_compute(
+        folder, reading.load_folder(folder).records
+    ).comparisons
     return comparison
 
 
@@ -80,8 +82,8 @@ def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> No
     comparison = compare(with_rows(tmp_path, SHARES, metric))
     assert (comparison.test, comparison.metric) == ("length", metric)
     assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
-    groups = reading.by_model(reading.load_records(tmp_path))
-    means = {m: reading.scores(g, "length", metric)[..., 0].mean(0) for m, g in groups.items()}
+    groups = reading.group_by_model(reading.load_records(tmp_path))
+    means = {m: reading.score_array(g, "length", metric)[..., 0].mean(0) for m, g in groups.items()}
     assert [(p.row, p.column) for p in comparison.pairs] == [
         (row, column) for column, row in combinations(SHARES, 2)
     ]
@@ -199,7 +201,7 @@ def test_a_file_of_other_records_is_refused_without_sums(
     """Keeps out stale differences, those of records that are gone, and those of some seeds."""
     write_file(folder)
     spoil(folder / "gpt-seed1.json")
-    assert figures.compare(folder, reading.load_folder(folder).records) is None
+    assert figures.find_significance(folder, reading.load_folder(folder).records) is None
     err = capsys.readouterr().err
     assert str(folder / significance.FILE) in err
     assert "rnn_encdec-seed1.sums.json.gz" in err
@@ -284,9 +286,9 @@ def test_a_comparison_ends_with_its_differences(tmp_path: Path) -> None:
     (pair,) = significance.load(tmp_path / significance.FILE).comparisons[0].pairs
     assert (pair.row, pair.column, pair.n_seeds) == ("gpt", "rnn_encdec", [2, 2])
     assert (tmp_path / "significance-length.svg").exists()
-    groups = reading.by_model(reading.load_records(tmp_path))
+    groups = reading.group_by_model(reading.load_records(tmp_path))
     means = {
-        m: np.mean(reading.scores(g, "length", "accuracy")[:, 0, 0]) for m, g in groups.items()
+        m: np.mean(reading.score_array(g, "length", "accuracy")[:, 0, 0]) for m, g in groups.items()
     }
     assert pair.overall.value == pytest.approx(means["gpt"] - means["rnn_encdec"])
 

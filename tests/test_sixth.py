@@ -156,7 +156,7 @@ def test_the_five_are_reported_without_it(
 
 def table_rows(records: list[dict[str, Any]]) -> list[str]:
     """Return the rows of the tables of scores and of scores by length, one for each model."""
-    text = tables.tables(records)
+    text = tables.format_tables(records)
     labels = [look.label for look in style.looks([*FALLING, "toy"]).values()]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return [line for line in lines if any(label in line for label in labels)]

@@ -91,7 +91,7 @@ def test_figures_tell_variants_apart() -> None:
     records = [
         fake_record(name, 1) | {"n_parameters": 3e6 if name in VARIANTS else 1e6} for name in names
     ]
-    assert list(reading.by_model(records)) == [names[2], names[0], names[1], names[3]]
+    assert list(reading.group_by_model(records)) == [names[2], names[0], names[1], names[3]]
     key = [look.label for look in style.key_of(records)]
     assert key[:2] == ["RNN encoder–decoder (2014)\n1.00 M", "RNN, 2 × width (2014)\n3.00 M"]
     assert key[2] == "Transformer, rotary positions (2021)\n3.00 M"

@@ -171,7 +171,7 @@ def test_the_best_weights_are_written(
     rows = [json.loads(line) for line in lines.splitlines()]
     model = build("transformer", **made["model_config"]).eval()
     model.load_state_dict(seen[1])
-    nats = [row["nats"] for row in evaluate.teacher_forced(model, toy().tests[0].examples)]
+    nats = [row["nats"] for row in evaluate.score_teacher_forced(model, toy().tests[0].examples)]
     assert [row["nats"] for row in rows] == pytest.approx(nats)
 
 

@@ -18,8 +18,8 @@ from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
 from seqmodels.records.significance import Difference
 from seqmodels.report import ledger
-from seqmodels.report.reading import bucket_name, label_of, negated
-from seqmodels.report.tables import markdown
+from seqmodels.report.reading import format_bucket, label_of, negate
+from seqmodels.report.tables import format_markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
 COLUMNS = 120
@@ -40,7 +40,7 @@ def seeds(folder: str, model: str, bucket: str, metric: str, test: str = "length
     values = []
     for record in records(folder, model):
         (scores,) = [t for t in record["tests"] if t["name"] == test]
-        parts = {bucket_name(b): b for b in scores["buckets"]} | {"all": scores["overall"]}
+        parts = {format_bucket(b): b for b in scores["buckets"]} | {"all": scores["overall"]}
         if bucket not in parts:
             raise ValueError(f"{folder}: no bucket {bucket!r}; there are {', '.join(parts)}")
         values.append(parts[bucket][metric]["value"])
@@ -65,12 +65,12 @@ def difference(folder: str, row: str, column: str, bucket: str, test: str = "len
     if comparison is None:
         raise ValueError(f"results/{folder} compares nothing on {test}")
     for pair in comparison.pairs:
-        names = [bucket_name({"low": low, "high": high}) for low, high in comparison.buckets]
+        names = [format_bucket({"low": low, "high": high}) for low, high in comparison.buckets]
         parts = dict(zip(["all", *names], [pair.overall, *pair.buckets], strict=True))
         if (pair.row, pair.column) == (row, column):
             return parts[bucket]
         if (pair.row, pair.column) == (column, row):
-            return negated(parts[bucket])
+            return negate(parts[bucket])
     raise ValueError(f"results/{folder} does not compare {row} and {column} on {test}")
 
 
@@ -90,7 +90,7 @@ def loss_still_falls(folder: str, models: Iterable[str]) -> str:
 
 def published(source: str) -> dict[str, str]:
     """Return model -> the BLEU that a source in the ledger of published figures printed."""
-    (entry,) = [entry for entry in ledger.load(RESULTS) if entry.source.startswith(source)]
+    (entry,) = [entry for entry in ledger.load_ledger(RESULTS) if entry.source.startswith(source)]
     return {f.model: f.value for f in entry.figures if f.model and f.metric == "bleu"}
 
 
@@ -116,7 +116,7 @@ def table(
             for test, bucket, _ in columns.values()
         ]
         rows.append([baseline, *(form.format(value) for value in values)])
-    print(markdown(rows))
+    print(format_markdown(rows))
 
 
 def say(text: str) -> None:

@@ -31,7 +31,7 @@ def report(out: Path, task: Task) -> None:
     if not world().is_first or not any(out.glob("*-seed*.json")):
         return
     drawn = figures.plot_folder(out, own=task.figures)
-    print(f"\n{tables.summary(reading.load_records(out))}")
+    print(f"\n{tables.format_summary(reading.load_records(out))}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")
     names = ", ".join(sorted(file.name for file in drawn))
     print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))

@@ -48,9 +48,11 @@ def check_machine() -> str:
     from seqmodels.records import record
 
     cards = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    cpu = f"{record.processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    cpu = (
+        f"{record.read_processor_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+    )
     cuda = f"CUDA {torch.version.cuda or 'is not in this torch'}: {cards or 'no device'}"
-    return f"commit {record.commit() or 'unknown'}; {cpu}; {cuda}"
+    return f"commit {record.read_commit() or 'unknown'}; {cpu}; {cuda}"
 
 
 def check_folder(folder: Path) -> str:

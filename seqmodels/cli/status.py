@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from seqmodels.evaluation.metrics import first_score
+from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.records import record as records
 from seqmodels.utils.files import LOCK, is_held
 from seqmodels.utils.progress import STATUS_SUFFIX, format_duration, read_status
@@ -57,7 +57,13 @@ def row_of(record: Path) -> tuple[str, str, str, str, str]:
         return title, "failed", tokens, status.note, ""
     if record.exists():
         result = records.load(record)
-        return title, "recorded", f"{result['curve'][-1]['tokens']:,}", first_score(result), ""
+        return (
+            title,
+            "recorded",
+            f"{result['curve'][-1]['tokens']:,}",
+            format_first_score(result),
+            "",
+        )
     return title, "stopped", *progress_of(record), ""
 
 

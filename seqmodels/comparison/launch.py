@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from seqmodels.comparison.runs import Run, run_one
-from seqmodels.evaluation.metrics import first_score
+from seqmodels.evaluation.metrics import format_first_score
 from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
 from seqmodels.utils.progress import ProgressBoard, read_status
@@ -131,7 +131,7 @@ def submit_all(
 def describe(record: dict[str, Any]) -> str:
     """Return a record's first score, and how long the run took."""
     times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
-    return f"{first_score(record)}, {times}"
+    return f"{format_first_score(record)}, {times}"
 
 
 # ----------------------------------------------------------------------------- Where a run is

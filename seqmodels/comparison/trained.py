@@ -20,8 +20,8 @@ from safetensors import SafetensorError
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import free_running
-from seqmodels.evaluation.metrics import METRICS, signatures
+from seqmodels.evaluation.evaluate import generate_targets
+from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import build
 from seqmodels.records import record
@@ -88,7 +88,7 @@ class TrainedRun:
         for key, metric in METRICS.items():
             if metric.sacrebleu and (terms := metric.terms(rows, tokenize)) is not None:
                 scores[key] = metric.score(terms)
-        return scores | {"signatures": signatures(tokenize)}
+        return scores | {"signatures": sacrebleu_signatures(tokenize)}
 
     def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
         """Return the generated tokens for each source."""
@@ -96,7 +96,7 @@ class TrainedRun:
         if not 1 <= beam <= MAX_BEAM:
             raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MAX_BEAM}")
         examples = [Example(src, src) for src in map(self.encode_source, texts)]
-        return free_running(self.model, examples, beam) if examples else []
+        return generate_targets(self.model, examples, beam) if examples else []
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
         """Return how target tokens attend to the source."""

@@ -19,30 +19,32 @@ BATCH_TOKENS = 6000
 
 
 @torch.no_grad()  # inference mode would spoil the buffers of weights that are shared out
-def teacher_forced(
+def score_teacher_forced(
     model: SequenceModel,
     examples: Sequence[Example],
     device: str = "cpu",
     phase: str = "teacher-forced",
     status: StatusFile = SILENT,
 ) -> list[Row]:
-    """Return nats, tokens and correct tokens of each example, given the true previous tokens."""
+    """Return the nats, tokens and correct tokens of each example, given the true prefix."""
     model.eval()
     rows: dict[int, Row] = {}
-    for run in status.track(phase, world().round_robin(batches_by_length(examples, BATCH_TOKENS))):
-        batch = collate([examples[i] for i in run], device)
+    for indices in status.track(
+        phase, world().round_robin(batches_by_length(examples, BATCH_TOKENS))
+    ):
+        batch = collate([examples[i] for i in indices], device)
         logits = model(batch.src, batch.src_mask, batch.tgt_in)
         real = batch.tgt_out != PAD
         nats = F.cross_entropy(logits.transpose(1, 2), batch.tgt_out, reduction="none") * real
         correct = (logits.argmax(-1) == batch.tgt_out) & real
         columns = nats.sum(1).tolist(), real.sum(1).tolist(), correct.sum(1).tolist()
-        for i, *values in zip(run, *columns, strict=True):
+        for i, *values in zip(indices, *columns, strict=True):
             rows[i] = dict(zip(("nats", "n_tokens", "n_correct"), values, strict=True))
     rows = world().gather(rows)
     return [rows[i] for i in range(len(examples))]
 
 
-def free_running(
+def generate_targets(
     model: SequenceModel,
     examples: Sequence[Example],
     width: int,
@@ -51,40 +53,39 @@ def free_running(
 ) -> list[list[int]]:
     """Generate each target from its source only: greedily, or with a beam if `width` > 1.
 
-    The length limit depends on a target's own source (see `longest_target`), not on its batch.
+    The length limit depends on a target's own source (see `max_target_length`), not on its batch.
     """
     model.eval()
     generated: dict[int, list[int]] = {}
     batches = world().my_shard(batches_by_length(examples, BATCH_TOKENS // width))
-    for run in status.track("search", batches):
-        batch = collate([examples[i] for i in run], device)
-        max_len = torch.tensor([longest_target(model, len(examples[i].src)) for i in run])
+    for indices in status.track("search", batches):
+        batch = collate([examples[i] for i in indices], device)
+        max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
         if width == 1:
             out = greedy(model, batch.src, batch.src_mask, max_len)
         else:
             out = beam(model, batch.src, batch.src_mask, max_len, width)
-        for i, tokens in zip(run, out, strict=True):
+        for i, tokens in zip(indices, out, strict=True):
             generated[i] = tokens
     generated = world().gather(generated)
     return [generated[i] for i in range(len(examples))]
 
 
-def longest_target(model: SequenceModel, n_source: int) -> int:
-    """Return the most tokens generated for a source of `n_source` tokens."""
+def max_target_length(model: SequenceModel, n_source: int) -> int:
+    """Return the length limit of a target whose source has `n_source` tokens."""
     return min(2 * n_source + 10, model.max_target(n_source))
 
 
 def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
-    """Return whether a generated target equals the true one, and at how many positions."""
+    """Count the positions at which a generated target equals the true one."""
     ref = [token for token in tgt if token != EOS]
     n_same = sum(h == r for h, r in zip(hyp, ref, strict=False))
-    n_places = max(len(hyp), len(ref))
-    return {"n_same": n_same, "n_places": n_places, "exact_match": list(hyp) == ref}
+    return {"n_same": n_same, "n_places": max(len(hyp), len(ref)), "exact_match": list(hyp) == ref}
 
 
 @torch.inference_mode()
-def cache_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
-    """Return the bytes that `encode` keeps for the decoder, for sources of 8, 16, … 256 tokens."""
+def measure_cache_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
+    """Return (n, bytes of the state that `encode` returns) for n = 8, 16, … 256 source tokens."""
     sizes = []
     for n in (8, 16, 32, 64, 128, 256):
         if model.max_target(n) > 0:

@@ -28,8 +28,8 @@ from seqmodels.evaluation import intervals
 from seqmodels.evaluation.intervals import Interval
 from seqmodels.evaluation.metrics import (
     METRICS,
-    by_bucket,
     check_tokenizer,
+    map_buckets,
     sacrebleu_counts,
     sacrebleu_metrics,
 )
@@ -43,13 +43,13 @@ LINE_NUMBER = re.compile(r"^[0-9]+\t")
 
 Link = tuple[int, int]
 Result = dict[str, Any]
-"""What is written as JSON."""
+"""Scores of all systems, written as JSON."""
 
 # ------------------------------------------------------------------------------------- Reading
 
 
 class Text(NamedTuple):
-    """One file."""
+    """A text file."""
 
     path: Path
     lines: list[str]
@@ -85,7 +85,7 @@ def read_files(paths: Sequence[Path]) -> list[Text]:
     return [first, *others]
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
+def name_systems(paths: Sequence[Path]) -> list[str]:
     """Name systems by their files, without a common ending.
 
     If two files have the same name, their folders distinguish them.
@@ -102,7 +102,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return [printable(name) for name in names]
 
 
-def by_length(
+def score_by_length(
     n: int,
     lengths: Sequence[int] | None,
     ends: Sequence[int],
@@ -117,7 +117,7 @@ def by_length(
         longer = [max(lengths)] if max(lengths) > ends[-1] else []
         buckets = [(low + 1, high) for low, high in pairwise([0, *ends, *longer])]
     overall = {"n": n, **score(np.arange(n))}
-    return {"overall": overall, "buckets": by_bucket(lengths or [], buckets, score)}
+    return {"overall": overall, "buckets": map_buckets(lengths or [], buckets, score)}
 
 
 # --------------------------------------------------------------------------------- Translations
@@ -152,22 +152,24 @@ def score_translations(
     check_tokenizer(tokenize, "--tokenize")
     metrics = sacrebleu_metrics(tokenize, is_lowercase, [ref.lines])
     lengths = src.lengths()
-    counted, entries = [], []
-    for text, name in zip(systems, names_of([text.path for text in systems]), strict=True):
+    counts_by_system, entries = [], []
+    for text, name in zip(systems, name_systems([text.path for text in systems]), strict=True):
         counts = {k: sacrebleu_counts(metric, text.lines, None) for k, metric in metrics.items()}
 
-        def score(places: np.ndarray, counts: dict[str, np.ndarray] = counts) -> dict[str, Any]:
-            scores = {key: METRICS[key].score(each[places]) for key, each in counts.items()}
-            n_hyp, n_ref = counts["bleu"][places, :2].sum(0)
+        def score(indices: np.ndarray, counts: dict[str, np.ndarray] = counts) -> dict[str, Any]:
+            scores = {key: METRICS[key].score(each[indices]) for key, each in counts.items()}
+            n_hyp, n_ref = counts["bleu"][indices, :2].sum(0)
             return {**scores, "length_ratio": float(n_hyp / n_ref) if n_ref else 0.0}
 
         n_tokenized = sum(line.endswith(" .") for line in text.lines)
-        parts = by_length(len(lengths), lengths, ends, score)
-        counted.append(counts)
+        parts = score_by_length(len(lengths), lengths, ends, score)
+        counts_by_system.append(counts)
         entries.append({"name": name, **text.facts(), "n_tokenized": n_tokenized, **parts})
     paired = {}
     for key, metric in metrics.items() if len(systems) > 1 else ():
-        paired[key], differences = against_first(metric, [counts[key] for counts in counted])
+        paired[key], differences = compare_with_first(
+            metric, [counts[key] for counts in counts_by_system]
+        )
         for entry, difference in zip(entries[1:], differences, strict=True):
             entry.setdefault("against_first", {})[key] = difference
     return {
@@ -182,25 +184,27 @@ def score_translations(
     }
 
 
-def against_first(
-    metric: Any, counted: Sequence[np.ndarray]
+def compare_with_first(
+    metric: Any, counts_by_system: Sequence[np.ndarray]
 ) -> tuple[str, list[dict[str, float | None]]]:
     """Return the signature of sacreBLEU's paired bootstrap, and each system's difference and p.
 
     p is None if all counts are equal, which the test would call significant.
     """
-    of_counts: Any = copy.copy(metric)
-    of_counts._extract_corpus_statistics = lambda counts, refs: counts
-    named: Any = [(str(i), counts) for i, counts in enumerate(counted)]
-    signatures, tested = PairedTest(named, {"": of_counts}, None, "bs", intervals.N_BOOTSTRAP)()
+    counts_metric: Any = copy.copy(metric)
+    counts_metric._extract_corpus_statistics = lambda counts, refs: counts
+    named: Any = [(str(i), counts) for i, counts in enumerate(counts_by_system)]
+    signatures, results = PairedTest(
+        named, {"": counts_metric}, None, "bs", intervals.N_BOOTSTRAP
+    )()
     ((name, signature),) = signatures.items()
-    first, *others = cast("list[Any]", tested[name])
+    first, *others = cast("list[Any]", results[name])
     return str(signature), [
         {
             "difference": float(other.score - first.score),
-            "p": None if np.array_equal(counts, counted[0]) else other.p_value,
+            "p": None if np.array_equal(counts, counts_by_system[0]) else other.p_value,
         }
-        for other, counts in zip(others, counted[1:], strict=True)
+        for other, counts in zip(others, counts_by_system[1:], strict=True)
     ]
 
 
@@ -222,7 +226,7 @@ class Alignment(NamedTuple):
     links: list[Links]
 
     def facts(self) -> dict[str, Any]:
-        """Return which file it is, how many links it has and the lowest number of a word."""
+        """Return the file's facts, its number of links and the lowest number of a word."""
         numbers = [i for pair in self.links for link in pair.possible for i in link]
         facts = {**self.text.facts(), "lowest_word": min(numbers, default=None)}
         return {**facts, "n_links": sum(len(pair.possible) for pair in self.links)}
@@ -242,21 +246,23 @@ def parse_links(
     for n, line in enumerate(text.lines):
         sure, possible = set(), set()
         for word in LINE_NUMBER.sub("", line).split():
-            where = f"{text.path}, line {n + 1}: {word[:30]!r}"
+            location = f"{text.path}, line {n + 1}: {word[:30]!r}"
             if (match := LINK.fullmatch(word)) is None:
                 raise ValueError(
-                    f"{where} is not a link such as 3-4, or 3?4 or 3p4 where it is only possible"
+                    f"{location} is not a link such as 3-4, or 3?4 or 3p4 where it is only possible"
                 )
             if match[2] != "-" and not is_gold:
-                raise ValueError(f"{where} is only possible; only --gold has such links")
+                raise ValueError(f"{location} is only possible; only --gold has such links")
             link = int(match[1]) - first, int(match[3]) - first
             if min(link) < 0:
-                raise ValueError(f"{where} links word 0; with --gold-one-based, words begin at 1")
+                raise ValueError(
+                    f"{location} links word 0; with --gold-one-based, words begin at 1"
+                )
             for i, side, n_words in zip(link, sides, lengths, strict=False):
                 if side and n_words and i >= n_words[n]:
                     hint = "; if --gold counts them from 1, give --gold-one-based" * (not first)
                     raise ValueError(
-                        f"{where} links word {i + first}; {side.path} has {n_words[n]} words "
+                        f"{location} links word {i + first}; {side.path} has {n_words[n]} words "
                         f"there, counted from {first}{hint if is_gold else ''}"
                     )
             possible.add(link)
@@ -291,8 +297,8 @@ def read_alignments(
 def link_counts(links: Sequence[Links], gold: Sequence[Links]) -> np.ndarray:
     """Return a row per sentence pair: |A ∩ S|, |A ∩ P|, |A| and |S|.
 
-    A are all links found, S the sure gold links, P all gold links. Raises ValueError for unequal
-    lengths.
+    A are all links of the system, S the sure gold links, P all gold links. Raises ValueError
+    for unequal lengths.
     """
     if len(links) != len(gold):
         raise ValueError(f"{len(links):,} and {len(gold):,} alignments cannot be compared")
@@ -309,19 +315,19 @@ class Rate(NamedTuple):
     above: list[int]
     below: list[int]
     is_error: bool = False
-    """It is what is missing to 100 %."""
+    """Whether the rate is 100 % minus the share."""
 
     def of(self, sums: np.ndarray) -> np.ndarray:
-        """Compute it from sums over sentences, (..., 4) -> (...); a share of nothing is 0."""
+        """Compute the rate from sums over sentences, (..., 4) -> (...); 0 / 0 counts as 0."""
         above, below = (sums[..., columns].sum(-1) for columns in (self.above, self.below))
         share = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
         return 100 * (1 - share if self.is_error else share)
 
     def interval(self, columns: np.ndarray) -> Interval:
-        """Return it with its 95 % interval; None where there are no links to divide by."""
+        """Return the rate with its 95 % interval; None if its denominator is 0."""
         if not columns[:, self.below].any():
             return {"value": None, "low": None, "high": None}
-        return intervals.interval(columns, self.of, is_percent=True)
+        return intervals.compute_interval(columns, self.of, is_percent=True)
 
 
 RATES = {
@@ -345,20 +351,20 @@ def score_alignments(
     Differences are from the first alignment.
     """
     lengths = src.lengths() if src else None
-    counted, entries = [], []
-    names = names_of([system.text.path for system in systems])
+    counts_by_system, entries = [], []
+    names = name_systems([system.text.path for system in systems])
     for name, system in zip(names, systems, strict=True):
         counts = link_counts(system.links, gold.links)
 
-        def score(places: np.ndarray, counts: np.ndarray = counts) -> dict[str, Any]:
-            return {key: rate.interval(counts[places]) for key, rate in RATES.items()}
+        def score(indices: np.ndarray, counts: np.ndarray = counts) -> dict[str, Any]:
+            return {key: rate.interval(counts[indices]) for key, rate in RATES.items()}
 
-        counted.append(counts)
-        parts = by_length(len(counts), lengths, ends, score)
+        counts_by_system.append(counts)
+        parts = score_by_length(len(counts), lengths, ends, score)
         entries.append({"name": name, **system.facts(), **parts})
-    for entry, counts in zip(entries[1:], counted[1:], strict=True):
-        both = np.hstack([counted[0], counts])
-        entry["against_first"] = {"aer": intervals.interval(both, aer_difference)}
+    for entry, counts in zip(entries[1:], counts_by_system[1:], strict=True):
+        both = np.hstack([counts_by_system[0], counts])
+        entry["against_first"] = {"aer": intervals.compute_interval(both, aer_difference)}
     return {
         "schema": "seqmodels.alignments/1",
         "n": len(gold.links),

@@ -28,28 +28,28 @@ Score = Callable[[np.ndarray], np.ndarray]
 """Computes a score from sums of columns: (..., columns) -> (...)."""
 
 
-def resample(columns: np.ndarray) -> np.ndarray:
+def resample_sums(columns: np.ndarray) -> np.ndarray:
     """Return the column sums of N_BOOTSTRAP resamples of the rows, the same for every score."""
     rng, n = np.random.default_rng(1), len(columns)
-    n_at_a_time = max(1, 2**22 // n)  # resamples at a time, to bound memory
+    chunk = max(1, 2**22 // n)  # resamples at a time, to bound memory
     sums = []
-    for start in range(0, N_BOOTSTRAP, n_at_a_time):
-        draw = np.arange(min(n_at_a_time, N_BOOTSTRAP - start))
-        rows = rng.integers(n, size=(len(draw), n)) + n * draw[:, None]
-        times = np.bincount(rows.ravel(), minlength=n * len(draw)).reshape(len(draw), n)
-        sums.append(times @ columns)
+    for start in range(0, N_BOOTSTRAP, chunk):
+        draws = np.arange(min(chunk, N_BOOTSTRAP - start))
+        rows = rng.integers(n, size=(len(draws), n)) + n * draws[:, None]
+        weights = np.bincount(rows.ravel(), minlength=n * len(draws)).reshape(len(draws), n)
+        sums.append(weights @ columns)
     return np.concatenate(sums)
 
 
-def wilson(share: float, n: float) -> tuple[float, float]:
-    """Return the Wilson interval of a proportion of n."""
+def wilson_interval(share: float, n: float) -> tuple[float, float]:
+    """Return Wilson's interval of a share of n rows."""
     middle, half = share + Z**2 / (2 * n), Z * math.sqrt(share * (1 - share) / n + (Z / n) ** 2 / 4)
     low, high = ((middle + side * half) / (1 + Z**2 / n) for side in (-1, 1))
     return max(low, 0.0), min(high, 1.0)
 
 
-def by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
-    """Return the sums of each group's rows; without groups, each row is its own group."""
+def sum_by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarray:
+    """Sum the rows of each group; without groups, each row is its own group."""
     if groups is None:
         return columns
     numbers = number_groups(groups)
@@ -59,46 +59,45 @@ def by_group(columns: np.ndarray, groups: Sequence[Hashable] | None) -> np.ndarr
 
 
 def number_groups(groups: Sequence[Hashable]) -> list[int]:
-    """Return the number of each row's group, in the order in which the groups first occur."""
+    """Return the number of each row's group, counted in order of first occurrence."""
     numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(group, len(numbers)) for group in groups]
 
 
-def interval(
+def compute_interval(
     columns: np.ndarray,
     score: Score,
     groups: Sequence[Hashable] | None = None,
     is_percent: bool = False,
     is_yes_no: bool = False,
 ) -> Interval:
-    """Return the score of the column sums with its interval; None below MIN_ROWS groups.
+    """Return the score of the column sums with its interval: None below MIN_ROWS groups.
 
-    A percentage that is the same in all resamples, such as 100 % of everything, would get an
-    interval of zero width; it gets the Wilson interval of a proportion of as many as there are
-    groups. `is_yes_no`: rows are right or wrong; if each is its own group, the Wilson interval is
-    used.
+    A percentage that is the same in all resamples, such as 100 %, would get an interval of zero
+    width; it gets the Wilson interval of a proportion of n groups. `is_yes_no`: each row is right
+    or wrong; if each is its own group, its interval is Wilson's.
     """
-    sums = by_group(columns, groups)
+    sums = sum_by_group(columns, groups)
     total = sums.sum(0, keepdims=True)
     value, n = score(total).item(), len(sums)
     if n < MIN_ROWS:
         return {"value": value, "low": None, "high": None}
     is_proportion = is_yes_no and n == len(columns)
     if not is_proportion:
-        drawn = score(resample(sums))
-        is_proportion = is_percent and np.ptp(drawn) == 0
+        resampled = score(resample_sums(sums))
+        is_proportion = is_percent and np.ptp(resampled) == 0
     if is_proportion:
-        low, high = (100 * end for end in wilson(value / 100, n))
+        low, high = (100 * end for end in wilson_interval(value / 100, n))
         return {"value": value, "low": low, "high": high}
-    without = score(total - sums)
-    below = float(np.mean(drawn < value) + np.mean(drawn == value) / 2)
+    leave_one_out = score(total - sums)
+    below = float(np.mean(resampled < value) + np.mean(resampled == value) / 2)
     bias = NORMAL.inv_cdf(min(max(below, 0.5 / N_BOOTSTRAP), 1 - 0.5 / N_BOOTSTRAP))
-    influence = without.mean() - without
-    skew = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
-    wide = student_quantile(n - 1) * math.sqrt(n / (n - 1))
-    shifted = [bias + side * wide for side in (-1, 1)]
-    levels = [NORMAL.cdf(bias + z / (1 - skew * z)) for z in shifted]
-    low, high = np.quantile(drawn, levels)
+    influence = leave_one_out.mean() - leave_one_out
+    acceleration = (influence**3).sum() / (6 * (influence**2).sum() ** 1.5 or 1.0)
+    widened = student_quantile(n - 1) * math.sqrt(n / (n - 1))
+    shifted = [bias + side * widened for side in (-1, 1)]
+    levels = [NORMAL.cdf(bias + z / (1 - acceleration * z)) for z in shifted]
+    low, high = np.quantile(resampled, levels)
     return {"value": value, "low": float(low), "high": float(high)}
 
 
@@ -131,7 +130,7 @@ def student_beta(df: float) -> float:
 
 
 def student_p_value(t: float, df: float) -> float:
-    """Return the probability of a value beyond ±t."""
+    """Return the two-sided p-value of Student's t."""
     log_x = -math.log1p(t * t / df)
     smooth = 2 * S * np.exp(-(S**2)) / np.sqrt(-np.expm1(log_x - 2 * S**2 / df))
     return min(1.0, math.exp(df / 2 * log_x) * float(DS @ smooth) * 2 / (df * student_beta(df)))
@@ -139,7 +138,7 @@ def student_p_value(t: float, df: float) -> float:
 
 @cache
 def student_quantile(df: float) -> float:
-    """Return the 97.5 % quantile, by Newton's method from below."""
+    """Return the 97.5 % quantile of Student's t, by Newton's method from below."""
     t, step = 1.9, 1.0
     while step > 1e-9:
         density = (1 + t * t / df) ** (-(df + 1) / 2) / (math.sqrt(df) * student_beta(df))

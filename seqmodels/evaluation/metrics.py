@@ -16,15 +16,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from seqmodels.evaluation.intervals import Interval, Row, Score, groups_of, interval, quotient
+from seqmodels.evaluation.intervals import (
+    Interval,
+    Row,
+    Score,
+    compute_interval,
+    groups_of,
+    quotient,
+)
 
 
 class Part(NamedTuple):
-    """The rows of a bucket, or all rows, with what is counted for each of them."""
+    """The rows of a bucket, or all rows, with the terms of each metric."""
 
     rows: Sequence[Row]
     terms: Mapping[str, np.ndarray]
-    """The terms of each metric that has some."""
+    """Metric -> terms (rows, terms), whose sums give its score."""
     groups: Sequence[Hashable] | None
     tokenize: str
 
@@ -46,7 +53,7 @@ class Metric:
     """Whether each token is predicted after the true tokens, not after the model's own."""
     top: float | None = None
     """The best possible score, if there is one."""
-    interval: str | None = "BCa bootstrap"
+    compute_interval: str | None = "BCa bootstrap"
     """How its interval is computed; None: it has no interval."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""
@@ -73,7 +80,7 @@ class Metric:
         return self.top == 100
 
     def terms(self, rows: Sequence[Row], tokenize: str) -> np.ndarray | None:
-        """Return what is summed for the score, (rows, terms); None if the rows lack its fields."""
+        """Return each row's terms, whose sums give the score; None if the rows lack its fields."""
         if self.sacrebleu and "hyp" in rows[0]:
             hyps, refs = [row["hyp"] for row in rows], [row["ref"] for row in rows]
             return sacrebleu_counts(self.sacrebleu(tokenize), hyps, [refs])
@@ -85,12 +92,12 @@ class Metric:
 
     def score(self, terms: np.ndarray, groups: Sequence[Hashable] | None = None) -> Interval:
         """Return the score of the rows' terms with its interval."""
-        result = interval(
+        result = compute_interval(
             terms, self.of_sums, groups, self.is_percent, is_yes_no=self.interval == "Wilson"
         )
         if self.sacrebleu:  # to the last digit
-            counted = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
-            result["value"] = float(counted.score)
+            exact = self.sacrebleu("none")._compute_score_from_stats(list(terms.sum(0)))
+            result["value"] = float(exact.score)
         return result
 
 
@@ -106,16 +113,16 @@ def perplexity(part: Part) -> Interval | None:
 
 
 def source_gain(part: Part) -> Interval | None:
-    """Return the nats per token that a row's own source saves over another row's source."""
+    """Return the mean gain from the source: nats per token saved over another row's source."""
     rows = [row for row in part.rows if "nats_shuffled" in row]
     if not rows:
         return None
     saved = [(row["nats_shuffled"] - row["nats"], row["n_tokens"]) for row in rows]
-    return interval(np.array(saved, dtype=np.float64), quotient, groups_of(rows))
+    return compute_interval(np.array(saved, dtype=np.float64), quotient, groups_of(rows))
 
 
-def baseline(part: Part) -> Interval | None:
-    """Return the mean percentage correct without the ability that the test measures."""
+def mean_baseline(part: Part) -> Interval | None:
+    """Return the mean baseline: the percentage correct without the ability that a test measures."""
     if "baseline" not in part.rows[0]:
         return None
     return without_interval(100 * float(np.mean([row["baseline"] for row in part.rows])))
@@ -134,12 +141,12 @@ def chance_bleu(part: Part) -> Interval | None:
     if "hyp" not in part.rows[0] or len(part.rows) < 2:
         return None
     refs = [row["ref"] for row in part.rows]
-    others = [refs[i] for i in partners([len(ref) for ref in refs])]
+    others = [refs[i] for i in pair_by_length([len(ref) for ref in refs])]
     return without_interval(make_bleu(part.tokenize).corpus_score(others, [refs]).score)
 
 
-def partners(lengths: Sequence[int]) -> list[int]:
-    """Return, for each of at least two rows, another row of similar length.
+def pair_by_length(lengths: Sequence[int]) -> list[int]:
+    """Pair each of at least two rows with another row of similar length.
 
     Neighbours by length swap; if their number is odd, the last three rotate. Among rows of equal
     length, the pairs are random.
@@ -177,13 +184,13 @@ def bleu_of_counts(sums: np.ndarray) -> np.ndarray:
 
     The counts are hypothesis tokens, reference tokens, matching n-grams and hypothesis n-grams.
     """
-    n_hyp, n_ref, right, written = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
-    smooth = 0.5 ** np.cumsum(right == 0, axis=-1)
+    n_hyp, n_ref, matches, ngrams = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:10]
+    smooth = 0.5 ** np.cumsum(matches == 0, axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(right > 0, right, smooth) / written
+        precision = np.where(matches > 0, matches, smooth) / ngrams
         brevity = np.where(n_hyp < n_ref, 1 - n_ref / n_hyp, 0)
         score = 100 * np.exp(brevity + np.log(precision).mean(-1))
-    return np.where(right.any(-1) & written.all(-1), score, 0.0)
+    return np.where(matches.any(-1) & ngrams.all(-1), score, 0.0)
 
 
 def chrf_of_counts(sums: np.ndarray) -> np.ndarray:
@@ -240,8 +247,8 @@ def check_tokenizer(name: str, flag: str = "--bleu-tokenize") -> None:
     try:
         BLEU(tokenize=name)
     except (ImportError, OSError, RuntimeError) as error:  # not installed; no network
-        why = " ".join(str(error).split())
-        raise ValueError(f"{flag} {name} does not work here: {why}") from error
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{flag} {name} does not work here: {reason}") from error
 
 
 # ------------------------------------------------------------------------------------- The table
@@ -287,7 +294,7 @@ METRICS = {
         compute=length_ratio,
     ),
     "chance_bleu": Metric(label="BLEU by chance", interval=None, compute=chance_bleu),
-    "baseline": Metric(label="baseline", unit="%", interval=None, compute=baseline),
+    "baseline": Metric(label="baseline", unit="%", interval=None, compute=mean_baseline),
 }  # fmt: skip
 """Metrics by their field names in records. Without a free-running search, a target is an exact
 match if each of its tokens was the most likely one: greedy search would write it."""
@@ -298,8 +305,8 @@ def metric_of(key: str) -> Metric:
     return METRICS.get(key) or Metric(label=key)
 
 
-def first_score(record: Mapping[str, Any]) -> str:
-    """Return the score on a record's first test set, with its name and unit."""
+def format_first_score(record: Mapping[str, Any]) -> str:
+    """Format the score on a record's first test set, with its name and unit."""
     test = record["tests"][0]
     metric = metric_of(key := test["primary_metric"])
     value = f"{test['overall'][key]['value']:.{metric.digits}f}"
@@ -317,63 +324,63 @@ def sacrebleu_metrics(
     }
 
 
-def scores_by_bucket(
+def compute_scores_by_bucket(
     rows: Sequence[Row], buckets: Sequence[tuple[int, int]], tokenize: str = "13a"
 ) -> tuple[dict[str, Interval], list[dict[str, Any]]]:
-    """Return all scores that the rows allow, and those of each bucket of x with its count.
+    """Compute all scores whose fields the rows have, overall and in buckets of x.
 
-    `tokenize` is sacreBLEU's tokenizer for BLEU. Texts are counted once for all buckets.
+    `tokenize` is sacreBLEU's tokenizer for BLEU. N-grams are counted once for all buckets.
     """
-    counted = {key: metric.terms(rows, tokenize) for key, metric in METRICS.items()}
+    all_terms = {key: metric.terms(rows, tokenize) for key, metric in METRICS.items()}
     groups = groups_of(rows)
 
-    def score(places: np.ndarray) -> dict[str, Interval]:
-        terms = {key: each[places] for key, each in counted.items() if each is not None}
-        own = None if groups is None else [groups[i] for i in places]
-        part = Part([rows[i] for i in places], terms, own, tokenize)
+    def score(indices: np.ndarray) -> dict[str, Interval]:
+        terms = {key: each[indices] for key, each in all_terms.items() if each is not None}
+        own_groups = None if groups is None else [groups[i] for i in indices]
+        part = Part([rows[i] for i in indices], terms, own_groups, tokenize)
         scores: dict[str, Interval] = {}
         for key, metric in METRICS.items():
             if key in terms:
-                scores[key] = metric.score(terms[key], own)
+                scores[key] = metric.score(terms[key], own_groups)
             elif metric.compute and (result := metric.compute(part)):
                 scores[key] = result
         return scores
 
     lengths = [row["x"] for row in rows] if buckets else []
-    return score(np.arange(len(rows))), by_bucket(lengths, buckets, score)
+    return score(np.arange(len(rows))), map_buckets(lengths, buckets, score)
 
 
-def scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
-    """Return all scores that the rows allow, without buckets."""
-    return scores_by_bucket(rows, (), tokenize)[0]
+def compute_scores(rows: Sequence[Row], tokenize: str = "13a") -> dict[str, Interval]:
+    """Compute all scores whose fields the rows have, without buckets."""
+    return compute_scores_by_bucket(rows, (), tokenize)[0]
 
 
-def by_bucket(
+def map_buckets(
     x: Sequence[float],
     buckets: Sequence[tuple[int, int]],
     score: Callable[[np.ndarray], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """Return the count and the scores of each bucket (low ≤ x ≤ high), without empty buckets.
 
-    `score` gets the places of a bucket's examples.
+    `score` gets the indices of a bucket's examples.
     """
     parts = []
     for low, high in buckets:
-        places = np.flatnonzero([low <= each <= high for each in x])
-        if places.size:
-            parts.append({"low": low, "high": high, "n": len(places), **score(places)})
+        indices = np.flatnonzero([low <= each <= high for each in x])
+        if indices.size:
+            parts.append({"low": low, "high": high, "n": len(indices), **score(indices)})
     return parts
 
 
-def methods(keys: Iterable[str]) -> dict[str, str]:
-    """Return the method used for each score's interval."""
+def interval_methods(keys: Iterable[str]) -> dict[str, str]:
+    """Return metric -> the method of its interval."""
     return {key: method for key in keys if (method := metric_of(key).interval)}
 
 
-def signatures(tokenize: str = "13a") -> dict[str, str]:
+def sacrebleu_signatures(tokenize: str = "13a") -> dict[str, str]:
     """Return the signatures of sacreBLEU's metrics."""
-    signed = {}
+    signature_of = {}
     for key, metric in sacrebleu_metrics(tokenize).items():
         metric.corpus_score(["a"], [["a"]])
-        signed[key] = str(metric.get_signature())
-    return signed
+        signature_of[key] = str(metric.get_signature())
+    return signature_of

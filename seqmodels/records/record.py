@@ -157,7 +157,7 @@ class Provenance(Strict):
     """Date, commit, versions and hardware of the run."""
 
     date: Text
-    commit: Text | None
+    read_commit: Text | None
     versions: dict[Name, Text]
     system: Text
     device: Text
@@ -175,7 +175,7 @@ class Speed(Strict):
 
 
 class Arm(Strict):
-    """What was changed in a model."""
+    """The changes that a comparison made to a model."""
 
     varies: Name
     """The model or variant that it differs from."""
@@ -196,7 +196,7 @@ class Record(Strict):
     task: Name
     model: Name
     arm: Arm | None = None
-    """What a comparison changed in a model to make this one; None: it is a model or a variant."""
+    """The changes that made this model; None: it is a model or a variant."""
     seed: Count
     settings: Annotated[dict[Name, Size | float | Text | bool | None], Field(alias="model_config")]
     train_config: Training
@@ -233,7 +233,7 @@ class Record(Strict):
 
 
 class Sums(Strict):
-    """What is summed for the primary metric on one test set; it holds no text of the corpus."""
+    """The terms of the primary metric on one test set; they hold no text of the corpus."""
 
     columns: Annotated[list[Numbers], Field(min_length=1, max_length=32)]
     """Their sums give the score: each has a number per example."""
@@ -259,15 +259,15 @@ class SumsFile(Strict):
 # -------------------------------------------------------------------------------------- Reading
 
 
-def check(kind: Any, value: Any) -> Any:
+def validate(kind: Any, value: Any) -> Any:
     """Return the value as an instance of `kind`; raise a one-line ValueError otherwise."""
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
-        where = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
-        why = f"{where.lstrip('.')[:200]}: {first['msg'].removeprefix('Value error, ')}"
-        raise ValueError(why + (f" (and {len(more)} more)" if more else "")) from None
+        field = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+        message = f"{field.lstrip('.')[:200]}: {first['msg'].removeprefix('Value error, ')}"
+        raise ValueError(message + (f" (and {len(more)} more)" if more else "")) from None
 
 
 def is_record(value: Any) -> bool:
@@ -275,21 +275,21 @@ def is_record(value: Any) -> bool:
     return isinstance(value, dict) and str(value.get("schema")).startswith("seqmodels.record/")
 
 
-def unknown_version(path: Path, value: dict[str, Any]) -> str | None:
-    """Return a sentence that names a record's version if it cannot be read; None otherwise."""
+def describe_unknown_version(path: Path, value: dict[str, Any]) -> str | None:
+    """Return an error message if this version cannot read a record's schema; None otherwise."""
     if (version := value["schema"]) == SCHEMA:
         return None
     return f"{path} has the schema {version[:60]!r}; this version reads {SCHEMA}"
 
 
-def cleaned(value: Any) -> Any:
-    """Return a JSON value without control characters, which a terminal could execute."""
+def escape_control_characters(value: Any) -> Any:
+    """Escape the control characters of a JSON value, which a terminal could execute."""
     if isinstance(value, str):
         return value.translate(CONTROL_ESCAPES)
     if isinstance(value, list):
-        return [cleaned(item) for item in value]
+        return [escape_control_characters(item) for item in value]
     if isinstance(value, dict):
-        return {key: cleaned(item) for key, item in value.items()}
+        return {key: escape_control_characters(item) for key, item in value.items()}
     return value
 
 
@@ -308,11 +308,11 @@ def parse(path: Path, value: Any) -> dict[str, Any]:
     """Return the JSON value of a file as a record; raise ValueError if it is not a valid one."""
     if not is_record(value):
         raise ValueError(f"{path} is not a record ({SCHEMA})")
-    if unknown := unknown_version(path, value):
+    if unknown := describe_unknown_version(path, value):
         raise ValueError(unknown)
-    record: dict[str, Any] = cleaned(value)
+    record: dict[str, Any] = escape_control_characters(value)
     try:
-        check(Record, record)
+        validate(Record, record)
     except ValueError as error:
         raise ValueError(f"{path} is not a record: {error}") from None
     if arm := record.get("arm"):
@@ -328,11 +328,11 @@ def sums_path(folder: Path, record: Mapping[str, Any]) -> Path:
 def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
     """Return the sums of a run by test set; raise ValueError if they do not give its scores."""
     try:
-        unzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        text = unzip.decompress(files.read(path), MAX_SUMS_BYTES)
-        if not unzip.eof:
+        decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        text = decompressor.decompress(files.read(path), MAX_SUMS_BYTES)
+        if not decompressor.eof:
             raise ValueError(f"cut short, or longer than {MAX_SUMS_BYTES:,} bytes")
-        sums: dict[str, Sums] = check(SumsFile, json.loads(text)).tests
+        sums: dict[str, Sums] = validate(SumsFile, json.loads(text)).tests
         for test in record["tests"]:
             if (own := sums.get(test["name"])) is None:
                 continue
@@ -358,7 +358,7 @@ def save(path: Path, record: dict[str, Any], rows: Sequence[Row]) -> None:
     written.
     """
     text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-    check(Record, json.loads(text))
+    validate(Record, json.loads(text))
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
     files.write(path.with_suffix(".jsonl"), "".join(lines))
     save_sums(path.with_suffix(SUMS_SUFFIX), record, rows)
@@ -366,21 +366,21 @@ def save(path: Path, record: dict[str, Any], rows: Sequence[Row]) -> None:
 
 
 def save_sums(path: Path, record: Mapping[str, Any], rows: Sequence[Row]) -> None:
-    """Write what is summed for the scores of a run's rows, gzipped."""
+    """Write the terms of a run's primary metrics and the groups of its rows, gzipped."""
     tests = {}
     for test in record["tests"]:
-        tested = [row for row in rows if row["set"] == test["name"]]
+        own_rows = [row for row in rows if row["set"] == test["name"]]
         tokenize = record["data"].get("bleu_tokenize", "13a")
-        if (terms := metric_of(test["primary_metric"]).terms(tested, tokenize)) is None:
+        if (terms := metric_of(test["primary_metric"]).terms(own_rows, tokenize)) is None:
             continue
-        examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in tested])
-        groups = groups_of(tested)
+        examples = json.dumps([(row["x"], row["ref"], row.get("group")) for row in own_rows])
+        groups = groups_of(own_rows)
         tests[test["name"]] = {
             "columns": [
                 [int(number) if number.is_integer() else number for number in column]
                 for column in terms.T.tolist()
             ],
-            "x": [row["x"] for row in tested],
+            "x": [row["x"] for row in own_rows],
             "groups": groups and number_groups(groups),
             "examples": hashlib.sha256(examples.encode()).hexdigest(),
         }
@@ -392,7 +392,7 @@ def save_sums(path: Path, record: Mapping[str, Any], rows: Sequence[Row]) -> Non
 
 
 @cache
-def commit() -> str | None:
+def read_commit() -> str | None:
     """Return the commit of the running clone, with + if files differ; None outside a clone.
 
     The commit is read once: the clone can change later, but the loaded code does not. An installed
@@ -410,7 +410,7 @@ def commit() -> str | None:
     return None
 
 
-def processor() -> str:
+def read_processor_name() -> str:
     """Return the processor's name as reported by the system."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -426,10 +426,10 @@ def provenance(device: str, n_processes: int = 1) -> dict[str, Any]:
     packages = ("torch", "numpy", "sacrebleu", "tiktoken", "tokenizers")
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit(),
+        "commit": read_commit(),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
         "system": f"{platform.system()} {platform.machine()}",
-        "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "device": torch.cuda.get_device_name() if device == "cuda" else read_processor_name(),
         "threads": torch.get_num_threads(),
         **({"processes": n_processes} if n_processes > 1 else {}),
     }
@@ -455,5 +455,5 @@ def peak_memory_bytes(device: str) -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
-    held = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
-    return getattr(held, "peak_wset", held.rss)
+    memory = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
+    return getattr(memory, "peak_wset", memory.rss)

@@ -33,10 +33,10 @@ from pydantic import Field
 from seqmodels.evaluation.intervals import (
     MIN_ROWS,
     Score,
-    by_group,
-    resample,
+    resample_sums,
     student_p_value,
     student_quantile,
+    sum_by_group,
 )
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records.record import (
@@ -46,9 +46,9 @@ from seqmodels.records.record import (
     Strict,
     Sums,
     TwoNumbers,
-    check,
     load_sums,
     sums_path,
+    validate,
 )
 from seqmodels.utils import files
 
@@ -99,7 +99,7 @@ class Comparison(Strict):
     test: Name
     metric: Name
     n_corrected: Count
-    """For how many differences p_holm is corrected."""
+    """Number of differences for which p_holm is corrected."""
     buckets: list[TwoNumbers]
     pairs: Annotated[list[Pair], Field(min_length=1)]
 
@@ -125,18 +125,18 @@ def load(path: Path) -> Significance:
     """Read a file; raise ValueError if it is invalid."""
     value = files.read_json(path)
     try:
-        stored: Significance = check(Significance, value)
+        stored: Significance = validate(Significance, value)
     except ValueError as error:
         raise ValueError(f"{path} is not a comparison of models ({SCHEMA}): {error}") from None
     return stored
 
 
-def find(folder: Path, records: Records) -> Significance | None:
-    """Return what the folder holds, made anew from the sums if it is missing or out of date.
+def load_or_compute(folder: Path, records: Records) -> Significance | None:
+    """Return the folder's significance file, recomputed from the sums if it is out of date.
 
-    Where sums are missing, models added after the file was made are left out. None if there is
+    Where sums are missing, models added after the file was written are left out. None if there is
     nothing to compare, or neither a file nor all the sums. Raises ValueError for an invalid file,
-    one that cannot be made anew, and sums that are not those of their records.
+    one that cannot be recomputed, and sums that are not those of their records.
     """
     path = folder / FILE
     stored = load(path) if path.exists() else None
@@ -179,10 +179,10 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
             models.setdefault(record["model"], []).append(run)
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
-    return [compare(tests[name], models) for name, models in runs.items() if len(models) > 1]
+    return [compare_models(tests[name], models) for name, models in runs.items() if len(models) > 1]
 
 
-def compare(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Comparison:
+def compare_models(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Comparison:
     """Compare all pairs of models on one test set, overall and by bucket, corrected together.
 
     Models with one seed are left out of the correction (see holm).
@@ -195,8 +195,8 @@ def compare(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Co
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
-        parts.append(differences(columns, metric.of_sums, groups, metric.is_percent))
-    pairs, tested = [], []
+        parts.append(compute_differences(columns, metric.of_sums, groups, metric.is_percent))
+    pairs, corrected = [], []
     for row, column in parts[0]:
         overall, *in_buckets = (part[row, column] for part in parts)
         n_seeds = [len(models[row]), len(models[column])]
@@ -204,13 +204,14 @@ def compare(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Co
             Pair(row=row, column=column, n_seeds=n_seeds, overall=overall, buckets=in_buckets)
         )
         if min(n_seeds) > 1:
-            tested += [part for part in (overall, *in_buckets) if part.p is not None]
-    for part, p_holm in zip(tested, holm([part.p or 0.0 for part in tested]), strict=True):
+            corrected += [part for part in (overall, *in_buckets) if part.p is not None]
+    p_values = holm([part.p or 0.0 for part in corrected])
+    for part, p_holm in zip(corrected, p_values, strict=True):
         part.p_holm = p_holm
     return Comparison(
         test=test["name"],
         metric=test["primary_metric"],
-        n_corrected=len(tested),
+        n_corrected=len(corrected),
         buckets=buckets,
         pairs=pairs,
     )
@@ -220,14 +221,14 @@ class Mean(NamedTuple):
     """The mean score of a model's seeds."""
 
     value: float
-    drawn: np.ndarray
+    resampled: np.ndarray
     """The mean in each draw of the examples."""
     variance: float
     """Its variance over draws of the seeds; nan for one seed."""
     n_seeds: int
 
 
-def differences(
+def compute_differences(
     models: Mapping[str, Sequence[np.ndarray]],
     score: Score,
     groups: Sequence[Hashable] | None = None,
@@ -236,32 +237,34 @@ def differences(
     """Return (row, column) -> score of row minus score of column, for each pair of models.
 
     `models` has the columns of each seed, (rows, columns), for the same test examples in the same
-    order. The later model of a pair is its row. `groups` and `is_percent`: see intervals.interval.
+    order. The later model of a pair is its row. `groups` and `is_percent`: see compute_interval.
     """
-    seeds = [by_group(columns, groups) for runs in models.values() for columns in runs]
+    seeds = [sum_by_group(columns, groups) for runs in models.values() for columns in runs]
     n_groups, width = seeds[0].shape
     values = score(np.stack([sums.sum(axis=0) for sums in seeds]))
-    drawn = score(resample(np.concatenate(seeds, axis=1)).reshape(-1, len(seeds), width))
+    resampled = score(resample_sums(np.concatenate(seeds, axis=1)).reshape(-1, len(seeds), width))
     means, start = {}, 0
     for model, runs in models.items():
         own = slice(start, start := start + len(runs))
         n = len(runs)
         variance = float(values[own].var(ddof=1)) / n if n > 1 else math.nan
-        means[model] = Mean(float(values[own].mean()), drawn[:, own].mean(axis=1), variance, n)
+        means[model] = Mean(float(values[own].mean()), resampled[:, own].mean(axis=1), variance, n)
     return {
-        (row, column): difference(means[row], means[column], n_groups, is_percent)
+        (row, column): compute_difference(means[row], means[column], n_groups, is_percent)
         for column, row in combinations(models, 2)
     }
 
 
-def difference(row: Mean, column: Mean, n_groups: int, is_percent: bool = False) -> Difference:
+def compute_difference(
+    row: Mean, column: Mean, n_groups: int, is_percent: bool = False
+) -> Difference:
     """Return the difference of two means over the same draws of n_groups groups of examples."""
     value = row.value - column.value
     if n_groups < MIN_ROWS:
         return Difference(value=value)
-    drawn = row.drawn - column.drawn
-    by_examples = float(drawn.var()) * n_groups / (n_groups - 1)
-    if np.ptp(drawn) == 0:  # all right against all wrong: as if one more group contradicted it
+    resampled = row.resampled - column.resampled
+    by_examples = float(resampled.var()) * n_groups / (n_groups - 1)
+    if np.ptp(resampled) == 0:  # all right against all wrong: as if one more group contradicted it
         by_examples = ((100 if is_percent else value) / (n_groups + 1)) ** 2
     parts = [(by_examples, n_groups - 1)]
     if min(row.n_seeds, column.n_seeds) > 1:

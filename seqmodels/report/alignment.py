@@ -24,7 +24,7 @@ SIGNS = {
     "␣": "Open box (␣): a space.",
     "…": "Ellipsis (…): the rest of the previous character.",
 }
-"""Signs among the tokens, and what they stand for."""
+"""Signs in tokens, and their meanings."""
 
 
 def draw_alignment(
@@ -36,10 +36,10 @@ def draw_alignment(
     one row per target word and one column per source word.
     """
     with style.context():
-        return style.save(figure_of(alignments, subtitle), Path(path))
+        return style.save(draw_heat_maps(alignments, subtitle), Path(path))
 
 
-def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
+def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure:
     """Draw the heat maps in one row, with cells that fit the words, and one colour scale.
 
     Raises ValueError like `draw_alignment`.
@@ -49,25 +49,26 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
     for model, a in alignments.items():
         if np.shape(a["alpha"]) != (shape := (len(a["tgt"]), len(a["src"]))):
             raise ValueError(f"{model}: alpha is {np.shape(a['alpha'])}, but the words are {shape}")
-    shown = {
+    readable = {
         model: a | {"src": show_tokens(a["src"]), "tgt": show_tokens(a["tgt"])}
         for model, a in alignments.items()
     }
-    n = len(shown)
-    n_src, n_tgt = (max(len(a[side]) for a in shown.values()) for side in ("src", "tgt"))
+    n = len(readable)
+    n_src, n_tgt = (max(len(a[side]) for a in readable.values()) for side in ("src", "tgt"))
     above, beside = (
-        0.08 * max(len(word) for a in shown.values() for word in a[side]) for side in ("src", "tgt")
+        0.08 * max(len(word) for a in readable.values() for word in a[side])
+        for side in ("src", "tgt")
     )  # inches of the words
     cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
     width = max(WIDTH, 1.2 + beside + n * cell * n_src)
-    looks = style.looks(shown)
+    looks = style.looks(readable)
     names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.fit(body, _texts(shown, subtitle), width, "compressed")
+    figure = style.fit(body, _texts(readable, subtitle), width, "compressed")
     axes = figure.subplots(1, n, squeeze=False)[0]
-    is_same = len({tuple(a["tgt"]) for a in shown.values()}) == 1  # then they are written once
+    is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
     for ax, name, (model, look) in zip(axes, names, looks.items(), strict=True):
-        _draw_heat(ax, shown[model], is_labelled=ax is axes[0] or not is_same)
+        _draw_heat(ax, readable[model], is_labelled=ax is axes[0] or not is_same)
         ax.set_title(name, loc="left", color=look.colour, weight="bold", size=10)
     scale = figure.colorbar(ScalarMappable(cmap=HEAT), ax=axes, ticks=[0, 0.5, 1], aspect=12)
     scale.outline.set_visible(False)
@@ -76,8 +77,8 @@ def figure_of(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> Figure
     return figure
 
 
-def _texts(alignments: Mapping[str, dict[str, Any]], about: str) -> style.Texts:
-    """Return title, subtitle and caption."""
+def _texts(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> style.Texts:
+    """Return the title, subtitle and caption of the figure."""
     has_gold = any(a.get("gold") is not None for a in alignments.values())
     caption = (
         "Each row shows the distribution of attention over the source words when one target word "
@@ -86,7 +87,7 @@ def _texts(alignments: Mapping[str, dict[str, Any]], about: str) -> style.Texts:
     caption += "Open squares: gold links." if has_gold else "No gold links for this sentence."
     words = {word for a in alignments.values() for word in (*a["src"], *a["tgt"])} - {"·"}
     caption += "".join(f" {text}" for sign, text in SIGNS.items() if sign in "".join(words))
-    return "Alignments: target words (rows) attend to source words (columns)", about, caption
+    return "Alignments: target words (rows) attend to source words (columns)", subtitle, caption
 
 
 def _draw_heat(ax: Axes, a: dict[str, Any], is_labelled: bool = True) -> None:
@@ -111,12 +112,14 @@ def show_tokens(tokens: Sequence[str]) -> list[str]:
     """
     words = join_bytes(tokens)
     has_marks = any(re.match(r"▁[^▁]", word) for word in words)
-    shown = []
+    texts = []
     for before, word in pairwise(["", *words]):
-        goes_on = has_marks and _is_letter(word[:1]) and (_is_letter(before[-1:]) or before == "…")
+        is_continued = (
+            has_marks and _is_letter(word[:1]) and (_is_letter(before[-1:]) or before == "…")
+        )
         bare = word[1:] if has_marks and re.match(r"▁[^▁]", word) else word
-        shown.append("·" * goes_on + bare.replace("▁", "␣"))
-    return shown
+        texts.append("·" * is_continued + bare.replace("▁", "␣"))
+    return texts
 
 
 def _is_letter(char: str) -> bool:

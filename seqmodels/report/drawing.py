@@ -1,4 +1,4 @@
-"""Draw what every comparison has: scores and their differences, learning curves, sizes."""
+"""Draw the figures of every comparison: scores, their differences, learning curves, sizes."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from seqmodels.report import reading, style
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
     Record,
-    bucket_name,
+    format_bucket,
     format_interval,
+    format_interval_methods,
+    format_search,
+    format_short,
+    format_signed,
     format_significance,
-    interval_methods,
-    negated,
-    search_method,
-    short,
-    signed,
-    subtitle,
+    format_subtitle,
+    negate,
 )
 from seqmodels.report.style import FURTHER, GREY, INK, LOOKS, Look, Texts
 
@@ -40,10 +40,10 @@ MEMORIES = {
     "grows": "Solid: attends to every word.",
     "fixed": "Dash-dotted: attends to every word through a memory of fixed size.",
 }
-"""Memory of a model -> what its line looks like."""
+"""Memory of a model -> its line style, in a caption."""
 SYSTEM_MARKERS = "soD^vPX*"
 MAX_SYSTEMS = len(SYSTEM_MARKERS)
-"""Most external systems that are drawn: as many as there are markers."""
+"""Largest number of external systems in a figure, one per marker."""
 BETTER, WORSE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 """Fills of cells and squares where the row is significantly better or worse than the column."""
 SIZES = {
@@ -64,7 +64,7 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     if len({t["name"] for r in records for t in r["tests"]}) > 1:
         title = f"{name}: {title}"
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
     second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
     key = style.key_of(records)
@@ -72,10 +72,10 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     is_many = len(records) > len(groups)
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
     units = test.get("grouped_by") or test["noun"]
-    band = f"95 % interval ({interval_methods(records, (primary, second))}) over {units}"
+    band = f"95 % interval ({format_interval_methods(records, (primary, second))}) over {units}"
     caption = f"{seeds}; band: {band}{', its ends averaged over the seeds' * is_many}."
     if is_gain:
-        without = [reading.scores(group, name, primary)[:, 1, 0].mean() for _, group in lines]
+        without = [reading.score_array(group, name, primary)[:, 1, 0].mean() for _, group in lines]
         key = [k._replace(label=f"{k.label} · {x:.2f}") for k, x in zip(key, without, strict=True)]
         caption = (
             f"Gain: the score with context minus that without. {seeds}; no intervals of gains."
@@ -91,8 +91,8 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     notes = {}
     for m in (primary, second):
         is_forced = metric_of(m).is_teacher_forced or test.get("beam") is None
-        notes[m] = ", teacher-forced" if is_forced else f", free-running{search_method(test)}"
-    return _draw_buckets((title, subtitle(records), caption), key, lines, test, notes)
+        notes[m] = ", teacher-forced" if is_forced else f", free-running{format_search(test)}"
+    return _draw_buckets((title, format_subtitle(records), caption), key, lines, test, notes)
 
 
 def draw_systems(systems: Sequence[dict[str, Any]], about: str) -> Figure:
@@ -119,7 +119,7 @@ def draw_systems(systems: Sequence[dict[str, Any]], about: str) -> Figure:
 
 
 def _is_gain(test: dict[str, Any]) -> bool:
-    """Return whether to draw the gain from context, which is that of a loss."""
+    """Return whether to draw the gain from context: for losses by context length."""
     return bool(test["kind"] == "context") and metric_of(test["primary_metric"]).is_loss
 
 
@@ -169,7 +169,7 @@ def _draw_metric(ax: Axes, lines: Sequence[Line], test: dict[str, Any], name: st
     n = np.array([b["n"] for b in test["buckets"]])
     is_recorded = False
     for i, (look, group) in enumerate(lines):
-        seeds = reading.scores(group, test["name"], name)[:, 1:]
+        seeds = reading.score_array(group, test["name"], name)[:, 1:]
         if is_gain:
             seeds = seeds - seeds[:, :1, :1]
             seeds = np.where([True, False, False], -seeds if metric.is_loss else seeds, np.nan)
@@ -198,42 +198,45 @@ def _title_panel(ax: Axes, test: dict[str, Any], name: str, note: str) -> None:
     _note(ax, 0, 1.02, better)
 
 
-def _note(ax: Axes, x: float, y: float, text: str, **how: Any) -> None:
-    """Write a small text at a place of the panel."""
-    ax.text(x, y, text, transform=ax.transAxes, color=GREY, size=9, **how)
+def _note(ax: Axes, x: float, y: float, text: str, **options: Any) -> None:
+    """Write a small grey text at (x, y) of the panel, in axes coordinates."""
+    ax.text(x, y, text, transform=ax.transAxes, color=GREY, size=9, **options)
 
 
 def _draw_line(ax: Axes, look: Look, x: np.ndarray, n: np.ndarray, seeds: np.ndarray) -> None:
-    """Draw (seeds, buckets, 3) of buckets with n examples at x.
+    """Draw the scores (seeds, buckets, 3) of one model at x, in buckets with n examples.
 
-    A line ends at the last bucket with MIN_EXAMPLES; beyond it are only hollow markers.
+    The line ends at the last bucket with MIN_EXAMPLES; beyond it are only hollow markers.
     """
     mean, low, high = seeds.mean(axis=0).T
     enough = np.flatnonzero(np.isfinite(mean) & (n >= MIN_EXAMPLES))
     draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
-    to = slice(enough[-1] + 1 if enough.size else 0)
-    band = (n >= MIN_ROWS)[to]
-    ax.fill_between(x[to], low[to], high[to], band, color=look.colour, alpha=0.16, lw=0)
-    ax.plot(x[to], mean[to], ls=look.dashes, lw=1.9, **draw)
-    ax.vlines(x[to], seeds[:, to, 0].min(axis=0), seeds[:, to, 0].max(axis=0), lw=1.1, **draw)
-    for where, fill in ((n >= MIN_EXAMPLES, look.colour), (n < MIN_EXAMPLES, "white")):
-        ax.plot(x[where], mean[where], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
+    solid = slice(enough[-1] + 1 if enough.size else 0)
+    has_band = (n >= MIN_ROWS)[solid]
+    ax.fill_between(
+        x[solid], low[solid], high[solid], has_band, color=look.colour, alpha=0.16, lw=0
+    )
+    ax.plot(x[solid], mean[solid], ls=look.dashes, lw=1.9, **draw)
+    by_seed = seeds[:, solid, 0]
+    ax.vlines(x[solid], by_seed.min(axis=0), by_seed.max(axis=0), lw=1.1, **draw)
+    for mask, fill in ((n >= MIN_EXAMPLES, look.colour), (n < MIN_EXAMPLES, "white")):
+        ax.plot(x[mask], mean[mask], look.marker, ms=4.5, mfc=fill, mew=1.1, **draw)
 
 
 def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
     """Draw the number of examples of each bucket, and the names of the buckets."""
-    counts, names = [b["n"] for b in test["buckets"]], [bucket_name(b) for b in test["buckets"]]
+    counts, names = [b["n"] for b in test["buckets"]], [format_bucket(b) for b in test["buckets"]]
     fills = ["white" if n < MIN_EXAMPLES else "#BDBDBD" for n in counts]
     bars = strip.bar(range(len(counts)), counts, 0.62, color=fills, edgecolor="#9A9A9A", lw=0.8)
-    small = 8 if len(counts) < 11 else 6
-    strip.bar_label(bars, [short(n) for n in counts], size=small, color=GREY, padding=1)
+    size = 8 if len(counts) < 11 else 6
+    strip.bar_label(bars, [format_short(n) for n in counts], size=size, color=GREY, padding=1)
     strip.set_ylim(0, 1.9 * max(counts))
     strip.set_ylabel("n", rotation=0, labelpad=10, va="center", color=GREY)
     strip.set_yticks([])
     strip.spines["left"].set_visible(False)
     is_crowded = sum(len(name) + 1 for name in names) > 34
-    turn: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
-    strip.set_xticks(range(len(names)), names, **turn)
+    rotation: dict[str, Any] = {"rotation": 38, "ha": "right"} if is_crowded else {}
+    strip.set_xticks(range(len(names)), names, **rotation)
     strip.tick_params(axis="x", length=0)
     strip.set_xlabel(test["axis"])
 
@@ -244,14 +247,14 @@ def _draw_counts(strip: Axes, test: dict[str, Any]) -> None:
 def draw_differences(
     records: Sequence[Record], test: dict[str, Any], comparison: Comparison
 ) -> Figure:
-    """Draw a matrix: row minus column over all examples, and a square for each bucket."""
+    """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     records = [record for record in records if record["model"] in compared]
     looks = style.looks(compared)
     models, n, metric = [*looks], len(looks), comparison.metric
-    wide = min(max((style.WIDTH - 1.7) / n, 1.12), 1.56)  # inches of a cell
+    cell_width = min(max((style.WIDTH - 1.7) / n, 1.12), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
-    figure = style.fit(0.5 + 0.74 * n, texts, max(style.WIDTH, 1.7 + n * wide))
+    figure = style.fit(0.5 + 0.74 * n, texts, max(style.WIDTH, 1.7 + n * cell_width))
     ax = figure.subplots()
     ax.xaxis.tick_top()
     names = [textwrap.fill(look.label, 16) for look in looks.values()]
@@ -266,13 +269,13 @@ def draw_differences(
     outcomes = np.full((n, n), np.nan)
     for pair in comparison.pairs:
         parts = [pair.overall, *pair.buckets]
-        for row, column, shown in (
+        for row, column, differences in (
             (pair.row, pair.column, parts),
-            (pair.column, pair.row, [negated(part) for part in parts]),
+            (pair.column, pair.row, [negate(part) for part in parts]),
         ):
             y, x = models.index(row), models.index(column)
-            outcomes[y, x] = outcome(shown[0], metric)
-            _write_cell(ax, x, y, shown, metric, wide)
+            outcomes[y, x] = outcome(differences[0], metric)
+            _write_cell(ax, x, y, differences, metric, cell_width)
     colours = ListedColormap([WORSE[0], "white", BETTER[0]])
     ax.pcolormesh(outcomes, cmap=colours, vmin=-1, vmax=1, edgecolors="#CFCFCF", lw=0.8)
     ax.set(xlim=(0, n), ylim=(n, 0))
@@ -280,14 +283,14 @@ def draw_differences(
 
 
 def outcome(difference: Difference, metric: str) -> int:
-    """Return 1 for significantly better, -1 for worse, 0 for not significant."""
+    """Return 1 if significantly better, -1 if worse, 0 if not significant."""
     if not difference.is_significant:
         return 0
     return 1 if (difference.value < 0) == metric_of(metric).is_loss else -1
 
 
 def _write_cell(
-    ax: Axes, x: int, y: int, parts: Sequence[Difference], metric: str, wide: float
+    ax: Axes, x: int, y: int, parts: Sequence[Difference], metric: str, cell_width: float
 ) -> None:
     """Write a difference over all examples, above a square for each bucket."""
     overall, *buckets = parts
@@ -295,12 +298,12 @@ def _write_cell(
     strong: dict[str, Any] = {"color": GREY}
     if overall.is_significant:
         strong = {"color": INK, "weight": "bold"}
-    ax.text(x + 0.5, y + 0.27, signed(overall.value, metric), size=11, **strong, **centred)
+    ax.text(x + 0.5, y + 0.27, format_signed(overall.value, metric), size=11, **strong, **centred)
     ax.text(x + 0.5, y + 0.55, format_interval(overall, metric), color=GREY, size=8, **centred)
-    step = min(0.12 / wide, 0.9 / len(buckets))
+    step = min(0.12 / cell_width, 0.9 / len(buckets))
     places = x + 0.5 + step * (np.arange(len(buckets)) - (len(buckets) - 1) / 2)
     fills = [("white", BETTER[1], WORSE[1])[outcome(bucket, metric)] for bucket in buckets]
-    size = (0.8 * 72 * step * wide) ** 2  # in square points
+    size = (0.8 * 72 * step * cell_width) ** 2  # in square points
     ax.scatter(
         places, [y + 0.82] * len(buckets), size, fills, marker="s", edgecolors="#8A8A8A",
         linewidths=0.6, zorder=3,
@@ -314,15 +317,15 @@ def _difference_texts(
     metric = metric_of(comparison.metric).name
     title = f"Differences in {metric}: the model of the row minus that of the column"
     (low, high), ends = comparison.buckets[0], comparison.buckets[-1]
-    buckets = f"{bucket_name({'low': low, 'high': high})} to "
-    buckets += bucket_name({"low": ends[0], "high": ends[1]})
+    buckets = f"{format_bucket({'low': low, 'high': high})} to "
+    buckets += format_bucket({"low": ends[0], "high": ends[1]})
     caption = (
         f"Over all {test['noun']} of the test set {test['name']}. Brackets: 95 % interval, not "
         "corrected. Blue: the row is significantly better; orange: worse; white: not significant "
         f"at 5 %. Squares: the same by {test['axis']}, {buckets}. "
     )
     units = test.get("grouped_by") or test["noun"]
-    return title, subtitle(records), caption + format_significance(comparison, units)
+    return title, format_subtitle(records), caption + format_significance(comparison, units)
 
 
 # Curves and sizes
@@ -332,8 +335,8 @@ def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens and against time, one line per seed."""
     title = "Learning curves: validation loss by target tokens and by time"
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    figure, axes = style.panels((title, subtitle(records), caption), style.key_of(records))
-    looks = style.looks(reading.by_model(records))
+    figure, axes = style.panels((title, format_subtitle(records), caption), style.key_of(records))
+    looks = style.looks(reading.group_by_model(records))
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
         ax.set_yscale("log")
@@ -349,19 +352,19 @@ def draw_curves(records: Sequence[Record]) -> Figure:
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.minorticks_off()
         for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_formatter(FuncFormatter(short))
+            axis.set_major_formatter(FuncFormatter(format_short))
     return figure
 
 
 def draw_state(records: Sequence[Record]) -> Figure:
-    """Draw bytes against source length."""
+    """Draw the bytes that the decoder gets against source length."""
     caption = (
         "For one source, in float32. Left: the vectors that the decoder's equations read. Right: "
         "all tensors that encode returns, such as the keys and values of every layer. Models whose "
         "lines coincide have their markers at different lengths."
     )
-    texts = "Bytes for the decoder by source length", subtitle(records), caption
-    groups = reading.by_model(records)
+    texts = "Bytes for the decoder by source length", format_subtitle(records), caption
+    groups = reading.group_by_model(records)
     figure, axes = style.panels(texts, style.key_of(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
@@ -376,7 +379,7 @@ def draw_state(records: Sequence[Record]) -> Figure:
         ax.set_xlabel("source length S (tokens)")
         ax.grid(True, axis="both")
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        ax.yaxis.set_major_formatter(FuncFormatter(partial(short, unit="B")))
+        ax.yaxis.set_major_formatter(FuncFormatter(partial(format_short, unit="B")))
         ax.tick_params(axis="y", pad=1)
         ax.minorticks_off()
     return figure

@@ -1,8 +1,8 @@
-"""Draw figures and tables from records: score against length, curves, state size, alignments.
+"""Draw all figures and tables of a folder of records, and the index of a folder of folders.
 
-The JSON records of a folder are read, one per (model, seed), and the differences between the models
-(see records/significance.py): redrawing needs neither torch nor a model. The same records give the
-same bytes.
+They are drawn from the JSON records, one per (model, seed), and the significance of their
+differences (see records/significance.py), without torch or a model. The same records give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.records import significance
 from seqmodels.report import alignment, drawing, reading, style, tables
-from seqmodels.report.reading import Folder, Record, subtitle
+from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.utils import files
 
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
@@ -33,14 +33,14 @@ def plot_folder(
 ) -> list[Path]:
     """Write all figures (SVG and PNG) and tables.md to `out` or the folder; return the paths.
 
-    They include what `own` draws; None: the task's own figures (see `task_figures`). If the
-    sums of all records are there, significance.json is written as well.
+    `own` draws the task's own figures; None: those of `task_figures`. If the sums of all records
+    exist, significance.json is written as well.
     """
     folder = reading.load_folder(folder) if isinstance(folder, Path) else folder
     out, records = Path(out or folder.path), list(folder.records.values())
     for unknown in folder.unknown:
         print(f"not drawn: {unknown}", file=sys.stderr)
-    compared = compare(folder.path, folder.records)
+    compared = find_significance(folder.path, folder.records)
     out.mkdir(parents=True, exist_ok=True)
     with style.context():
         figures = draw_all(records, compared, own)
@@ -49,12 +49,12 @@ def plot_folder(
             for name, figure in figures.items()
             for kind in ("svg", "png")
         ]
-    parts = [f"# {folder.path.resolve().name}\n\n{subtitle(records)}\n"]
+    parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
     for name, figure in figures.items():
-        parts.append(f"![{style.texts(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
+        parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
     if compared:
         paths.append(files.write(out / significance.FILE, compared.text()))
-    parts.append(tables.tables(records, compared))
+    parts.append(tables.format_tables(records, compared))
     return [*paths, files.write(out / "tables.md", "\n".join(parts).encode())]
 
 
@@ -65,18 +65,20 @@ def draw_all(
 ) -> dict[str, Figure]:
     """Return all figures of a folder by the names of their files, in the style's context."""
     figures = {"curves": drawing.draw_curves(records), "state": drawing.draw_state(records)}
-    figures |= draw_own(records) if own is None else merge(draw(records) for draw in own)
-    for name, test in reading.tests(records).items():
-        figures[f"score-{file_name(name)}"] = drawing.draw_scores(records, test)
+    figures |= (
+        draw_task_figures(records) if own is None else merge_figures(draw(records) for draw in own)
+    )
+    for name, test in reading.tests_by_name(records).items():
+        figures[f"score-{format_file_name(name)}"] = drawing.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):
-            figures[f"significance-{file_name(name)}"] = drawing.draw_differences(
+            figures[f"significance-{format_file_name(name)}"] = drawing.draw_differences(
                 records, test, comparison
             )
-    attending = reading.by_model(r for r in records if r["alignment"])
+    attending = reading.group_by_model(r for r in records if r["alignment"])
     first = [group[0] for group in attending.values()]
     if first:
         alignments = {r["model"]: r["alignment"] for r in first}
-        figures["alignment"] = alignment.figure_of(alignments, subtitle(first))
+        figures["alignment"] = alignment.draw_heat_maps(alignments, format_subtitle(first))
     return figures
 
 
@@ -96,25 +98,25 @@ def task_figures(task: str) -> ModuleType | None:
     return module
 
 
-def draw_own(records: Sequence[Record]) -> dict[str, Figure]:
+def draw_task_figures(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of the records' task by the names of their files.
 
-    Records that lack what the task measures, such as those of another clone, are said to lack it.
+    If the records lack a measurement of the task, a note is printed.
     """
     module = task_figures(task := records[0]["task"])
     try:
-        return merge(draw(records) for draw in module.FIGURES) if module else {}
+        return merge_figures(draw(records) for draw in module.FIGURES) if module else {}
     except KeyError as error:
         print(f"not drawn: figures of {task}, whose records lack {error}", file=sys.stderr)
         return {}
 
 
 def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
-    """Return the figures that a task draws of all its folders, by the names of their files."""
+    """Return the figures that each task draws across its folders, by the names of their files."""
     by_task: dict[str, list[Sequence[Record]]] = {}
     for records in folders:
         by_task.setdefault(records[0]["task"], []).append(records)
-    return merge(
+    return merge_figures(
         draw(its)
         for task, its in by_task.items()
         if (module := task_figures(task))
@@ -122,21 +124,21 @@ def draw_across(folders: Iterable[Sequence[Record]]) -> dict[str, Figure]:
     )
 
 
-def merge(drawn: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
+def merge_figures(parts: Iterable[dict[str, Figure]]) -> dict[str, Figure]:
     """Return all figures in one dictionary."""
-    return {name: figure for figures in drawn for name, figure in figures.items()}
+    return {name: figure for figures in parts for name, figure in figures.items()}
 
 
-def compare(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
-    """Return the differences between the models of a folder; say why if they cannot be drawn."""
+def find_significance(folder: Path, by_file: dict[str, Record]) -> significance.Significance | None:
+    """Return the differences between a folder's models; None, with a note, if they are invalid."""
     try:
-        return significance.find(folder, by_file)
+        return significance.load_or_compute(folder, by_file)
     except ValueError as error:
         print(f"not drawn: {error}", file=sys.stderr)
         return None
 
 
-def file_name(test: str) -> str:
+def format_file_name(test: str) -> str:
     """Return the name of a test set as part of the name of a file."""
     return re.sub(r"[^\w.-]+", "-", test)
 
@@ -152,7 +154,7 @@ def plot_results(root: Path) -> list[Path]:
     folders = [folder for folder in read if folder.records or folder.unknown]
     if not folders:
         return plot_folder(root)
-    entries = ledger.load(root)
+    entries = ledger.load_ledger(root)
     paths: list[Path] = []
     parts = [
         "# Results",
@@ -166,27 +168,31 @@ def plot_results(root: Path) -> list[Path]:
     for folder in folders:
         if not folder.records:
             raise ValueError("; ".join(folder.unknown))
-        drawn = plot_folder(folder)
-        paths += drawn
-        parts += _index_entry(folder.path.name, records[folder.path.name], drawn)
+        figure_paths = plot_folder(folder)
+        paths += figure_paths
+        parts += _index_entry(folder.path.name, records[folder.path.name], figure_paths)
     with style.context():
         for name, figure in draw_across(records.values()).items():
             paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
             parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
-        parts += [ledger.published(entries, records)]
+        parts += [ledger.format_published_figures(entries, records)]
     return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
 
 
-def _index_entry(name: str, records: Sequence[Record], drawn: Sequence[Path]) -> list[str]:
-    """Return the paragraphs of the index on a folder: three lines, and its main figure."""
-    first = next(iter(reading.tests(records).values()))
-    figures = [path.stem for path in drawn if path.suffix == ".svg"]
+def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) -> list[str]:
+    """Return the index paragraphs of one folder: summary, scores kept, links and main figure."""
+    first = next(iter(reading.tests_by_name(records).values()))
+    figures = [path.stem for path in paths if path.suffix == ".svg"]
     main = next(figure for figure in figures if figure not in ("curves", "state"))
     links = ", ".join(f"[{figure}]({name}/{figure}.svg)" for figure in figures)
     return [
         f"## {name}",
-        *(text for text in (f"{subtitle(records)}.", tables.share_kept(records, first)) if text),
+        *(
+            text
+            for text in (f"{format_subtitle(records)}.", tables.format_shares(records, first))
+            if text
+        ),
         f"[Tables and captions]({name}/tables.md) · [records]({name}) · figures: {links}",
         f"![{main}]({name}/{main}.svg)",
     ]

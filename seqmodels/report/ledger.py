@@ -14,10 +14,10 @@ from pydantic import AfterValidator, Field
 
 from seqmodels.evaluation.metrics import METRICS, metric_of
 from seqmodels.models import paper_of
-from seqmodels.records.record import Count, Name, Strict, check
+from seqmodels.records.record import Count, Name, Strict, validate
 from seqmodels.report import reading
-from seqmodels.report.reading import Record, parameters, short
-from seqmodels.report.tables import cell, markdown
+from seqmodels.report.reading import Record, format_parameters, format_short
+from seqmodels.report.tables import format_cell, format_markdown
 from seqmodels.utils.files import read_json
 
 FILE = "ledger.json"
@@ -64,7 +64,7 @@ class Figure(Strict):
     on: Phrase | None = None
     """If a system has several numbers: for which sentences or which search."""
     value: Printed
-    parameters: Count | None = None
+    format_parameters: Count | None = None
     ours: Ours | None = None
 
 
@@ -98,7 +98,7 @@ class Ledger(Strict):
     entries: Annotated[list[Entry], Field(min_length=1, max_length=200)]
 
 
-def load(folder: Path) -> list[Entry]:
+def load_ledger(folder: Path) -> list[Entry]:
     """Read the ledger of a folder; a folder without one has no entries.
 
     Raises ValueError with one line that names the file and the field.
@@ -108,7 +108,7 @@ def load(folder: Path) -> list[Entry]:
         return []
     value = read_json(path)
     try:
-        return list(check(Ledger, value).entries)
+        return list(validate(Ledger, value).entries)
     except ValueError as error:
         raise ValueError(f"{path} is not a ledger: {error}") from None
 
@@ -121,16 +121,16 @@ def format_ours(figure: Figure | None, folders: Mapping[str, Sequence[Record]]) 
     if figure is None or (ours := figure.ours) is None:
         return "–"
     group = [r for r in folders.get(ours.folder, ()) if r["model"] == ours.model]
-    scores = reading.scores(group, ours.test, ours.score)
-    score = cell(scores[:, 0], ours.score) if scores.size else "–"
-    return score if score == "–" else f"{score} ({parameters(group)})"
+    scores = reading.score_array(group, ours.test, ours.score)
+    score = format_cell(scores[:, 0], ours.score) if scores.size else "–"
+    return score if score == "–" else f"{score} ({format_parameters(group)})"
 
 
 def format_published(figure: Figure | None) -> str:
     """Format a value as it was printed, and the number of parameters if it is known."""
     if figure is None:
         return "–"
-    return figure.value + (f" ({short(figure.parameters)})" if figure.parameters else "")
+    return figure.value + (f" ({format_short(figure.parameters)})" if figure.parameters else "")
 
 
 def table_of_entry(entry: Entry, folders: Mapping[str, Sequence[Record]]) -> str:
@@ -150,10 +150,12 @@ def table_of_entry(entry: Entry, folders: Mapping[str, Sequence[Record]]) -> str
             figure = figures.get(column)
             rows[-1] += [format_published(figure)]
             rows[-1] += [format_ours(figure, folders)] if entry.comparable else []
-    return markdown(rows)
+    return format_markdown(rows)
 
 
-def published(entries: Sequence[Entry], folders: Mapping[str, Sequence[Record]]) -> str:
+def format_published_figures(
+    entries: Sequence[Entry], folders: Mapping[str, Sequence[Record]]
+) -> str:
     """Return all figures of a ledger next to ours, comparable entries first."""
     parts = [
         "## Published figures",

@@ -14,7 +14,7 @@ import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.models import papers
-from seqmodels.records.record import SCHEMA, is_record, parse, unknown_version
+from seqmodels.records.record import SCHEMA, describe_unknown_version, is_record, parse
 from seqmodels.records.significance import Comparison, Difference
 from seqmodels.utils import files
 
@@ -45,8 +45,8 @@ def read_folder(path: Path) -> Folder:
         value = files.read_json(file)
         if not is_record(value):
             continue
-        if why := unknown_version(file, value):
-            unknown.append(why)
+        if message := describe_unknown_version(file, value):
+            unknown.append(message)
             continue
         record = parse(file, value)
         if (run := (record["model"], record["seed"])) in by_run:
@@ -54,7 +54,7 @@ def read_folder(path: Path) -> Folder:
         by_run[run] = file.name, record
     if len(tasks := sorted({r["task"] for _, r in by_run.values()})) > 1:
         raise ValueError(f"{path} mixes the tasks {', '.join(tasks)}; give each its own folder")
-    groups = by_model(record for _, record in by_run.values())
+    groups = group_by_model(record for _, record in by_run.values())
     runs = [(r["model"], r["seed"]) for group in groups.values() for r in group]
     return Folder(Path(path), dict(by_run[run] for run in runs), unknown)
 
@@ -63,8 +63,8 @@ def load_folder(path: Path) -> Folder:
     """Read the records of a folder like `read_folder`; raise ValueError if there is none."""
     folder = read_folder(path)
     if not folder.records:
-        why = "; ".join(folder.unknown) or f"*.json with schema {SCHEMA!r}"
-        raise ValueError(f"{path} holds no record that can be drawn ({why})")
+        reason = "; ".join(folder.unknown) or f"*.json with schema {SCHEMA!r}"
+        raise ValueError(f"{path} holds no record that can be drawn ({reason})")
     return folder
 
 
@@ -73,7 +73,7 @@ def load_records(path: Path) -> list[Record]:
     return list(load_folder(path).records.values())
 
 
-def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
+def group_by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Group records by model, in order of history, then by name; within a model, by seed."""
     rank = {model: i for i, model in enumerate(papers())}
     groups: dict[str, list[Record]] = {}
@@ -82,25 +82,28 @@ def by_model(records: Iterable[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def tests(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Return all test sets by name; raise ValueError if the buckets of the records differ."""
-    found: dict[str, dict[str, Any]] = {}
+def tests_by_name(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """Return all test sets by name; raise ValueError if the records have different buckets."""
+    tests: dict[str, dict[str, Any]] = {}
     for r in records:
         for test in r["tests"]:
-            first = found.setdefault(test["name"], test)
-            here, there = (
+            first = tests.setdefault(test["name"], test)
+            own, expected = (
                 [(b["low"], b["high"], b["n"]) for b in t["buckets"]] for t in (test, first)
             )
-            if not here or here != there:
+            if not own or own != expected:
                 raise ValueError(
                     f"{r['model']}, seed {r['seed']}: test {test['name']!r} has no buckets, or "
                     "other buckets than the other records; evaluate all models on the same examples"
                 )
-    return found
+    return tests
 
 
-def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
-    """Return (seeds, 1 + buckets, 3): value, low, high; overall first; nan if not recorded."""
+def score_array(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
+    """Return an array of scores, (seeds, 1 + buckets, 3): overall first; value, low and high.
+
+    A score that is not recorded is nan.
+    """
     tests = [t for r in group for t in r["tests"] if t["name"] == name]
     parts = [[part.get(metric) or {} for part in (t["overall"], *t["buckets"])] for t in tests]
     return np.array(
@@ -109,20 +112,22 @@ def scores(group: Sequence[Record], name: str, metric: str) -> np.ndarray:
 
 
 def is_beyond(test: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
-    """Return whether a whole bucket is longer than all training examples."""
+    """Return whether all of a bucket's examples are longer than those of training."""
     return test["max_train_length"] is not None and part["low"] > test["max_train_length"]
 
 
 def longest_trained_bucket(test: Mapping[str, Any]) -> int | None:
-    """Return the index of the longest bucket that was trained on, if the first is another.
+    """Return the index of the longest bucket of trained lengths; None if that is the first.
 
-    If the trained lengths are not known, it is the last bucket. Only buckets with at least
-    MIN_EXAMPLES count.
+    If the trained lengths are not known, it is the last bucket. Buckets with fewer than
+    MIN_EXAMPLES are left out.
     """
     trained, buckets = test["max_train_length"], test["buckets"]
-    able = [b["n"] >= MIN_EXAMPLES and (trained is None or b["high"] <= trained) for b in buckets]
-    last = max((i for i, is_able in enumerate(able) if is_able), default=0)
-    return last if last and able[0] else None
+    is_usable = [
+        b["n"] >= MIN_EXAMPLES and (trained is None or b["high"] <= trained) for b in buckets
+    ]
+    last = max(np.flatnonzero(is_usable), default=0)
+    return int(last) if last and is_usable[0] else None
 
 
 # Names and numbers
@@ -130,17 +135,17 @@ def longest_trained_bucket(test: Mapping[str, Any]) -> int | None:
 
 def label_of(model: str) -> str:
     """Return the label of a model; an unknown model keeps its name."""
-    known = papers()
-    return known[model].label if model in known else model
+    registered = papers()
+    return registered[model].label if model in registered else model
 
 
-def bucket_name(bucket: Mapping[str, Any]) -> str:
+def format_bucket(bucket: Mapping[str, Any]) -> str:
     """Format the range of a bucket."""
     low, high = f"{bucket['low']:,}", f"{bucket['high']:,}"
     return high if low == high else f"{low}–{high}"
 
 
-def short(n: float, _: object = None, unit: str = "") -> str:
+def format_short(n: float, _: object = None, unit: str = "") -> str:
     """Format 2000000 as 2 M and 0.0002 as 2e-4; also a formatter for axis ticks."""
     if 0 < n < 1e-3:
         return f"{n:.0e}".replace("e-0", "e-")
@@ -149,43 +154,43 @@ def short(n: float, _: object = None, unit: str = "") -> str:
     return f"{n / size:.3g} {prefix}{unit}".strip()
 
 
-def span(values: Iterable[float], write: Callable[[float], str]) -> str:
-    """Format the range of the values, or a single value if all are equal."""
+def format_range(values: Iterable[float], write: Callable[[float], str]) -> str:
+    """Format the range of the values, or one value if all are equal."""
     low, high = write(min(values := list(values))), write(max(values))
     return high if low == high else f"{low}–{high}"
 
 
-def parameters(records: Iterable[Record]) -> str:
+def format_parameters(records: Iterable[Record]) -> str:
     """Format the number of parameters, or the range of numbers, in millions."""
-    return span((r["n_parameters"] / 1e6 for r in records), "{:.2f}".format) + " M"
+    return format_range((r["n_parameters"] / 1e6 for r in records), "{:.2f}".format) + " M"
 
 
-def subtitle(records: Sequence[Record]) -> str:
+def format_subtitle(records: Sequence[Record]) -> str:
     """Return a one-line summary: task, data, parameters, target tokens and seeds."""
     runs = {(r["model"], r["model_config"].get("d_model"), r["seed"]) for r in records}
-    seeds = span(Counter((model, width) for model, width, _ in runs).values(), str)
-    tokens = span((r["train_config"]["tokens"] for r in records), short)
+    seeds = format_range(Counter((model, width) for model, width, _ in runs).values(), str)
+    tokens = format_range((r["train_config"]["tokens"] for r in records), format_short)
     parts = [records[0]["task"].replace("_", " ").capitalize()]
     parts += dict.fromkeys(r["data"]["name"] for r in records)
-    parts += [f"{parameters(records)} parameters", f"{tokens} target tokens"]
+    parts += [f"{format_parameters(records)} parameters", f"{tokens} target tokens"]
     parts += ["one seed" if seeds == "1" else f"{seeds} seeds"]
     parts += ["trained further"] * any(r.get("continued") for r in records)
     return " · ".join(parts)
 
 
-def interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
-    """Return the methods by which the intervals of these scores were computed."""
+def format_interval_methods(records: Iterable[Record], metrics: Iterable[str]) -> str:
+    """Format the methods by which the intervals of these metrics were computed."""
     pairs = [(r, m) for m in metrics for r in records]
     return ", ".join(dict.fromkeys((r["intervals"] or {}).get(m, "bootstrap") for r, m in pairs))
 
 
-def search_method(test: dict[str, Any]) -> str:
+def format_search(test: dict[str, Any]) -> str:
     """Return the search method as a suffix; empty if the test set does not record it."""
     beam = test.get("beam")
     return "" if beam is None else ", greedy" if beam == 1 else f", beam {beam}"
 
 
-def signed(value: float, metric: str) -> str:
+def format_signed(value: float, metric: str) -> str:
     """Format a difference with its sign; ± if it rounds to zero."""
     text = f"{value:+.{metric_of(metric).digits}f}"
     return text.replace("-", "−") if float(text) else f"±{text[1:]}"
@@ -195,11 +200,11 @@ def format_interval(difference: Difference, metric: str) -> str:
     """Format the interval of a difference."""
     if difference.low is None or difference.high is None:
         return "[–]"
-    return f"[{signed(difference.low, metric)}, {signed(difference.high, metric)}]"
+    return f"[{format_signed(difference.low, metric)}, {format_signed(difference.high, metric)}]"
 
 
 def format_significance(comparison: Comparison, units: str) -> str:
-    """Explain the test of significance, and what one seed does not show."""
+    """Explain the significance test and the limits of one seed."""
     if not comparison.n_corrected:
         return f"One seed: {units} alone are drawn, and nothing is called significant."
     text = (
@@ -211,12 +216,12 @@ def format_significance(comparison: Comparison, units: str) -> str:
     return text
 
 
-def p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """Format a p-value; a dash if there is none."""
     return "–" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def negated(found: Difference) -> Difference:
-    """Return column minus row."""
-    low, high = (None if end is None else -end for end in (found.high, found.low))
-    return found.model_copy(update={"value": -found.value, "low": low, "high": high})
+def negate(difference: Difference) -> Difference:
+    """Return the difference of the column minus the row."""
+    low, high = (None if end is None else -end for end in (difference.high, difference.low))
+    return difference.model_copy(update={"value": -difference.value, "low": low, "high": high})

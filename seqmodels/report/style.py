@@ -26,7 +26,7 @@ from matplotlib.transforms import Bbox
 
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.report import reading
-from seqmodels.report.reading import Record, parameters
+from seqmodels.report.reading import Record, format_parameters
 from seqmodels.utils import files
 
 
@@ -47,9 +47,9 @@ LOOKS = {
     "gpt": ("#3B2A84", "v", 6, 1),
     "linear_attention": ("#C2459A", "P", 7, 1),
 }
-"""Colour and marker of each model, the index of its hue in SHADES, and the side of the next one."""
+"""Model -> colour, marker, index of its hue in SHADES, side of its variants' hues (see shade)."""
 FURTHER = (("#7F8F00", "P", 2, 1), ("#6B6B6B", "X", 4, 1), ("#7A5230", "*", 1, 1))
-"""The same for models that have none of their own, in turn."""
+"""The same for further models, used in turn."""
 SHADES = (
     ("#E87A67", "#7E3125"), ("#D48E23", "#723F00"), ("#A2A62A", "#505200"), ("#51B770", "#055D2C"),
     ("#00B5CC", "#005C6C"), ("#4EA4F1", "#11538F"), ("#9B8FF0", "#4C4185"), ("#DE77AB", "#773056"),
@@ -65,9 +65,9 @@ VARIANT_MARKERS = "os^vDPX<>phd8*"
 INK, GREY = "#222222", "#666666"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5
-"""In inches; at 800 pixels, a point is 1.17 pixels."""
+"""Width of a figure in inches; at 800 pixels, a point is 1.17 pixels."""
 NOT_IN_DEFAULT_FONT = re.compile("[\u0590-\u1dff\u2c00-\uffff\U00010000-\U0010ffff]")
-"""Scripts that the default font lacks, at least in part; it has Latin, Greek, Cyrillic, signs."""
+"""Characters that the default font may lack: scripts other than Latin, Greek and Cyrillic."""
 FALLBACK_FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew"),
     *("Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Tamil", "Noto Sans Thai"),
@@ -78,7 +78,7 @@ STAMPS: dict[str, dict[str, None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
     ".png": {"Software": None},
 }
-"""Metadata left out of each kind of file, because they differ from one run to the next."""
+"""Metadata omitted from each kind of file, because it differs between runs."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
@@ -143,10 +143,12 @@ def shade(hue: int, side: int, n: int) -> str:
 
 def key_of(records: Sequence[Record]) -> list[Look]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     years = {model: f" ({paper.year})" for model, paper in papers().items()}
     return [
-        look._replace(label=f"{look.label}{years.get(model, '')}\n{parameters(groups[model])}")
+        look._replace(
+            label=f"{look.label}{years.get(model, '')}\n{format_parameters(groups[model])}"
+        )
         for model, look in looks(groups).items()
     ]
 
@@ -194,11 +196,11 @@ def panels(
     """
     labels = ["\n".join(textwrap.fill(line, 26) for line in k.label.split("\n")) for k in key]
     lines = [line for label in labels for line in label.split("\n")]
-    above, foot, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
+    above, below, beside = 0.5, 0.5 + 0.3 * (len(ratios) > 1), 0.15  # inches
     if key:
         beside = 0.85 + 0.074 * max(map(len, lines))
-    tall = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
-    figure, bottom, top = canvas(above + tall + foot, *texts)
+    body = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
+    figure, bottom, top = canvas(above + body + below, *texts)
     height = figure.get_figheight()
     right, top = 1 - beside / WIDTH, top - above / height
     handles = [
@@ -213,7 +215,7 @@ def panels(
     axes = figure.subplots(
         len(ratios), n_columns, sharex="col", squeeze=False, height_ratios=ratios,
         gridspec_kw={
-            "left": 0.55 / WIDTH, "right": right, "bottom": bottom + foot / height, "top": top,
+            "left": 0.55 / WIDTH, "right": right, "bottom": bottom + below / height, "top": top,
             "hspace": 0.07, "wspace": 0.22,
         },
     )  # fmt: skip
@@ -227,10 +229,10 @@ def save(figure: Figure, path: Path) -> Path:
     """Write .svg or .png, with the same bytes every time."""
     if path.suffix.lower() not in STAMPS:
         raise ValueError(f"{path}: a figure is written as .svg or .png")
-    return files.write(path, rendered(figure, path.suffix.lower()))
+    return files.write(path, render(figure, path.suffix.lower()))
 
 
-def rendered(figure: Figure, kind: str) -> bytes:
+def render(figure: Figure, kind: str) -> bytes:
     """Return a figure as .svg or .png.
 
     An SVG gets the first text of the figure as its title, and the others and its label, which is
@@ -241,21 +243,21 @@ def rendered(figure: Figure, kind: str) -> bytes:
     for text in figure.findobj(Text):
         if NOT_IN_DEFAULT_FONT.search(text.get_text()):
             text.set_fontfamily(families)
-    page = io.BytesIO()
+    buffer = io.BytesIO()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if figure.get_layout_engine():
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
             for ax in figure.axes:  # the solver's last digits differ from run to run
-                place = (round(edge, 4) for edge in ax.get_position().bounds)
-                ax.set_position(Bbox.from_bounds(*place))
-        figure.savefig(page, format=kind[1:], dpi=160, metadata=STAMPS[kind])
+                bounds = (round(edge, 4) for edge in ax.get_position().bounds)
+                ax.set_position(Bbox.from_bounds(*bounds))
+        figure.savefig(buffer, format=kind[1:], dpi=160, metadata=STAMPS[kind])
     if any("missing from" in str(warning.message) for warning in caught):
         note_missing_glyphs()
-    content = page.getvalue()
+    content = buffer.getvalue()
     if kind == ".svg":
-        title, *more = [*texts(figure), str(figure.get_label())]
+        title, *more = [*texts_of(figure), str(figure.get_label())]
         head = f"<title>{html.escape(title)}</title>\n <desc>{html.escape(' '.join(more))}</desc>"
         content = re.sub(
             rb"(<svg [^>]*>)", lambda m: m[0] + f"\n {head}".encode(), content, count=1
@@ -263,8 +265,8 @@ def rendered(figure: Figure, kind: str) -> bytes:
     return content
 
 
-def texts(figure: Figure) -> list[str]:
-    """Return a figure's own texts, each in one line: its title is the first."""
+def texts_of(figure: Figure) -> list[str]:
+    """Return the texts of a figure, title first, each in one line."""
     return [" ".join(text.get_text().split()) for text in figure.texts] or [""]
 
 

@@ -10,30 +10,32 @@ import numpy as np
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import tables
-from seqmodels.report.reading import MIN_EXAMPLES, bucket_name
+from seqmodels.report.reading import MIN_EXAMPLES, format_bucket
 
 MANY_TOKENIZED = 100
 """Lines ending in " ." from which a text is suspected to be tokenized (sacreBLEU's threshold)."""
 
 Systems = Sequence[Mapping[str, Any]]
 Result = Mapping[str, Any]
-"""What evaluation/external.py returns."""
+"""Scores of external systems, from evaluation/external.py."""
 
 
 def translation_table(result: Result) -> str:
-    """Return one Markdown table per score, systems side by side, and explain the cells."""
+    """Format one Markdown table per score, systems side by side, with notes."""
     systems, parts = result["systems"], []
     for key in (*result["signatures"], "length_ratio"):
-        rows = by_length(systems, key)
+        rows = bucket_rows(systems, key)
         pairs = [system["against_first"].get(key) for system in systems[1:]]
         if any(pairs):
-            rows.append([f"against {systems[0]['name']}", "", "", *map(p_of, pairs)])
-        parts += [f"### {metric_of(key).label}", tables.markdown(rows)]
+            rows.append(
+                [f"against {systems[0]['name']}", "", "", *map(format_paired_difference, pairs)]
+            )
+        parts += [f"### {metric_of(key).label}", tables.format_markdown(rows)]
     note = f"[95 % interval (BCa bootstrap)]; * fewer than {MIN_EXAMPLES} sentences."
-    parts.append(with_signatures(note, result["signatures"]))
+    parts.append(append_signatures(note, result["signatures"]))
     if paired := result["paired_signatures"]:
         note = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
-        parts.append(with_signatures(note, paired))
+        parts.append(append_signatures(note, paired))
     notes = []
     for text in (result["src"], result["ref"], *systems):
         if n := text["n_blank"]:
@@ -48,20 +50,23 @@ def translation_table(result: Result) -> str:
 
 
 def alignment_table(result: Result) -> str:
-    """Return a Markdown table of all rates, one by source length, and what their cells mean."""
+    """Format a Markdown table of all rates and one of AER by source length, with notes."""
     systems, gold = result["systems"], result["gold"]
     rates = ("aer", "precision", "recall")
     rows = [["alignment", *(metric_of(key).name for key in rates), "links"]]
     for system in systems:
-        cells = [cell(system["overall"][key], key, system["overall"]["n"]) for key in rates]
+        cells = [format_cell(system["overall"][key], key, system["overall"]["n"]) for key in rates]
         rows.append([system["name"], *cells, f"{system['n_links']:,}"])
     if len(systems) > 1:
-        pairs = ["", *(signed_interval(s["against_first"]["aer"]) for s in systems[1:])]
+        pairs = ["", *(format_difference(s["against_first"]["aer"]) for s in systems[1:])]
         pairs = [f"AER against {systems[0]['name']}", *pairs]
         rows = [[*row, pair] for row, pair in zip(rows, pairs, strict=True)]
-    parts = ["### Word alignment", tables.markdown(rows)]
+    parts = ["### Word alignment", tables.format_markdown(rows)]
     if systems[0]["buckets"]:
-        parts += ["### AER (%) by source length", tables.markdown(by_length(systems, "aer"))]
+        parts += [
+            "### AER (%) by source length",
+            tables.format_markdown(bucket_rows(systems, "aer")),
+        ]
     note = "[95 % interval (BCa bootstrap over sentences)]"
     n_thin = sum(
         part["n"] < MIN_EXAMPLES for part in (systems[0]["overall"], *systems[0]["buckets"])
@@ -84,42 +89,42 @@ def alignment_table(result: Result) -> str:
     return "\n\n".join([*parts, *["\n".join(notes)] * bool(notes)])
 
 
-def by_length(systems: Systems, key: str) -> list[list[str]]:
+def bucket_rows(systems: Systems, key: str) -> list[list[str]]:
     """Return the table rows of one score: a bucket each, and all sentences."""
     rows = [["source words", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
-        n, name = parts[0]["n"], bucket_name(parts[0]) if "low" in parts[0] else "all"
-        rows.append([name, f"{n:,}", *(cell(part[key], key, n) for part in parts)])
+        n, name = parts[0]["n"], format_bucket(parts[0]) if "low" in parts[0] else "all"
+        rows.append([name, f"{n:,}", *(format_cell(part[key], key, n) for part in parts)])
     return rows
 
 
-def cell(score: float | Mapping[str, Any], key: str, n: int) -> str:
+def format_cell(score: float | Mapping[str, Any], key: str, n: int) -> str:
     """Format a ratio, or a score with its interval."""
     if isinstance(score, float):
         return f"{score:.{metric_of(key).digits}f}"
     seeds = np.array([[score["value"], score["low"], score["high"]]], float)  # None becomes nan
-    return tables.cell(seeds, key, n) + "*" * (n < MIN_EXAMPLES)
+    return tables.format_cell(seeds, key, n) + "*" * (n < MIN_EXAMPLES)
 
 
-def p_of(pair: Mapping[str, Any]) -> str:
+def format_paired_difference(pair: Mapping[str, Any]) -> str:
     """Format a difference with its p-value."""
     return "the same" if pair["p"] is None else "{difference:+.2f} (p = {p:.3f})".format(**pair)
 
 
-def signed_interval(pair: Mapping[str, Any]) -> str:
+def format_difference(pair: Mapping[str, Any]) -> str:
     """Format a difference with its interval."""
     interval = "[–]" if pair["low"] is None else "[{low:+.1f}, {high:+.1f}]".format(**pair)
     return f"{pair['value']:+.1f} {interval}"
 
 
-def with_signatures(note: str, signatures: Mapping[str, str]) -> str:
+def append_signatures(note: str, signatures: Mapping[str, str]) -> str:
     """Return a note, followed by one line per metric with its signature."""
     return "\n".join(
         [note, *(f"{metric_of(key).label}: `{text}`" for key, text in signatures.items())]
     )
 
 
-def subtitle(result: Result) -> str:
+def format_subtitle(result: Result) -> str:
     """Return a one-line summary: reference, sentences, signature."""
     about = Path(result["ref"]["file"]).name, f"{result['n']:,} sentences"
     return " · ".join((*about, result["signatures"]["bleu"]))

@@ -19,23 +19,23 @@ from seqmodels.report import reading
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
     Record,
-    bucket_name,
+    format_bucket,
     format_interval,
+    format_interval_methods,
+    format_p_value,
+    format_parameters,
+    format_search,
+    format_short,
+    format_signed,
     format_significance,
-    interval_methods,
+    format_subtitle,
     label_of,
-    p_value,
-    parameters,
-    search_method,
-    short,
-    signed,
-    subtitle,
 )
 
 WIDTH = 100
-"""Most columns of a line in a terminal."""
+"""Width of a terminal, in characters."""
 MIN_SCORE = 1.0
-"""Least score (of 100) for which the percentage that is kept is printed."""
+"""Smallest score (of 100) in the first bucket from which a share is computed."""
 Rows = list[list[str]]
 
 
@@ -48,8 +48,8 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return columns
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, padded to be readable in a terminal."""
+def format_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows as a Markdown table, padded to be readable as text."""
     columns = _columns(rows)
     rule = ["-" * len(text[0]) if i == 0 else "-" * (len(text[0]) - 1) + ":"
             for i, text in enumerate(columns)]  # fmt: skip
@@ -57,8 +57,8 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, rule, *body))
 
 
-def plain(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; columns that do not fit into WIDTH continue in a block below."""
+def format_plain(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Format rows as lines of text; columns beyond WIDTH continue in a block below."""
     names, *columns = _columns(rows)
     blocks = [[names]]
     for column in columns:
@@ -68,7 +68,7 @@ def plain(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(line).rstrip() for block in blocks for line in zip(*block, strict=True)]
 
 
-def cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
+def format_cell(seeds: np.ndarray, metric: str, n: int = MIN_ROWS) -> str:
     """Format (seeds, 3) of n examples as mean, half the range of the seeds, and interval."""
     digits = metric_of(metric).digits
     value, low, high = (f"{v:.{digits}f}" for v in seeds.mean(axis=0))
@@ -86,45 +86,45 @@ def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 # Scores and costs
 
 
-def summary(records: Sequence[Record]) -> str:
-    """Return the table that a comparison prints at its end: scores by bucket, then the costs."""
-    parts = textwrap.wrap(subtitle(records), WIDTH)
-    for test in reading.tests(records).values():
-        title, rows, notes = scores(records, test, _mean)
+def format_summary(records: Sequence[Record]) -> str:
+    """Format the summary that a comparison prints at its end: scores by bucket, then costs."""
+    parts = textwrap.wrap(format_subtitle(records), WIDTH)
+    for test in reading.tests_by_name(records).values():
+        title, rows, notes = score_rows(records, test, _mean)
         notes = textwrap.wrap("; ".join(notes), WIDTH)
-        kept = textwrap.wrap(share_kept(records, test), WIDTH)
-        parts += ["", *textwrap.wrap(title, WIDTH), *plain(rows), *notes, *kept]
-    return "\n".join([*parts, "", *plain(costs(records))])
+        shares = textwrap.wrap(format_shares(records, test), WIDTH)
+        parts += ["", *textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
+    return "\n".join([*parts, "", *format_plain(cost_rows(records))])
 
 
-def tables(records: Sequence[Record], compared: Significance | None = None) -> str:
-    """Return all tables in Markdown, each with what explains its cells."""
-    tests = reading.tests(records)
+def format_tables(records: Sequence[Record], compared: Significance | None = None) -> str:
+    """Format all tables of records in Markdown, with notes."""
+    tests = reading.tests_by_name(records)
     parts = []
     for test in tests.values():
-        title, rows, notes = scores(records, test, cell)
-        parts += [f"### {title}", markdown(rows), "; ".join(notes)]
+        title, rows, notes = score_rows(records, test, format_cell)
+        parts += [f"### {title}", format_markdown(rows), "; ".join(notes)]
         metric = test["primary_metric"]
         signatures = sorted({r["signatures"].get(metric, "") for r in records} - {""})
         parts += [f"{metric_of(metric).label}: `{signature}`" for signature in signatures]
-        if others := losses(records, test):
-            parts += [f"### {test['name']}: teacher-forced losses", markdown(others)]
+        if others := loss_rows(records, test):
+            parts += [f"### {test['name']}: teacher-forced losses", format_markdown(others)]
     metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))
     units = ", ".join(dict.fromkeys(t.get("grouped_by") or t["noun"] for t in tests.values()))
     parts += [
         "Mean over the seeds ± half their range [95 % interval "
-        f"({interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
+        f"({format_interval_methods(records, metrics)}) over {units}, mean over the seeds]; – not "
         f"recorded; [–] fewer than {MIN_ROWS} {units}.",
         "### Costs",
-        markdown(costs(records)),
-        equal_budgets(records),
+        format_markdown(cost_rows(records)),
+        format_equal_budgets(records),
     ]
     for test in tests.values():
-        parts += [differences(test, compared)] if compared else []
+        parts += [format_differences(test, compared)] if compared else []
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def scores(
+def score_rows(
     records: Sequence[Record], test: dict[str, Any], write: Callable[[np.ndarray, str, int], str]
 ) -> tuple[str, Rows, list[str]]:
     """Return title, rows and notes of a table: the primary metric, models × buckets.
@@ -134,20 +134,20 @@ def scores(
     name, metric, buckets = test["name"], test["primary_metric"], test["buckets"]
     counts = [sum(b["n"] for b in buckets), *(b["n"] for b in buckets)]
     heads = [
-        bucket_name(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * reading.is_beyond(test, b)
+        format_bucket(b) + "*" * (b["n"] < MIN_EXAMPLES) + "†" * reading.is_beyond(test, b)
         for b in buckets
     ]
     rows = [["model", "all", *heads]]
     notes = {"*": f"* fewer than {MIN_EXAMPLES}: too few to compare", "†": "† longer than trained"}
     notes = {mark: note for mark, note in notes.items() if mark in "".join(heads)}
-    for model, group in reading.by_model(records).items():
-        seeds = reading.scores(group, name, metric)
+    for model, group in reading.group_by_model(records).items():
+        seeds = reading.score_array(group, name, metric)
         if not seeds.size:
             continue
         row = [label_of(model), *(write(seeds[:, i], metric, n) for i, n in enumerate(counts))]
         if metric == "bleu":
             chance, ratio = (
-                reading.scores(group, name, m) for m in ("chance_bleu", "length_ratio")
+                reading.score_array(group, name, m) for m in ("chance_bleu", "length_ratio")
             )
             if (seeds[:, 0, 0] <= chance[:, 0, 0]).all():
                 row[0] += "‡"
@@ -164,33 +164,36 @@ def scores(
         rows[0].append("length")
         notes["length"] = "length: of the hypotheses divided by that of the references"
     rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
-    title = f"{name}: {metric_of(metric).name} by {test['axis']}{search_method(test)}"
+    title = f"{name}: {metric_of(metric).name} by {test['axis']}{format_search(test)}"
     return title, rows, [*notes.values()]
 
 
-def losses(records: Sequence[Record], test: dict[str, Any]) -> Rows:
+def loss_rows(records: Sequence[Record], test: dict[str, Any]) -> Rows:
     """Return the rows of a table: models × other losses over all examples; or none."""
     metrics = [m for m in LOSSES if m != test["primary_metric"]]
     metrics += ["source_gain"] * ("source_gain" in test["overall"])
     rows = [["model", *(metric_of(m).name for m in metrics)]]
-    for model, group in reading.by_model(records).items():
-        seeds = [reading.scores(group, test["name"], m) for m in metrics]
+    for model, group in reading.group_by_model(records).items():
+        seeds = [reading.score_array(group, test["name"], m) for m in metrics]
         if seeds and seeds[0].size:
             rows.append(
-                [label_of(model), *(cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True))]
+                [
+                    label_of(model),
+                    *(format_cell(x[:, 0], m) for x, m in zip(seeds, metrics, strict=True)),
+                ]
             )
     return rows if metrics else []
 
 
-def costs(records: Sequence[Record]) -> Rows:
+def cost_rows(records: Sequence[Record]) -> Rows:
     """Return the rows of a table: parameters, seeds, validation loss and time of each model."""
     rows = [["model", "parameters", "seeds", "valid nats", "tokens/s", "train s", "evaluate s"]]
-    for model, group in reading.by_model(records).items():
+    for model, group in reading.group_by_model(records).items():
         lowest = [min(p["valid_nats"] for p in r["curve"]) for r in group]
         speeds = [r["speed"]["train_tokens_per_s"] for r in group]
         rows.append([
             label_of(model),
-            parameters(group),
+            format_parameters(group),
             " ".join(str(r["seed"]) for r in group) if len(group) < 4 else f"{len(group)} seeds",
             f"{np.mean(lowest):.3f}",
             f"{np.mean(speeds):,.0f}",
@@ -200,24 +203,24 @@ def costs(records: Sequence[Record]) -> Rows:
     return rows
 
 
-def share_kept(records: Sequence[Record], test: dict[str, Any]) -> str:
-    """Return how much of its score in the first bucket a model has in the longest trained one.
+def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
+    """Format each model's score in the longest trained bucket as a share of that in the first.
 
-    Empty if there are no such buckets of at least MIN_EXAMPLES, or no score of at least MIN_SCORE.
+    Empty if there are no two such buckets of MIN_EXAMPLES, or no score of at least MIN_SCORE.
     """
     last = reading.longest_trained_bucket(test)
     if last is None or test["kind"] == "place":
         return ""
     metric = metric_of(test["primary_metric"])
     shares = []
-    for model, group in reading.by_model(records).items():
-        seeds = reading.scores(group, test["name"], test["primary_metric"])
+    for model, group in reading.group_by_model(records).items():
+        seeds = reading.score_array(group, test["name"], test["primary_metric"])
         before, after = seeds[:, [1, 1 + last], 0].mean(axis=0) if seeds.size else (0, math.nan)
         if math.isfinite(after) and before >= (0 if metric.is_loss else MIN_SCORE):
             shares.append(f"{label_of(model)} {100 * after / before:.0f}\N{NO-BREAK SPACE}%")
     if not shares:
         return ""
-    first, longest = (bucket_name(test["buckets"][i]) for i in (0, last))
+    first, longest = (format_bucket(test["buckets"][i]) for i in (0, last))
     trained = " trained" * (test["max_train_length"] is not None)
     return (
         f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test['unit']}, the longest"
@@ -228,39 +231,39 @@ def share_kept(records: Sequence[Record], test: dict[str, Any]) -> str:
 # Differences and equal budgets
 
 
-def differences(test: dict[str, Any], compared: Significance) -> str:
-    """Return a Markdown table of a test set: all pairs of models × buckets."""
+def format_differences(test: dict[str, Any], compared: Significance) -> str:
+    """Format the differences on a test set as a Markdown table: pairs of models × buckets."""
     if (comparison := compared.on(test["name"])) is None:
         return ""
     metric = comparison.metric
-    rows = [["row − column", "seeds", "all", "p", *(bucket_name(b) for b in test["buckets"])]]
+    rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test["buckets"])]]
     for pair in comparison.pairs:
         overall, (n_row, n_column) = pair.overall, pair.n_seeds
         rows.append([
             f"{label_of(pair.row)} − {label_of(pair.column)}",
             str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
             f"{_bold(overall, metric)} {format_interval(overall, metric)}",
-            p_value(overall.p_holm),
+            format_p_value(overall.p_holm),
             *(_bold(bucket, metric) for bucket in pair.buckets),
         ])  # fmt: skip
     explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
     title = f"### {test['name']}: differences in {metric_of(metric).name}"
     note = f"Bold: significant at 5 %. p: corrected. {explained}"
-    return f"{title}\n\n{markdown(rows)}\n\n{note}"
+    return f"{title}\n\n{format_markdown(rows)}\n\n{note}"
 
 
 def _bold(difference: Difference, metric: str) -> str:
     """Format a difference, in bold if it is significant."""
-    text = signed(difference.value, metric)
+    text = format_signed(difference.value, metric)
     return f"**{text}**" if difference.is_significant else text
 
 
-def equal_budgets(records: Sequence[Record]) -> str:
-    """Return a Markdown table: validation loss at equal target tokens, equal compute, equal time.
+def format_equal_budgets(records: Sequence[Record]) -> str:
+    """Format validation losses at equal target tokens, compute and time as a Markdown table.
 
     Each budget is the largest that all runs have spent. Empty for a single model.
     """
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     if len(groups) < 2:
         return ""
     points = {  # of each run's curve: tokens, seconds, loss
@@ -279,7 +282,7 @@ def equal_budgets(records: Sequence[Record]) -> str:
         budget = np.min([each[-1] for each in spent.values()])  # nan if one is unknown
         if not math.isfinite(budget) or (kind == "time" and not is_one_machine):
             continue
-        column = [f"equal {kind}: {short(budget, unit=unit)}"]
+        column = [f"equal {kind}: {format_short(budget, unit=unit)}"]
         for group in groups.values():
             lowest = [np.minimum.accumulate(points[id(r)][2]) for r in group]
             seeds = [np.interp(budget, spent[id(r)], y) for r, y in zip(group, lowest, strict=True)]
@@ -293,4 +296,4 @@ def equal_budgets(records: Sequence[Record]) -> str:
         "end of a run, its learning rate has not fallen to zero yet. Compute: matrix products, "
         "forward and backward."
     )
-    return f"{title}\n\n{markdown(list(zip(names, *columns, strict=True)))}\n\n{note}"
+    return f"{title}\n\n{format_markdown(list(zip(names, *columns, strict=True)))}\n\n{note}"

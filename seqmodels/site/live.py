@@ -12,7 +12,7 @@ import numpy as np
 
 from seqmodels.data import tokenizers
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, bucket_name, subtitle
+from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.site import export, layout, rows, runtime, vocabulary
 from seqmodels.utils import files
 from seqmodels.utils.terminal import print_line
@@ -72,7 +72,7 @@ def describe(folder: Path) -> dict[str, Any]:
     continues = "prefix" if data.get("context") == 0 else "context"
     return {
         "name": folder.resolve().name,
-        "subtitle": subtitle(records),
+        "subtitle": format_subtitle(records),
         "runs": runs,
         "vectors": [run["label"] for run in runs if not run["manifest"]["attention"]],
         "versions": versions,
@@ -94,7 +94,7 @@ def describe(folder: Path) -> dict[str, Any]:
                 for r in sorted(in_page, key=lambda r: (r.x, r.src))
             ],
             "buckets": [
-                {"low": b["low"], "high": b["high"], "name": bucket_name(b)}
+                {"low": b["low"], "high": b["high"], "name": format_bucket(b)}
                 for b, inside in zip(test["buckets"], by_bucket, strict=True)
                 if inside
             ],

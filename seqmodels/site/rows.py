@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from seqmodels.data import readers
 from seqmodels.evaluation.metrics import check_tokenizer, metric_of, sacrebleu_metrics
-from seqmodels.records.record import Count, Name, check, cleaned
+from seqmodels.records.record import Count, Name, escape_control_characters, validate
 
 MAX_EXAMPLES_PER_BUCKET = 500
 """Maximum examples of a bucket in a page."""
@@ -47,7 +47,7 @@ def read(path: Path) -> list[Row]:
     rows = []
     for n, line in enumerate(readers.read_lines(path), 1):
         try:
-            rows.append(check(Row, json.loads(line)))
+            rows.append(validate(Row, json.loads(line)))
         except ValueError as error:  # json's is one
             raise ValueError(f"{path}, line {n}: not a row of a run: {error}") from None
     return rows
@@ -81,9 +81,9 @@ def side_by_side(
     return [
         {
             "x": examples[i].x,
-            "src": cleaned(examples[i].src),
-            "ref": cleaned(examples[i].ref),
-            "hyps": [None if (hyp := rows[i].hyp) is None else cleaned(hyp)
+            "src": escape_control_characters(examples[i].src),
+            "ref": escape_control_characters(examples[i].ref),
+            "hyps": [None if (hyp := rows[i].hyp) is None else escape_control_characters(hyp)
                      for rows in parts.values()],
             "scores": [score(rows[i], metrics) for rows in parts.values()],
         }

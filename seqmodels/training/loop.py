@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from seqmodels.data.batches import Example
-from seqmodels.evaluation.evaluate import teacher_forced
+from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -186,7 +186,7 @@ def validate(
     model: SequenceModel, examples: Sequence[Example], device: str, status: StatusFile = SILENT
 ) -> dict[str, float]:
     """Return teacher-forced nats per token and token accuracy (%) over all examples."""
-    rows = teacher_forced(model, examples, device, "validation", status)
+    rows = score_teacher_forced(model, examples, device, "validation", status)
     nats, n_correct, n = (
         sum(row[key] for row in rows) for key in ("nats", "n_correct", "n_tokens")
     )

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, subtitle
+from seqmodels.report.reading import Record, format_subtitle
 
 ONE_VECTOR = "rnn_encdec"
 """Start of the names of the models that are compared by the width of their vector."""
@@ -36,7 +36,7 @@ def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     """Return the bits that each model has carried at each length, with their intervals."""
     found = {}
     for model, group in groups.items():
-        nats = reading.scores(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
+        nats = reading.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
         carried = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
         found[model] = carried * lengths(group)[:, None]
     return found
@@ -67,14 +67,14 @@ def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float:
 
 def draw_bits(records: Sequence[Record]) -> Figure:
     """Draw bits against length for every model, and their most against the width of one vector."""
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     most = plateaus(groups)
     caption = (
         "Bits carried: those of the symbols less the cross-entropy of the target, teacher-forced. "
         "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
         "length, with bits per number of the vector; dots: seeds."
     )
-    texts = "Bits carried from source to target", subtitle(records), caption
+    texts = "Bits carried from source to target", format_subtitle(records), caption
     figure, axes = style.panels(texts, style.key_of(records))
     _draw_lengths(axes[0, 0], groups)
     _draw_widths(axes[0, 1], most)
@@ -124,7 +124,7 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
     for model, group in groups.items():
         sizes = group[0]["model_config"]
         if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
-            scores = reading.scores(group, group[0]["tests"][0]["name"], "token_accuracy")
+            scores = reading.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             found[sizes[size]] = np.array([reach(mean, lengths(group), level) for level in LEVELS])
     return {at: found[at] for at in sorted(found)}
@@ -132,13 +132,17 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
 
 def draw_reach(records: Sequence[Record]) -> Figure:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
-    groups, longest = reading.by_model(records), lengths(records)[-1]
+    groups, longest = reading.group_by_model(records), lengths(records)[-1]
     by_width, by_vectors = (reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
         "tested. Triangles: beyond the longest of them."
     )
-    texts = "Length that is copied with an accuracy of 90 and 50 %", subtitle(records), caption
+    texts = (
+        "Length that is copied with an accuracy of 90 and 50 %",
+        format_subtitle(records),
+        caption,
+    )
     figure, axes = style.panels(texts, ())
     panels = (
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, subtitle
+from seqmodels.report.reading import Record, format_subtitle
 from seqmodels.report.style import GREY
 
 Row = Mapping[str, Any]
@@ -32,7 +32,7 @@ def n_source(r: Record) -> int:
 
 def draw_distance(records: Sequence[Record]) -> Figure:
     """Draw gradients before and after training, and what a probe reads from the last place."""
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     n = n_source(records[0])
     caption = (
         "Gradients: norm of ∂ loss / ∂ embedding of a source token over that of ∂ loss / ∂ logits, "
@@ -42,7 +42,7 @@ def draw_distance(records: Sequence[Record]) -> Figure:
         "the decoder at the last source token (all of it if its size is fixed). Control: fitted "
         "to the labels of other texts."
     )
-    texts = "How far back a model reaches", subtitle(records), caption
+    texts = "How far back a model reaches", format_subtitle(records), caption
     figure, panels = style.panels(texts, style.key_of(records), n_columns=3)
     axes = panels[0]
     for ax, when in zip(axes, PANELS, strict=False):

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, label_of, subtitle
+from seqmodels.report.reading import Record, format_subtitle, label_of
 from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Look
 
 KINDS = {
@@ -57,7 +57,7 @@ def draw_heads(group: Sequence[Record]) -> Figure:
         "head gives zero; nothing is trained again."
     )
     title = f"Heads of the {label_of(group[0]['model'])}: what they do, and the loss without them"
-    texts = title, f"{subtitle(group)}{_parts(group)}", caption
+    texts = title, f"{format_subtitle(group)}{_parts(group)}", caption
     figure, bottom, top = style.canvas(6.6, *texts)
     height = figure.get_figheight()
     kinds = [k for k in KINDS if any(row["attention"] == k for row in rows_of(group[0], "heads"))]
@@ -249,7 +249,7 @@ def draw_maps(r: Record) -> Figure:
 
 def _texts(r: Record) -> tuple[str, str, str]:
     """Return title, subtitle and caption."""
-    about = subtitle([r]).replace("one seed", f"seed {r['seed']}")
+    about = format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
     title = f"Heads of the {label_of(r['model'])} in one sentence: rows attend to columns"
     caption = (
         "Darker is more. 2.1 is head 1 of layer 2. Each row sums to one. Squares: gold links, "
@@ -298,7 +298,7 @@ def _mark_gold(ax: Axes, row: Row, links: Sequence[Sequence[int]]) -> None:
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return two figures for each model with heads by the names of their files."""
     figures = {}
-    for model, group in reading.by_model(records).items():
+    for model, group in reading.group_by_model(records).items():
         if all(rows_of(r, "heads") for r in group):
             figures[f"heads-{model}"] = draw_heads(group)
             figures[f"head-maps-{model}"] = draw_maps(group[0])

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from seqmodels.data.batches import Example, batches_by_length, collate
-from seqmodels.evaluation.evaluate import BATCH_TOKENS, teacher_forced
+from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
 from seqmodels.evaluation.external import RATES, Link, Links, link_counts
 from seqmodels.interface import EOS, PAD, SequenceModel, watch_attention
 
@@ -187,7 +187,7 @@ def loss(
     device = str(next(model.parameters()).device)
     heads = [(a.module.W_o, head - 1) for a, head in without]
     with silenced(heads, getattr(model.config, "n_heads", 1)):
-        rows = teacher_forced(model, examples, device, "without heads")
+        rows = score_teacher_forced(model, examples, device, "without heads")
     n = sum(row["n_tokens"] for row in rows)
     nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
     return {"nats": nats, "accuracy": 100 * right}

@@ -12,16 +12,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from seqmodels.evaluation.intervals import student_quantile, wilson
+from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import reading, style
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
     Record,
-    bucket_name,
-    interval_methods,
+    format_bucket,
+    format_interval_methods,
+    format_subtitle,
     longest_trained_bucket,
-    subtitle,
 )
 
 REVERSED, FORWARD = "lstm_seq2seq", "lstm_seq2seq_forward"
@@ -69,16 +69,16 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
         "the encoder's last state; last vector: every step is given the encoder's last output; "
         "dot, general and additive attend to all outputs with these scores. Bar: "
         f"{'mean of the seeds; dots: each seed' if is_many else 'one seed'}; whisker: 95 % "
-        f"interval ({interval_methods(records, [test['primary_metric']])})"
+        f"interval ({format_interval_methods(records, [test['primary_metric']])})"
         f"{', its ends averaged over the seeds' if is_many else ''}."
     )
     title = f"{metric.name} of each step from one vector to attention"
-    texts = title, subtitle(records), caption
+    texts = title, format_subtitle(records), caption
     figure, axes = style.panels(texts, style.key_of(records))
     for ax, place in zip(axes[0], shown(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
-        at = f"{metric.name} at {bucket_name(test['buckets'][place])} {unit}{beyond}"
+        at = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
         ax.set_title(at, loc="left", size=10.5)
         if metric.top:
             ax.set_ylim(0, metric.top)
@@ -92,7 +92,7 @@ def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None
         look = style.looks([group[0]["model"]])[group[0]["model"]]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
-        cells = reading.scores(group, test["name"], test["primary_metric"])[:, 1 + place]
+        cells = reading.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
         value, low, high = cells.mean(axis=0)
         ax.bar([x], [value], 0.36, color=look.colour)
         if np.isfinite([low, high]).all():
@@ -139,13 +139,13 @@ def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
 
 def _halves(accuracy: np.ndarray) -> np.ndarray:
     """Return half the width of the Wilson interval at each place."""
-    ends = [wilson(percent / 100, n) for percent, n in accuracy]
+    ends = [wilson_interval(percent / 100, n) for percent, n in accuracy]
     return np.array([50 * (high - low) for low, high in ends])
 
 
 def draw_places(records: Sequence[Record]) -> Figure:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     gained = gains(groups)
     n = accuracies(records)[0, :, 1].sum()
     caption = (
@@ -157,7 +157,7 @@ def draw_places(records: Sequence[Record]) -> Figure:
         n_seeds = min(len(groups[model]) for model in (REVERSED, FORWARD))
         over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
         caption += f" Whisker: 95 % interval {over}."
-    texts = "Next-word accuracy by place in the target", subtitle(records), caption
+    texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
     figure, axes = style.panels(texts, style.key_of(records))
     _draw_lines(axes[0, 0], groups)
     axes[0, 1].set_visible(gained is not None)

@@ -16,7 +16,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, bucket_name, longest_trained_bucket, short, subtitle
+from seqmodels.report.reading import (
+    Record,
+    format_bucket,
+    format_short,
+    format_subtitle,
+    longest_trained_bucket,
+)
 from seqmodels.report.style import Look
 
 LEARNED = 95.0
@@ -40,12 +46,12 @@ def passed(r: Record) -> float:
 def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float]) -> Scores:
     """Return each model's scores in one bucket of the first test set, by x, in ascending order."""
     test, found = records[0]["tests"][0], {}
-    for model, group in reading.by_model(records).items():
+    for model, group in reading.group_by_model(records).items():
         by_x: dict[float, list[Record]] = {}
         for r in sorted(group, key=x):
             by_x.setdefault(x(r), []).append(r)
         found[model] = {
-            at: reading.scores(same, test["name"], test["primary_metric"])[:, place + 1, 0]
+            at: reading.score_array(same, test["name"], test["primary_metric"])[:, place + 1, 0]
             for at, same in by_x.items()
         }
     return found
@@ -55,7 +61,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     """Draw the score at the longest trained length against bytes, and against the width."""
     test = records[0]["tests"][0]
     place = longest_trained_bucket(test) or 0
-    metric, at = metric_of(test["primary_metric"]), bucket_name(test["buckets"][place])
+    metric, at = metric_of(test["primary_metric"]), format_bucket(test["buckets"][place])
     n_tokens = records[0]["data"]["n_tokens_source"]
     caption = (
         "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
@@ -64,8 +70,8 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     title = f"Score at {at} {test['axis']}, by memory and by width"
-    looks = style.looks(reading.by_model(records))
-    texts = title, subtitle(records), caption
+    looks = style.looks(reading.group_by_model(records))
+    texts = title, format_subtitle(records), caption
     figure, axes = style.panels(texts, list(looks.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": passed, "width (d_model)": width,
@@ -79,7 +85,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
         unit, base = ("B", 10) if x is passed else ("", 2)
         ax.set_xscale("log", base=base)
         ax.minorticks_off()
-        ax.xaxis.set_major_formatter(FuncFormatter(partial(short, unit=unit)))
+        ax.xaxis.set_major_formatter(FuncFormatter(partial(format_short, unit=unit)))
         if test.get("baseline"):
             floor = test["buckets"][place]["baseline"]["value"]
             ax.axhline(floor, ls=":", lw=1.8, color=style.INK, zorder=5)
@@ -106,7 +112,7 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
     for r in (r for records in folders for r in records):
         by_data.setdefault(r["data"]["sha256"], []).append(r)
     records = max(by_data.values(), key=len)
-    groups = reading.by_model(records).values()
+    groups = reading.group_by_model(records).values()
     is_wide = any(len({*map(width, group)}) > 1 for group in groups)
     return {"widths-lookup": draw_widths(records)} if is_wide else {}
 
@@ -121,19 +127,19 @@ def steps_to(r: Record, accuracy: float = LEARNED) -> int | None:
 
 def draw_transition(records: Sequence[Record]) -> Figure:
     """Draw validation accuracy against steps, and the step at which each seed has learned."""
-    groups = reading.by_model(records)
+    groups = reading.group_by_model(records)
     caption = (
         "Each line and each marker is one seed; teacher-forced accuracy on the validation split. "
         f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
     )
-    texts = f"Steps until {LEARNED:g} % are right", subtitle(records), caption
+    texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
     figure, axes = style.panels(texts, style.key_of(records))
     _draw_curves(axes[0, 0], groups)
     _draw_steps(axes[0, 1], groups)
     for ax in axes[0]:
         ax.set_xlabel("training steps")
         ax.xaxis.set_major_locator(MaxNLocator(5))
-        ax.xaxis.set_major_formatter(FuncFormatter(short))
+        ax.xaxis.set_major_formatter(FuncFormatter(format_short))
     return figure
 
 
