@@ -42,7 +42,7 @@ def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
 
 def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
     """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
-    model, examples = tiny(name), draw_examples(12, 9)
+    model, examples = tiny(name), draw_examples(7, 6)
     for width in (1, 2):
         targets = evaluate.generate_targets(model, examples, width)
         for example, target in zip(examples, targets, strict=True):
@@ -59,23 +59,20 @@ def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
     assert not model.training
 
 
-@pytest.mark.parametrize("width", [1, 4])
-def test_a_text_does_not_depend_on_its_neighbours(name: str, width: int, tiny: Tiny) -> None:
+def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
     """Keeps out a limit that is the batch's: a beam that may go on longer ends elsewhere.
 
-    EOS is unlikely, so that texts come to their limits; GPT's end at its last position. The
+    EOS is unlikely, so that targets come to their limits; GPT's end at its last position. The
     smaller the weights, the closer are the beams.
     """
     model = tiny(name, **n_positions(name, 20))
     rng = random.Random(3)
-    sources = [[rng.randrange(4, V) for _ in range(1 + rng.randrange(7))] for _ in range(16)]
+    sources = [[rng.randrange(4, V) for _ in range(1 + rng.randrange(7))] for _ in range(8)]
     examples = [Example(src, [EOS]) for src in sources]
-    for std in (0.15, 0.3):
-        torch.manual_seed(20140603)
-        for p in model.parameters():
-            torch.nn.init.normal_(p, std=std)
-        together = evaluate.generate_targets(model, examples, width)
-        assert together == [evaluate.generate_targets(model, [one], width)[0] for one in examples]
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.15)
+    together = evaluate.generate_targets(model, examples, 4)
+    assert together == [evaluate.generate_targets(model, [one], 4)[0] for one in examples]
 
 
 @pytest.mark.parametrize(

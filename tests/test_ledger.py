@@ -103,6 +103,7 @@ def test_the_committed_ledger_has_every_published_figure() -> None:
     assert {value: n and n / 1e6 for value, n in sizes.items()} == PARAMETERS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn_files")
 def test_the_committed_tables_are_those_of_the_records(tmp_path: Path) -> None:
     """Keeps out a README older than a record or the ledger, and a number typed into it."""

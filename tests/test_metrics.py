@@ -119,7 +119,7 @@ def test_bleu_is_that_of_its_signature(
     assert fields["tok"] == tokenize
     ours = metrics.compute_scores(rows_of(hyps, refs), tokenize)["bleu"]["value"]
     assert ours == pytest.approx(theirs.corpus_score(hyps, [refs]).score, rel=1e-12)
-    assert least < ours < 90
+    assert least <= ours < 90
     assert refs != CHINESE or (ours < 5) == (tokenize == "13a")
 
 

@@ -186,7 +186,7 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
 def test_lengths_beyond_training_are_shaded() -> None:
     """Keeps out a shade that begins a bucket late, or a bucket early."""
     for trained, expected in ((40, [(3.5, 7.5)]), (41, [(4.5, 7.5)]), (None, [])):
-        records = several(1)
+        records = several(1)[:1]
         records[0]["tests"][0]["max_train_length"] = trained
         for ax in drawn_scores(records).axes:
             shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches

@@ -117,7 +117,7 @@ def table_rows(text: str) -> list[list[str]]:
 
 # ---------------------------------------------------------------- Translations: known answers
 
-SYSTEMS = ("bpe2bpe", "bpe2char", "char2char", "sennrich2016")
+SYSTEMS = ("bpe2bpe", "sennrich2016")
 
 
 def test_published_systems_have_their_known_scores(score: Score) -> None:
@@ -133,7 +133,7 @@ def test_published_systems_have_their_known_scores(score: Score) -> None:
     assert result["n"] == 2169
     assert [system["name"] for system in result["systems"]] == list(SYSTEMS)
     overall = [system["overall"]["bleu"]["value"] for system in result["systems"]]
-    assert [round(value, 2) for value in overall] == [23.02, 22.76, 22.84, 27.92]
+    assert [round(value, 2) for value in overall] == [23.02, 27.92]
     buckets = result["systems"][0]["buckets"]
     assert [(part["low"], part["high"], part["n"]) for part in buckets] == [
         (1, 10, 524), (11, 20, 797), (21, 30, 555), (31, 40, 212), (41, 50, 54), (51, 60, 21),
@@ -141,7 +141,7 @@ def test_published_systems_have_their_known_scores(score: Score) -> None:
     ]  # fmt: skip
     by_length = [round(part["bleu"]["value"], 1) for part in buckets]
     assert by_length == [25.0, 24.5, 22.0, 22.6, 22.4, 19.5, 13.7]
-    assert [system["n_tokenized"] > 1900 for system in result["systems"]] == [True] * 4
+    assert [system["n_tokenized"] > 1900 for system in result["systems"]] == [True] * 2
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_figures_show_systems_as_strangers(
         hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
         drawn = [line.get_ydata().tolist() for line in hollow]
         expected = [[b[metric]["value"] for b in system["buckets"]] for system in systems[:8]]
-        assert drawn == pytest.approx(expected)
+        assert drawn == expected
 
 
 def test_the_page_has_the_sentences_of_the_systems(scored: tuple[list[object], Path]) -> None:

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fake_records import BUCKETS, with_rows
-from toy_task import flags, toy
 
-from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import intervals
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import record as records
 from seqmodels.records import significance
 from seqmodels.records.significance import Comparison, Significance, holm
-from seqmodels.report import figures, reading
+from seqmodels.report import drawing, figures, reading, style
 
 RESULTS = Path(__file__).parents[1] / "results"
 SHARES = {"rnn_encdec": (0.5, 0.52, 0.51), "bahdanau": (0.8, 0.81, 0.82), "gpt": (0.81, 0.79)}
@@ -157,8 +155,11 @@ def test_sums_come_back(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- The file's life
 
 
-def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path) -> None:
+def test_the_file_outlives_the_sums(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out differences that are lost with the sums, which older folders lack."""
+    monkeypatch.setattr(style, "save", lambda figure, path: path)
     paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
     assert {"significance-length.svg", "significance-length.png"} <= {*paths}
     stored = write_file(folder)
@@ -213,10 +214,16 @@ def test_models_that_came_later_are_left_out_without_sums(folder: Path) -> None:
     stored = write_file(folder)
     later = {"model": "transformer", "hypotheses": "transformer-seed1.jsonl", "n_parameters": 7}
     change(folder / "gpt-seed1.json", folder / "transformer-seed1.json", **later)
-    figures.plot_folder(folder)
-    assert json.loads((folder / significance.FILE).read_text(encoding="utf-8")) == stored
-    assert "Transformer" not in (folder / "significance-length.svg").read_text(encoding="utf-8")
-    assert "Transformer" in (folder / "score-length.svg").read_text(encoding="utf-8")
+    assert json.loads(find(folder).text()) == stored
+    records = reading.load_records(folder)
+    with style.context():
+        figure = drawing.draw_differences(records, records[0]["tests"][0], compare(folder))
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert [label.replace("\n", " ") for label in labels] == [
+        "RNN encoder–decoder",
+        "Bahdanau",
+        "GPT",
+    ]
 
 
 # ----------------------------------------------------------------------------------- Hostile files
@@ -279,24 +286,20 @@ def test_a_file_edited_by_hand_is_refused(
 # ----------------------------------------------------------------------------------- End to end
 
 
-def test_a_comparison_ends_with_its_differences(tmp_path: Path) -> None:
+def test_a_comparison_can_be_tested(compared: Path) -> None:
     """Keeps out a comparison whose rows never meet their test."""
-    args = flags(tmp_path, models=["rnn_encdec", "gpt"], seeds=[1, 2])
-    compare_and_report(toy(), args)
-    (pair,) = significance.load(tmp_path / significance.FILE).comparisons[0].pairs
-    assert (pair.row, pair.column, pair.n_seeds) == ("gpt", "rnn_encdec", [2, 2])
-    assert (tmp_path / "significance-length.svg").exists()
-    groups = reading.group_by_model(reading.load_records(tmp_path))
-    means = {
-        m: np.mean(reading.score_array(g, "length", "accuracy")[:, 0, 0]) for m, g in groups.items()
-    }
-    assert pair.overall.value == pytest.approx(means["gpt"] - means["rnn_encdec"])
+    groups = reading.group_by_model(reading.load_records(compared))
+    pairs = compare(compared).pairs
+    assert len(pairs) == len(groups) * (len(groups) - 1) / 2
+    value = {m: group[0]["tests"][0]["overall"]["accuracy"]["value"] for m, group in groups.items()}
+    for pair in pairs:
+        assert pair.n_seeds == [1, 1]
+        assert pair.overall.value == pytest.approx(value[pair.row] - value[pair.column])
 
 
 def test_committed_differences_are_those_of_the_committed_records() -> None:
-    """Keeps out a record that is made again without the differences, and the reverse."""
-    folders = sorted(path.parent for path in RESULTS.glob("*/tables.md"))
+    """Keeps out a record that is made again without the differences."""
+    folders = sorted(path.parent for path in RESULTS.glob(f"*/{significance.FILE}"))
     assert folders
     for folder in folders:
-        has_any = (folder / significance.FILE).exists() or any(folder.glob("*.sums.json.gz"))
-        assert (find(folder) is not None) == has_any, folder.name
+        assert find(folder) is not None, folder.name

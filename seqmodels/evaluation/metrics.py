@@ -53,7 +53,7 @@ class Metric:
     """Whether each token is predicted after the true tokens, not after the model's own."""
     top: float | None = None
     """The best possible score, if there is one."""
-    compute_interval: str | None = "BCa bootstrap"
+    interval: str | None = "BCa bootstrap"
     """How its interval is computed; None: it has no interval."""
     ratio: tuple[str, str | None, float] | None = None
     """(above, below, scale): scale × Σ above / Σ below of these fields; None below: per row."""

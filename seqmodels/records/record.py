@@ -157,7 +157,7 @@ class Provenance(Strict):
     """Date, commit, versions and hardware of the run."""
 
     date: Text
-    read_commit: Text | None
+    commit: Text | None
     versions: dict[Name, Text]
     system: Text
     device: Text

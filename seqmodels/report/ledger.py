@@ -64,7 +64,7 @@ class Figure(Strict):
     on: Phrase | None = None
     """If a system has several numbers: for which sentences or which search."""
     value: Printed
-    format_parameters: Count | None = None
+    parameters: Count | None = None
     ours: Ours | None = None
 
 
