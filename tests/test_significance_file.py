@@ -218,12 +218,8 @@ def test_models_that_came_later_are_left_out_without_sums(folder: Path) -> None:
     records = reading.load_records(folder)
     with style.context():
         figure = drawing.draw_differences(records, records[0]["tests"][0], compare(folder))
-    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert [label.replace("\n", " ") for label in labels] == [
-        "RNN encoder–decoder",
-        "Bahdanau",
-        "GPT",
-    ]
+    labels = [label.get_text().split()[0] for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["RNN", "Bahdanau", "GPT"]
 
 
 # ----------------------------------------------------------------------------------- Hostile files
