@@ -12,7 +12,7 @@ import pytest
 import torch
 from checks import check_folder
 from conftest import Pairs, Run, Tiny, V
-from fake_records import fake_record, score_of
+from fake_records import fake_record, metric
 from torch.testing import assert_close
 
 from seqmodels import EOS, build
@@ -106,7 +106,7 @@ def carrying(model: str, bits: list[float], seed: int = 1) -> dict[str, Any]:
     r = fake_record(model, seed) | {"model_config": {"d_model": 64, **VARIANTS[model].sizes}}
     r["data"] = {"name": "random symbols", "sha256": "00", "n_symbols": 64}
     buckets = [
-        {"low": n, "high": n, "n": 100, "token_accuracy": score_of(100 * b / (6 * n), 1, 100),
+        {"low": n, "high": n, "n": 100, "token_accuracy": metric(100 * b / (6 * n), 1, 100),
          "nats": {"value": (6 - b / n) * math.log(2), "low": (5 - b / n) * math.log(2),
                   "high": (7 - b / n) * math.log(2)}}
         for n, b in zip(LENGTHS, bits, strict=True)
