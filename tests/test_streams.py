@@ -228,7 +228,7 @@ def test_advice_of_other_libraries(caplog: pytest.LogCaptureFixture) -> None:
     row = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_correct": 1, "exact_match": True}
     row |= {"accuracy": 1, "ref": "a b .", "hyp": "a b ."}
     with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
-        metrics.scores([row] * 150)
+        metrics.compute_scores([row] * 150)
     assert not caplog.records
 
 

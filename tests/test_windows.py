@@ -93,7 +93,7 @@ def test_strides_are_as_good_as_a_naive_loop(tiny, tmp_path: Path) -> None:
         before = tokens[max(0, i - block + 1) : i]
         logits = model(bos, bos > 0, torch.tensor([[BOS, *before]]))
         expected -= F.log_softmax(logits[0, -1], -1)[token].item()
-    rows = evaluate.teacher_forced(model, SlidingWindow(ids, block, 1))
+    rows = evaluate.score_teacher_forced(model, SlidingWindow(ids, block, 1))
     assert sum(row["nats"] for row in rows) == pytest.approx(expected)
     assert sum(row["n_tokens"] for row in rows) == len(tokens)
 

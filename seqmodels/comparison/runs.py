@@ -17,9 +17,19 @@ from torch.utils.flop_counter import FlopCounterMode
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
 from seqmodels.comparison.task import Task, TestSet
 from seqmodels.data.batches import Example, collate, locate_batch, longest, training_batches
-from seqmodels.evaluation.evaluate import cache_bytes, compare_tokens, free_running, teacher_forced
+from seqmodels.evaluation.evaluate import (
+    compare_tokens,
+    generate_targets,
+    measure_cache_bytes,
+    score_teacher_forced,
+)
 from seqmodels.evaluation.intervals import Row
-from seqmodels.evaluation.metrics import methods, partners, scores_by_bucket, signatures
+from seqmodels.evaluation.metrics import (
+    compute_scores_by_bucket,
+    interval_methods,
+    pair_by_length,
+    sacrebleu_signatures,
+)
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models import build, lineage
 from seqmodels.records import record
@@ -203,7 +213,7 @@ def build_record(
 ) -> dict[str, Any]:
     """Return a run's record without its speed, weights and the task's own measurements."""
     task, device = run.task, run.device
-    state_bytes = cache_bytes(model, device)
+    state_bytes = measure_cache_bytes(model, device)
     return {
         "schema": record.SCHEMA,
         "task": task.name,
@@ -219,7 +229,7 @@ def build_record(
         "curve": progress.curve,
         "events": progress.events,
         "tests": tests,
-        "signatures": signatures(task.bleu_tokenize),
+        "signatures": sacrebleu_signatures(task.bleu_tokenize),
         "alignment": example_alignment(model, task, device),
         "source_bytes": [(n, 4 * model.config.source_floats(n)) for n, _ in state_bytes],
         "cache_bytes": state_bytes,
@@ -227,7 +237,7 @@ def build_record(
         "peak_memory_bytes": record.peak_memory_bytes(device),
         "train_s": progress.curve[-1]["seconds"],
         "hypotheses": run.path.with_suffix(".jsonl").name,
-        "intervals": methods(name for test in tests for name in test["overall"]),
+        "intervals": interval_methods(name for test in tests for name in test["overall"]),
     }
 
 
@@ -317,7 +327,7 @@ def evaluate(
     """Return a test set's rows and its entry in the record."""
     beam = test.beam or task.beam
     rows = build_rows(model, task, test, beam, device, status)
-    overall, buckets = scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
+    overall, buckets = compute_scores_by_bucket(rows, test.buckets, task.bleu_tokenize)
     entry = {
         "name": test.name,
         "axis": test.axis,
@@ -344,10 +354,10 @@ def build_rows(
     status: StatusFile = SILENT,
 ) -> list[Row]:
     """Return a row per example: its texts, losses and, if generated, the hypothesis."""
-    rows = teacher_forced(model, test.examples, device, status=status)
+    rows = score_teacher_forced(model, test.examples, device, status=status)
     free = None
     if test.is_generated:
-        free = free_running(model, test.examples, beam, device, status)
+        free = generate_targets(model, test.examples, beam, device, status)
     for i, (row, example) in enumerate(zip(rows, test.examples, strict=True)):
         tgt = example.scored()
         src, ref = task.tokenizer.decode(example.src), task.tokenizer.decode(tgt)
@@ -385,9 +395,9 @@ def shuffled_sources(
     own = [examples[i] for i in real]
     swapped = [
         example._replace(src=own[j].src)
-        for example, j in zip(own, partners([len(e.src) for e in own]), strict=True)
+        for example, j in zip(own, pair_by_length([len(e.src) for e in own]), strict=True)
     ]
-    rows = teacher_forced(model, swapped, device, "sources shuffled", status)
+    rows = score_teacher_forced(model, swapped, device, "sources shuffled", status)
     return {i: row["nats"] for i, row in zip(real, rows, strict=True)}
 
 

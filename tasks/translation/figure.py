@@ -18,7 +18,9 @@ def draw_five(records: Sequence[Record]) -> dict[str, Figure]:
     five = [record for record in records if record["model"] in FIVE]
     if not five or len(five) == len(records):
         return {}
-    return {"five-papers": drawing.draw_scores(five, next(iter(reading.tests(five).values())))}
+    return {
+        "five-papers": drawing.draw_scores(five, next(iter(reading.tests_by_name(five).values())))
+    }
 
 
 FIGURES = (draw_five,)
