@@ -213,6 +213,7 @@ def test_maps_are_the_weights(name: str, tiny: Tiny) -> None:
 # ------------------------------------------------------------------------------------- the task
 
 
+@pytest.mark.slow
 def test_heads_runs(run: Run, tmp_path: Path) -> None:
     """Keeps out analyses that fail at the end of training, or that no figure shows."""
     assert run(task_file, "--out", tmp_path) == 0

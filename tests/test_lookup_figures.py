@@ -105,8 +105,9 @@ def test_only_several_widths_on_the_same_data_are_drawn() -> None:
     assert {*figure.draw_across([*FOLDERS.values()])} == {"widths-lookup"}
 
 
-def test_the_results_page_shows_it(tmp_path: Path) -> None:
+def test_the_results_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a plot of several folders that nobody sees, or that other tasks' folders join."""
+    monkeypatch.setattr(style, "save", lambda figure, path: path)
     for name, records in FOLDERS.items():
         write(tmp_path / name, [r | {"task": "lookup"} for r in records])
     write(tmp_path / "other", [fake_record("gpt", 1)])

@@ -270,7 +270,9 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in (N, N // N_PARTS):
         draws = np.random.default_rng(1).integers(n, size=(300, n))
         times[n] = np.stack([np.bincount(draw, minlength=n) for draw in draws]).astype(np.float64)
-    monkeypatch.setattr(significance, "resample_sums", lambda columns: times[len(columns)] @ columns)
+    monkeypatch.setattr(
+        significance, "resample_sums", lambda columns: times[len(columns)] @ columns
+    )
 
 
 @pytest.mark.slow
