@@ -172,8 +172,8 @@ def test_distance_runs(run: Run, tmp_path: Path) -> None:
     """Keeps out analyses that fail for a model at the end of training, or that nothing shows."""
     names = ["rnn_encdec", "transformer"]
     assert run(task_file, "--models", *names, "--out", tmp_path) == 0
-    for record in check_folder(tmp_path, names):
-        rows = record["analyses"]
+    for saved in check_folder(tmp_path, names):
+        rows = saved["analyses"]
         assert {*rows} == {"gradients", "probe"}
         n = task_file.LONGEST
         assert [row["distance"] for row in rows["gradients"]] == 2 * [*range(1, 2 * n)]

@@ -220,10 +220,10 @@ def test_places_are_those_of_trained_lengths(size: str) -> None:
 # ------------------------------------------------------------------------------------ The figures
 
 
-LAST, DOT, FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
+LAST, DOT, DOT_FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
 SCORES = {
     "lstm_seq2seq": [60.0, 20.0, 5.0], "lstm_seq2seq_forward": [50.0, 18.0, 4.0],
-    LAST: [65.0, 31.0, 6.0], DOT: [90.0, 80.0, 40.0], FED: [95.0, 88.0, 60.0],
+    LAST: [65.0, 31.0, 6.0], DOT: [90.0, 80.0, 40.0], DOT_FED: [95.0, 88.0, 60.0],
 }  # fmt: skip
 
 
@@ -247,7 +247,7 @@ def bars(ax: Any) -> dict[tuple[str, float], float]:
 def test_a_bar_is_its_rung_and_bucket() -> None:
     """Keeps out a bar of another bucket or rung, and one seed drawn for the mean."""
     left, right = figure.draw_rungs([*climbed(), *climbed(2.0, 2)]).axes
-    at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, FED: 3.2}
+    at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
         expected = {(style.looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()}
         assert bars(ax) == pytest.approx(expected)
