@@ -238,7 +238,7 @@ def test_a_figure_is_that_of_the_records(site_folder: Path) -> None:
     texts = [Counter(re.findall(r"<text[^>]*>([^<]*)</text>", image)) for image in (svg, stored)]
     assert texts[0] == texts[1]
     ((_, *rows),) = tables(text)
-    group = reading.by_model(reading.load_records(RESULTS / "bottleneck"))["rnn_encdec_64"]
+    group = reading.group_by_model(reading.load_records(RESULTS / "bottleneck"))["rnn_encdec_64"]
     nats = np.mean([[b["nats"]["value"] for b in r["tests"][0]["buckets"]] for r in group], 0)
     n = np.array([b["low"] for b in group[0]["tests"][0]["buckets"]])
     bits = n * (np.log2(group[0]["data"]["n_symbols"]) - nats / np.log(2))

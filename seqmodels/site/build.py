@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from seqmodels.models import PAPERS
 from seqmodels.report import alignment, drawing, figures, reading, style
-from seqmodels.report.reading import Folder, Record, subtitle
+from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.site import figure, layout, pair, report, source
 from seqmodels.site.source import PACKAGE, TEXT, Chapter, Line, Unit, convert_equations
 from seqmodels.utils import files
@@ -190,13 +190,13 @@ def make_chart(
     `number` begins the ids in the figure, so that a page can hold several.
     """
     if drawn is None:
-        tests = reading.tests(records)
+        tests = reading.tests_by_name(records)
         test = tests.get("distance") or next(iter(tests.values()))
         drawn, table = drawing.draw_scores(records, test), report.score_table(records, test)
     else:
-        looks = style.looks(reading.by_model(records)).values()
+        looks = style.looks(reading.group_by_model(records)).values()
         table = figure.tabulate(drawn, {look.colour.upper(): look.label for look in looks})
-    return Chart(name, style.texts(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
+    return Chart(name, style.texts_of(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
 
 
 def read_folders(root: Path) -> dict[str, Folder]:
@@ -236,9 +236,9 @@ def make_chapter_chart(folders: Mapping[str, Folder], model: str) -> Chart | Non
         return make_chart(folder, records)
     if kind == "alignment":
         records = [next(r for r in select_records(folders, folder, [model]) if r["alignment"])]
-        drawn = alignment.figure_of({model: records[0]["alignment"]}, subtitle(records))
+        drawn = alignment.draw_heat_maps({model: records[0]["alignment"]}, format_subtitle(records))
         return make_chart(folder, records, drawn)
-    return make_chart(folder, records, figures.draw_own(records)[kind])
+    return make_chart(folder, records, figures.draw_task_figures(records)[kind])
 
 
 def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
@@ -258,7 +258,7 @@ def make_comparison_charts(folders: Mapping[str, Folder]) -> list[Chart]:
             charts.append(make_chart(", ".join(names), records, drawn, figure_name, len(charts)))
         largest = max(names, key=lambda name: len(select_records(folders, name)))
         for name in [largest] if across else names:
-            own = [*figures.draw_own(select_records(folders, name)).values(), None]
+            own = [*figures.draw_task_figures(select_records(folders, name)).values(), None]
             charts.append(
                 make_chart(name, select_records(folders, name), own[0], name, len(charts))
             )

@@ -17,7 +17,7 @@ from seqmodels.report import style
 
 def inline(figure: Figure, name: str) -> Markup:
     """Return a figure as an <svg> element with its caption; `name` prefixes its ids."""
-    text = style.rendered(figure, ".svg").decode()
+    text = style.render(figure, ".svg").decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"\s*<metadata>.*?</metadata>|\s*<style.*?</style>", "", text, flags=re.S)
     referenced = {*re.findall(r"#([\w.-]+)", text)}

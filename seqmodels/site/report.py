@@ -18,7 +18,7 @@ import numpy as np
 from seqmodels.evaluation import external
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.report import drawing, figures, reading, style, systems
-from seqmodels.report.reading import Record, bucket_name, subtitle
+from seqmodels.report.reading import Record, format_bucket, format_subtitle
 from seqmodels.site import figure, layout, rows
 from seqmodels.utils import files
 
@@ -67,10 +67,12 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
-    looks = style.looks(reading.by_model(with_running))
+    looks = style.looks(reading.group_by_model(with_running))
     labels = {model: look.label for model, look in looks.items()}
     with style.context():
-        drawn = figures.draw_all(records, figures.compare(folder, by_file)) if records else {}
+        drawn = (
+            figures.draw_all(records, figures.find_significance(folder, by_file)) if records else {}
+        )
         if running:
             drawn["curves"] = drawing.draw_curves(with_running)
         svgs = {name: figure.inline(one, f"f{number}-{name}") for name, one in drawn.items()}
@@ -78,8 +80,8 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
     by_run = {name: its for name, its in by_run.items() if its}
     runs = {name: by_file[name] for name in by_run}
     figures_of_tests, described = [], list[dict[str, Any]]()
-    for name, test in reading.tests(records).items():
-        key = figures.file_name(name)
+    for name, test in reading.tests_by_name(records).items():
+        key = figures.format_file_name(name)
         figures_of_tests.append({
             "name": name,
             "figure": svgs.pop(f"score-{key}"),
@@ -98,7 +100,7 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
     return {
         "id": f"f{number}",
         "name": folder.resolve().name,
-        "title": subtitle(records or running) if with_running
+        "title": format_subtitle(records or running) if with_running
                  else "No run has reached the first point of its learning curve yet.",
         "tests": figures_of_tests,
         "curves": svgs.pop("curves", None),
@@ -119,9 +121,9 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
 def score_table(records: Sequence[Record], test: Mapping[str, Any]) -> Table:
     """Return the primary metric of each run by bucket, overall last."""
     metric = metric_of(test["primary_metric"])
-    table: Table = [["model", "seed", *map(bucket_name, test["buckets"]), "all"]]
+    table: Table = [["model", "seed", *map(format_bucket, test["buckets"]), "all"]]
     for record in records:
-        (cells,) = reading.scores([record], test["name"], test["primary_metric"])[..., 0]
+        (cells,) = reading.score_array([record], test["name"], test["primary_metric"])[..., 0]
         values = [f"{value:.{metric.digits}f}" for value in (*cells[1:], cells[0])]
         table.append([record["model"], record["seed"], *values])
     return table
@@ -142,7 +144,7 @@ def describe_test(
         "noun": test["noun"],
         "axis": test["axis"],
         "buckets": [
-            {key: b[key] for key in ("low", "high", "n")} | {"name": bucket_name(b)}
+            {key: b[key] for key in ("low", "high", "n")} | {"name": format_bucket(b)}
             for b in test["buckets"]
         ],
         "scores": [
@@ -251,10 +253,10 @@ def write_systems(
         **{"primary_metric": "bleu", "buckets": buckets},
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
-    title = systems.subtitle(result)
+    title = systems.format_subtitle(result)
     with style.context():
         drawn = figure.inline(drawing.draw_systems(scored, title), "f0-score")
-    table: Table = [["system", "score", *map(bucket_name, buckets), "all"]]
+    table: Table = [["system", "score", *map(format_bucket, buckets), "all"]]
     for key, metric in (("bleu", metric_of("bleu")), ("chrf", metric_of("chrf"))):
         for system in scored:
             values = [part[key]["value"] for part in (*system["buckets"], system["overall"])]
