@@ -38,7 +38,13 @@ def trim_at_eos(tokens: list[int]) -> list[int]:
 
 def is_check_due(t: int, device: torch.device) -> bool:
     """Return whether to check for finished texts: on a GPU, rarely, because each check waits."""
-    return device.type == "cpu" or t % 16 == 0
+    return device.type == "cpu" or t % CHECK_EVERY == 0
+
+
+MAX_KEPT_SHARE = 0.8
+"""Finished rows are dropped when at most this share of the rows is unfinished."""
+CHECK_EVERY = 16
+"""Tokens between two checks for finished texts on a GPU."""
 
 
 class LengthLimits:
@@ -58,7 +64,7 @@ class LengthLimits:
         if t not in self.ends and not is_check_due(t, done.device):
             return None
         left = (~done & (self.rows > t)).nonzero().squeeze(1)
-        if t not in self.ends and len(left) > 0.8 * len(done):
+        if t not in self.ends and len(left) > MAX_KEPT_SHARE * len(done):
             return None
         self.rows = self.rows[left]
         return left

@@ -17,8 +17,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from seqmodels.comparison.arm import unchanged
-from seqmodels.comparison.compare import resolve_device, with_precision
+from seqmodels.comparison.arm import make_arm
+from seqmodels.comparison.compare import choose_precision, resolve_device
 from seqmodels.comparison.runs import Run, build_model, train_run
 from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
@@ -49,14 +49,14 @@ def try_rates(
 ) -> None:
     """Train each model at each of its rates that the folder lacks."""
     device, path = resolve_device(args.device), out / FILE
-    task = with_precision(task, args.precision, device)
+    task = choose_precision(task, args.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     known: list[dict[str, Any]] = [json.loads(line) for line in lines]
     pairs = [(model, lr) for model, values in chosen for lr in values]
     for (model, lr), seed in product(pairs, args.seeds):
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
         at = out / f"{model}-{lr:g}-seed{seed}.json"
-        run = Run(unchanged(model), task, cfg, at, device, args.checkpoint_every)
+        run = Run(make_arm(model), task, cfg, at, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
         found = [one["curve"] for one in known if one["settings"] == settings]
         curve = found[0] if found else train_run(run, build_model(run)).curve

@@ -1,4 +1,4 @@
-"""What a task's command does: compare, then draw all records and print the table."""
+"""The command of a task: compare, then draw all records and print the table."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def compare_and_report(task: Task, args: argparse.Namespace) -> None:
     try:
         out = compare(task, args)
     except FailedRunsError as failed:
-        report(failed.out, task)
+        draw_and_print(failed.out, task)
         raise
     if out:
-        report(out, task)
+        draw_and_print(out, task)
 
 
-def report(out: Path, task: Task) -> None:
+def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records, in the first of several processes."""
     if not world().is_first or not any(out.glob("*-seed*.json")):
         return
-    drawn = figures.plot_folder(out, own=task.figures)
+    paths = figures.plot_folder(out, own=task.figures)
     print(f"\n{tables.format_summary(reading.load_records(out))}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")
-    names = ", ".join(sorted(file.name for file in drawn))
+    names = ", ".join(sorted(path.name for path in paths))
     print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))

@@ -1,4 +1,4 @@
-"""The command `seqmodels doctor`: what is installed and whether each model trains, for bug reports.
+"""The command `seqmodels doctor`: installed versions and a self-test, for bug reports.
 
 A check returns a finding or raises an error, and any error becomes a line. Only the checks that
 need torch import it, because it may be what is broken.

@@ -14,7 +14,7 @@ from seqmodels.cli.score import add_score_arguments, score
 from seqmodels.utils.terminal import (
     Parser,
     ensure_out_folder,
-    for_terminal,
+    escape_for_terminal,
     non_negative,
     positive,
     positive_float,
@@ -61,10 +61,10 @@ def plot(args: argparse.Namespace) -> None:
 
 
 def status(args: argparse.Namespace) -> None:
-    """Print how far each run of a folder is."""
-    from seqmodels.cli.status import table
+    """Print the state and progress of each run of a folder."""
+    from seqmodels.cli.status import format_status
 
-    print(for_terminal(table(args.folder)))
+    print(escape_for_terminal(format_status(args.folder)))
 
 
 def report(args: argparse.Namespace) -> None:
@@ -85,20 +85,20 @@ def site(args: argparse.Namespace) -> None:
     """Write the lesson, a folder of pages."""
     from seqmodels.site.build import build
 
-    with exporting():
+    with require_exporter():
         print_paths(build(ensure_out_folder(args.out), args.runs, args.live)[:1])
 
 
 def live(args: argparse.Namespace) -> None:
     """Write a page in which the models of a folder run."""
-    with exporting():
+    with require_exporter():
         from seqmodels.site.live import write
 
     print_paths([write(args.folder, args.out)])
 
 
 def doctor(args: argparse.Namespace) -> None:
-    """Print what is installed, and whether each model works."""
+    """Print the installed versions, and whether each model works."""
     from seqmodels.cli.doctor import run_checks
 
     run_checks()
@@ -128,7 +128,7 @@ def translate(args: argparse.Namespace) -> None:
             f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
         )
     generated = run.search([args.text], args.beam)[0]
-    print(for_terminal(run.tokenizer.decode(generated)))
+    print(escape_for_terminal(run.tokenizer.decode(generated)))
     if args.alignment:
         src_tokens, tgt_tokens, weights = run.align_ids(args.text, generated)
         panel = {"src": src_tokens, "tgt": tgt_tokens, "alpha": weights.tolist(), "gold": None}
@@ -150,7 +150,7 @@ def generate(args: argparse.Namespace) -> None:
         raise ValueError(f"--temperature {args.temperature} is not between 0.001 and 1000")
     run = load(args.run)
     model, data = run.model, run.record["data"]
-    draw = torch.Generator().manual_seed(args.seed)
+    generator = torch.Generator().manual_seed(args.seed)
     if data.get("context") == 0:
         tokens = run.encode(args.text)
         if len(tokens) > MAX_TEXT_TOKENS:
@@ -159,17 +159,19 @@ def generate(args: argparse.Namespace) -> None:
             )
         block = data.get("block")
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
-        generated = continue_text(model, tokens, args.length, max(1, block), draw, args.temperature)
+        generated = continue_text(
+            model, tokens, args.length, max(1, block), generator, args.temperature
+        )
     else:
         tokens = run.encode_source(args.text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
-        (generated,) = sample(model, src, src != PAD, n, draw, args.temperature)
-    print(for_terminal(run.tokenizer.decode([*tokens, *generated])))
+        (generated,) = sample(model, src, src != PAD, n, generator, args.temperature)
+    print(escape_for_terminal(run.tokenizer.decode([*tokens, *generated])))
     warn_unknown(tokens)
 
 
 def continue_text(
-    model: Any, text: list[int], n: int, block: int, draw: Any, temperature: float
+    model: Any, text: list[int], n: int, block: int, generator: Any, temperature: float
 ) -> list[int]:
     """Continue a text by up to n tokens, with a model that was trained on blocks without context.
 
@@ -184,7 +186,7 @@ def continue_text(
         prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
         max_len = len(prefix) + min(block - len(prefix), n_left)
         rows = torch.tensor([prefix], dtype=torch.long)
-        (generated,) = sample_from_prefix(model, rows, max_len, draw, temperature)
+        (generated,) = sample_from_prefix(model, rows, max_len, generator, temperature)
         tokens = [*tokens, *generated[len(prefix) :]]
         if len(generated) < max_len:
             break
@@ -192,7 +194,7 @@ def continue_text(
 
 
 @contextmanager
-def exporting() -> Iterator[None]:
+def require_exporter() -> Iterator[None]:
     """Name the packages that exporting needs, if one is missing."""
     try:
         yield
@@ -204,7 +206,7 @@ def exporting() -> Iterator[None]:
 
 def export(args: argparse.Namespace) -> None:
     """Write a run as ONNX graphs."""
-    with exporting():
+    with require_exporter():
         from seqmodels.site import export as onnx
 
     paths, check = onnx.export(args.run, ensure_out_folder(args.out), args.half)

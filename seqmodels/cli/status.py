@@ -1,4 +1,4 @@
-"""The command `seqmodels status`: what each run of a folder is doing, on whatever machine."""
+"""The command `seqmodels status`: the state of each run of a folder, on any machine."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ENDED = ("recorded", "waiting", "stopped", "failed")
 """States of a run that no process is training; otherwise its state is its phase."""
 
 
-def table(folder: Path) -> str:
-    """Return a table of the runs that a folder knows, and their number by state.
+def format_status(folder: Path) -> str:
+    """Return a table of a folder's runs, and their number by state.
 
-    Raises ValueError if it knows none.
+    Raises ValueError if it has none.
     """
-    rows = [row_of(folder / f"{stem}.json") for stem in sorted({*stems(folder)})]
+    rows = [status_row(folder / f"{stem}.json") for stem in sorted({*find_runs(folder)})]
     if not rows:
         raise ValueError(f"{folder} has no runs; name the --out folder of a comparison")
     lines = format_table([HEAD, *([printable(cell) for cell in row] for row in rows)])
@@ -32,7 +32,7 @@ def table(folder: Path) -> str:
     return "\n".join([*lines, "", ", ".join(f"{n} {state}" for state, n in counts.items())])
 
 
-def stems(folder: Path) -> Iterator[str]:
+def find_runs(folder: Path) -> Iterator[str]:
     """Yield the names of runs, such as gpt-seed1, once for each of their files."""
     pattern = re.compile(rf"\.?([\w.-]+-seed\d+)(\.json|{STATUS_SUFFIX}|{LOCK}|\.checkpoint-.*)")
     for path in folder.iterdir():
@@ -40,15 +40,15 @@ def stems(folder: Path) -> Iterator[str]:
             yield match[1]
 
 
-def row_of(record: Path) -> tuple[str, str, str, str, str]:
-    """Return the cells of a run: from its status while it is trained, or what it has left."""
+def status_row(record: Path) -> tuple[str, str, str, str, str]:
+    """Return the cells of a run, from its status, its record or its checkpoint."""
     title, status = record.stem.replace("-seed", ", seed "), read_status(record)
     is_trained = is_held(record.parent, f".{record.stem}{LOCK}")
     tokens = f"{status.tokens:,} of {status.budget:,}" if status else ""
     if status and is_trained:
         ago = format_duration(max(0.0, time.time() - status.time))
-        where = f"process {status.process} on {status.host}, {ago} ago"
-        return title, status.phase or "starting", tokens, status.note, where
+        process = f"process {status.process} on {status.host}, {ago} ago"
+        return title, status.phase or "starting", tokens, status.note, process
     if is_trained:
         return title, "starting", "", "", ""
     if status and status.state == "waiting" and is_held(record.parent, LOCK):
@@ -64,10 +64,10 @@ def row_of(record: Path) -> tuple[str, str, str, str, str]:
             format_first_score(result),
             "",
         )
-    return title, "stopped", *progress_of(record), ""
+    return title, "stopped", *read_saved_progress(record), ""
 
 
-def progress_of(record: Path) -> tuple[str, str]:
+def read_saved_progress(record: Path) -> tuple[str, str]:
     """Return the tokens and the loss of a run that was stopped or killed, from its checkpoint."""
     from seqmodels.site.unfinished import latest
 

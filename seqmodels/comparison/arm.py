@@ -1,4 +1,4 @@
-"""Arms of a comparison: a model, what is changed in it, and its sizes.
+"""Arms of a comparison: a model, the fields changed in it, and its sizes.
 
 Models have equal parameter counts, unless a recipe or an arm has a width.
 """
@@ -28,7 +28,7 @@ Vary = Iterable[tuple[str, Sequence[str]]]
 
 
 class Arm(NamedTuple):
-    """A model to train, with what is changed in it."""
+    """A model to train, with its changed fields."""
 
     name: str
     """The model's own name, or one that says what is changed; records are named by it."""
@@ -47,7 +47,7 @@ class Arm(NamedTuple):
         return bool(self.sizes or self.training or self.width != 1)
 
     def register(self) -> None:
-        """Make its name known to this process."""
+        """Register its name in this process."""
         for name, paper in self.papers.items():
             register(name, paper)
 
@@ -57,7 +57,7 @@ class Arm(NamedTuple):
         return TrainConfig(**{**own, "seed": seed})
 
     def recorded(self) -> dict[str, Any]:
-        """Return what its records hold of it."""
+        """Return the description of the arm in its records."""
         paper = self.papers[self.name]
         return {
             "varies": paper.variant_of,
@@ -75,18 +75,18 @@ def make_arms(models: Iterable[str], vary: Vary) -> list[Arm]:
     """
     arms = []
     for model in models:
-        base = unchanged(model)
+        base = make_arm(model)
         arms.append(base)
         for field, texts in vary:
             values = dict.fromkeys(parse_value(model, field, text) for text in texts)
             arms += [
-                changed(base, field, value) for value in values if (field, value) != (WIDTH, 1)
+                vary_arm(base, field, value) for value in values if (field, value) != (WIDTH, 1)
             ]
     return arms
 
 
 def without_repeats(arms: Iterable[Arm], task: Task, lr: float | None) -> list[Arm]:
-    """Leave out arms whose value is the model's own: they would train the same again."""
+    """Leave out arms whose value is the model's default: they would repeat a training."""
     different, trained = list[Arm](), list[tuple[Any, ...]]()
     for arm in arms:
         model_type = MODELS[arm.name]
@@ -98,13 +98,13 @@ def without_repeats(arms: Iterable[Arm], task: Task, lr: float | None) -> list[A
     return different
 
 
-def unchanged(model: str) -> Arm:
-    """Return a model or a variant as it is."""
+def make_arm(model: str) -> Arm:
+    """Return the arm of an unchanged model or variant."""
     return Arm(model, {name: paper_of(name) for name in reversed(lineage(model))})
 
 
-def changed(base: Arm, field: str, value: Any) -> Arm:
-    """Return a model with one field changed; its name can be part of a file's."""
+def vary_arm(base: Arm, field: str, value: Any) -> Arm:
+    """Return the arm with one field changed; its name can be part of a file's name."""
     name = f"{base.name}-{field}-{value}"
     if not re.fullmatch(r"\w[\w. -]{0,63}", name):
         raise ValueError(f"{field}={value} cannot be part of a file's name")

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 from seqmodels.comparison.arm import make_arms, without_repeats
-from seqmodels.comparison.launch import n_parallel_runs, run_all, threads_elsewhere
+from seqmodels.comparison.launch import n_parallel_runs, n_remote_threads, run_all
 from seqmodels.comparison.runs import (
     Run,
     check_same_settings,
-    locked,
-    settings_of,
+    hold_lock,
+    recorded_settings,
     shared_settings,
 )
 from seqmodels.comparison.task import Task
@@ -62,18 +62,18 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
     if args.dry_run:
-        show_forecast(out, device, task, args)
+        print_forecast(out, device, task, args)
         return None
     ensure_out_folder(out)
-    launched: AbstractContextManager[Any] = nullcontext()
+    connection: AbstractContextManager[Any] = nullcontext()
     if args.launcher:
         from seqmodels.comparison import launchers  # only here: few need it
 
-        launched = launchers.launched(args)
+        connection = launchers.connect_launcher(args)
     try:
-        with locked(out), launched as launcher:
+        with hold_lock(out), connection as launcher:
             device = launcher.device if launcher else device
-            compare_in(out, device, task, args, executor or launcher)
+            compare_in_folder(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
         if not world().is_first:
             sys.exit(getattr(stopped, "code", 130))  # the first one says so
@@ -83,14 +83,14 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     return out
 
 
-def compare_in(
+def compare_in_folder(
     out: Path, device: str, task: Task, args: argparse.Namespace, executor: Executor | None
 ) -> None:
     """Compare in a folder that is locked, by this process or the first of several."""
     if executor:
         out = out.absolute()
     world().on_rank0(lambda: remove_leftovers(out))
-    runs = plan(out, device, task, args)
+    runs = plan_runs(out, device, task, args)
     todo = [run for run, n_tokens in runs if n_tokens]
 
     def prepare() -> None:
@@ -120,27 +120,29 @@ def remove_leftovers(out: Path) -> None:
     files.remove_partial(out)
 
 
-def show_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
+def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
     """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
     from seqmodels.comparison import forecast
 
-    runs = plan(out, device, task, args)
-    n_parallel, threads = None, threads_elsewhere()
+    runs = plan_runs(out, device, task, args)
+    n_parallel, threads = None, n_remote_threads()
     if not args.launcher:
         n_parallel = n_parallel_runs(len(runs), device)
         threads = torch.get_num_threads() // n_parallel
     todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
-    records = forecast.records_at_hand(out)
-    forecasts = [forecast.forecast(run, n_tokens, threads, records) for run, n_tokens in todo]
+    records = forecast.find_records(out)
+    forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
     if world().is_first:
-        print(forecast.table(forecasts, len(runs) - len(todo), n_parallel))
+        print(forecast.format_forecasts(forecasts, len(runs) - len(todo), n_parallel))
 
 
-# ------------------------------------------------------------------------------- What is to be done
+# ---------------------------------------------------------------------------------- Planning runs
 
 
-def plan(out: Path, device: str, task: Task, args: argparse.Namespace) -> list[tuple[Run, int]]:
-    """Return all runs, each with the target tokens that are missing; nothing is changed.
+def plan_runs(
+    out: Path, device: str, task: Task, args: argparse.Namespace
+) -> list[tuple[Run, int]]:
+    """Return all runs, each with the number of target tokens that it lacks; change nothing.
 
     Raises ValueError if anything in the folder was made with other settings.
     """
@@ -161,7 +163,7 @@ def plan(out: Path, device: str, task: Task, args: argparse.Namespace) -> list[t
         if "precision" in was and "precision" not in paths[path].training
     ]
     training = world().broadcast_from_rank0(
-        lambda: with_precision(task, args.precision, device, earlier, not args.launcher).training
+        lambda: choose_precision(task, args.precision, device, earlier, not args.launcher).training
     )
     shards = {"shards": args.shards} if args.shards > 1 else {}
     # The process of a run need not import matplotlib for the task's figures.
@@ -188,9 +190,11 @@ def plan(out: Path, device: str, task: Task, args: argparse.Namespace) -> list[t
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:
     """Return the settings of a folder's records, and those of the wanted runs' checkpoints.
 
-    What a fresh start deletes is left out.
+    Files that --fresh deletes are left out.
     """
-    recorded = {path: settings_of(record.load(path)) for path in sorted(out.glob("*-seed*.json"))}
+    recorded = {
+        path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*.json"))
+    }
     if is_fresh:
         return {path: was for path, was in recorded.items() if path not in wanted}, {}
     stopped = {}
@@ -202,7 +206,7 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
 
 
 def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:
-    """Return how many target tokens each run is still to be trained on: 0 if it is recorded.
+    """Return the number of target tokens that each run still lacks: 0 if it is recorded.
 
     A run that was recorded with a smaller budget is trained further. Raises ValueError if anything
     in the folder was made with other settings.
@@ -214,37 +218,37 @@ def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -
             check_same_settings(path, was, {k: v for k, v in shared.items() if k not in varied})
     missing = []
     for run in runs:
-        tokens, n_done, path = run.cfg.tokens, 0, run.path
+        tokens, n_trained, path = run.cfg.tokens, 0, run.path
         now = run.settings() if path in recorded or path in stopped else {}
         if path in recorded:
-            n_done, weights = recorded[path]["tokens"], path.with_suffix(".safetensors")
+            n_trained, weights = recorded[path]["tokens"], path.with_suffix(".safetensors")
             check_same_settings(path, recorded[path] | {"tokens": tokens}, now)
-            if n_done > tokens:
+            if n_trained > tokens:
                 raise ValueError(
-                    f"{path} was trained on {n_done:,} tokens, more than the {tokens:,} requested; "
-                    "--fresh starts again"
+                    f"{path} was trained on {n_trained:,} tokens, more than the {tokens:,} "
+                    "requested; --fresh starts again"
                 )
-            if n_done < tokens and not weights.exists():
+            if n_trained < tokens and not weights.exists():
                 raise ValueError(
                     f"{weights} is missing, so the run cannot be trained further; --fresh starts "
                     "again"
                 )
         budget = stopped.get(path, {}).get("tokens")
-        if path in stopped and budget != n_done:  # else left by a process killed after recording
-            if n_done and budget != tokens:
+        if path in stopped and budget != n_trained:  # else left by a process killed after recording
+            if n_trained and budget != tokens:
                 raise ValueError(
                     f"{path.stem} was being trained further; --tokens {budget} resumes, --fresh "
                     "starts again"
                 )
             check_same_settings(path, stopped[path], now)
-        missing.append(tokens - n_done)
+        missing.append(tokens - n_trained)
     return missing
 
 
 def default_folder(task: Task, args: argparse.Namespace) -> str:
     """Return the default folder name, from task, data and size."""
     data = (getattr(args, "data", None) or [])[:1]
-    names = [Path(what).resolve().stem if Path(what).exists() else what for what in data]
+    names = [Path(name).resolve().stem if Path(name).exists() else name for name in data]
     return re.sub(r"[^\w.-]+", "-", "-".join([task.name, *names, args.size]))
 
 
@@ -261,12 +265,12 @@ def resolve_device(choice: str) -> str:
     return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def with_precision(
+def choose_precision(
     task: Task, choice: str, device: str, earlier: Sequence[str] = (), is_here: bool = True
 ) -> Task:
     """Return the task with a precision; auto: that of earlier runs, the task's or the faster.
 
-    What is faster is measured once, so that all runs are the same; on a cluster, whose machines
+    Speed is measured once, so that all runs have the same precision; on a cluster, whose machines
     can differ, it is bfloat16 for GPUs and float32 for others.
     """
     if choice == "auto":

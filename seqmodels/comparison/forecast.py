@@ -35,8 +35,8 @@ class Forecast(NamedTuple):
     disk_bytes: int
 
 
-def records_at_hand(out: Path) -> list[dict[str, Any]]:
-    """Return all records in a folder, in those beside it, and in the clone's results."""
+def find_records(out: Path) -> list[dict[str, Any]]:
+    """Return the records in a folder, in its sibling folders, and in the clone's results."""
     folders = (out, *out.parent.glob("*"), *Path("results").glob("*"))
     records = []
     for folder in {path.resolve() for path in folders}:
@@ -46,12 +46,14 @@ def records_at_hand(out: Path) -> list[dict[str, Any]]:
     return records
 
 
-def forecast(run: Run, tokens: int, threads: int, records: Sequence[dict[str, Any]]) -> Forecast:
-    """Return the estimated cost of a run on so many threads, from the records most like it."""
+def forecast_run(
+    run: Run, tokens: int, threads: int, records: Sequence[dict[str, Any]]
+) -> Forecast:
+    """Return the estimated cost of a run on so many threads, from the most similar records."""
     here = record.provenance(run.device)["device"], threads, run.cfg.precision
     alike = [r for r in records if r["model"] == run.name]
     alike = [r for r in alike if r["task"] == run.task.name] or alike
-    local = [r for r in alike if place_of(r) == here]
+    local = [r for r in alike if machine_of(r) == here]
     times = [r["train_s"] / r["curve"][-1]["tokens"] for r in local or alike]
     n_parameters = count_parameters(build_model(run))
     return Forecast(
@@ -64,13 +66,13 @@ def forecast(run: Run, tokens: int, threads: int, records: Sequence[dict[str, An
     )
 
 
-def place_of(r: dict[str, Any]) -> tuple[str, int, str]:
-    """Return what a run's speed depends on besides its model."""
-    where = r["provenance"]
-    return where["device"], where["threads"], r["train_config"]["precision"]
+def machine_of(r: dict[str, Any]) -> tuple[str, int, str]:
+    """Return device, threads and precision, on which a run's speed depends."""
+    provenance = r["provenance"]
+    return provenance["device"], provenance["threads"], r["train_config"]["precision"]
 
 
-def table(forecasts: Sequence[Forecast], n_recorded: int, n_parallel: int | None) -> str:
+def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel: int | None) -> str:
     """Return a table of forecasts, and a sentence on all of them.
 
     `n_parallel` is None where a cluster decides how many runs train at once.

@@ -23,10 +23,10 @@ from seqmodels.utils.progress import ProgressBoard, read_status
 from seqmodels.utils.terminal import defer_signals, raise_stopped, signals_handled_by
 from seqmodels.utils.world import ProcessPool, world
 
-MAX_LOSSES = 5
+MAX_RESUBMISSIONS = 5
 """How often a run is submitted again after it was lost with the machine that trained it."""
 Outcome = tuple[dict[str, Any] | None, str]
-"""A run's record, or None and why there is none."""
+"""A run's record, or None and the error message."""
 
 
 class RunLostError(ConnectionError):
@@ -43,8 +43,8 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     return 1 if is_one else min(n_runs, torch.get_num_threads())
 
 
-def threads_elsewhere() -> int:
-    """Return the number of threads, and of cores that are asked for, of each run on a cluster."""
+def n_remote_threads() -> int:
+    """Return the number of threads, and of requested cores, of each run on a cluster."""
     return int(os.environ.get("OMP_NUM_THREADS") or 1)
 
 
@@ -62,9 +62,12 @@ def run_all(
             run.status.write()
         with ProgressBoard(paths, n - len(todo), is_first) as board:
             if executor:
-                threads = threads_elsewhere()
+                threads = n_remote_threads()
                 return submit_all(
-                    newest_first, lambda run: executor.submit(elsewhere, run, threads), board, 1.0
+                    newest_first,
+                    lambda run: executor.submit(carry_out_remotely, run, threads),
+                    board,
+                    1.0,
                 )
             if n_parallel == 1 or not todo:
                 return submit_all(todo, InProcess, board)
@@ -88,10 +91,10 @@ def submit_all(
 ) -> list[str]:
     """Submit runs, each of which gives a future; return a line for each failure.
 
-    A run that is lost with its machine is submitted again, and resumes from its checkpoint. It
-    wakes often: a signal to a suspended process can reach a thread that wakes no other.
+    A run that is lost with its machine is submitted again, and resumes from its checkpoint. The
+    loop polls: a signal to a suspended process can reach a thread that wakes no other.
     """
-    failures, losses = list[str](), Counter[str]()
+    failures, n_lost = list[str](), Counter[str]()
     waiting: dict[Any, Run] = {}
     try:
         for run in todo:
@@ -102,13 +105,13 @@ def submit_all(
                 try:
                     record, error = future.result()
                 except RunLostError as lost:
-                    losses[run.title] += 1
-                    if losses[run.title] <= MAX_LOSSES:
+                    n_lost[run.title] += 1
+                    if n_lost[run.title] <= MAX_RESUBMISSIONS:
                         board.print(f"{run.title}: {lost}; it is submitted again")
                         run.status.write()
                         waiting[submit(run)] = run
                         continue
-                    record, error = None, f"{lost}, for the {MAX_LOSSES + 1}th time"
+                    record, error = None, f"{lost}, for the {MAX_RESUBMISSIONS + 1}th time"
                 except BrokenProcessPool:
                     raise ValueError(
                         "a training process was killed, perhaps for lack of memory; the same "
@@ -116,7 +119,7 @@ def submit_all(
                     ) from None
                 board.end(run.title)
                 if record:
-                    board.print(f"{run.title}: {describe(record)}")
+                    board.print(f"{run.title}: {describe_result(record)}")
                 else:
                     failures.append(f"{run.title}: {error}")
             time.sleep(poll_s if waiting else 0)
@@ -128,13 +131,13 @@ def submit_all(
     return failures
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe_result(record: dict[str, Any]) -> str:
     """Return a record's first score, and how long the run took."""
     times = f"{record['train_s']:.0f} s training, {record['evaluate_s']:.0f} s evaluation"
     return f"{format_first_score(record)}, {times}"
 
 
-# ----------------------------------------------------------------------------- Where a run is
+# ------------------------------------------------------------------------------ Carrying out a run
 
 
 class InProcess:
@@ -158,7 +161,7 @@ class InProcess:
 def carry_out(run: Run, threads: int | None = None) -> Outcome:
     """Train, evaluate and record a run in this process, with so many threads.
 
-    Errors that a user can mend are values: not every executor keeps the type of an exception.
+    Errors that a user can fix are returned: not every executor keeps the type of an exception.
     """
     if threads is not None:
         torch.set_num_threads(threads)
@@ -185,10 +188,10 @@ TORCH_LOCK = threading.Lock()
 """One run at a time in a process: random numbers and settings of torch are the process's."""
 
 
-def elsewhere(run: Run, threads: int) -> Outcome:
-    """Carry out a run on whatever machine this is, with so many threads.
+def carry_out_remotely(run: Run, threads: int) -> Outcome:
+    """Carry out a run on a machine of a cluster, with so many threads.
 
-    It waits for a process that still trains the run, cut off from the one that has launched it.
+    Waits for a process that still trains the run but has lost contact with its launcher.
     """
     if hasattr(signal, "pthread_sigmask"):  # Ray's workers block it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])

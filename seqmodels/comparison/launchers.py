@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from seqmodels.comparison.launch import RunLostError, threads_elsewhere
+from seqmodels.comparison.launch import RunLostError, n_remote_threads
 from seqmodels.data.presets import cache_dir, ensure_dir
 from seqmodels.utils.terminal import defer_signals
 from seqmodels.utils.world import world
@@ -31,8 +31,8 @@ MAX_TIMEOUTS = 100
 
 
 @contextmanager
-def launched(args: argparse.Namespace) -> Iterator[RayLauncher | SlurmLauncher]:
-    """Connect to what --launcher names; at the end, wait for the tasks that were cancelled.
+def connect_launcher(args: argparse.Namespace) -> Iterator[RayLauncher | SlurmLauncher]:
+    """Connect to the cluster that --launcher names; at the end, wait for cancelled tasks.
 
     Raises ValueError if its package is not installed, or if it cannot be reached.
     """
@@ -71,20 +71,20 @@ class RayLauncher(Executor):
         self.ray, self.tasks = ray, list[RayTask]()
         self.is_own = not ray.is_initialized()
         if self.is_own:
-            where = address or os.environ.get("RAY_ADDRESS") or "local"
+            address = address or os.environ.get("RAY_ADDRESS") or "local"
             try:
-                ray.init(where, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                why = str(error).partition("\n")[0]
+                reason = str(error).partition("\n")[0]
                 raise ValueError(
-                    f"--launcher ray: no cluster can be reached (--address {where}): {why}"
+                    f"--launcher ray: no cluster can be reached (--address {address}): {reason}"
                 ) from None
         has_gpu = ray.cluster_resources().get("GPU", 0) > 0
         self.device = ("cuda" if has_gpu else "cpu") if device == "auto" else device
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Let a node carry out a task where there is room."""
-        needs = {"num_cpus": threads_elsewhere(), "num_gpus": int(self.device == "cuda")}
+        """Submit a task to any node with free resources."""
+        needs = {"num_cpus": n_remote_threads(), "num_gpus": int(self.device == "cuda")}
         remote = self.ray.remote(task).options(max_retries=0, **needs)
         self.tasks.append(RayTask(self.ray, remote.remote(*args, **kwargs)))
         return self.tasks[-1]
@@ -106,7 +106,7 @@ class RayTask:
         return bool(self.ray.wait([self.ref], timeout=0)[0])
 
     def result(self) -> Any:
-        """Return its result, or raise what it has raised."""
+        """Return the task's result, or raise its error."""
         try:
             return self.ray.get(self.ref)
         except self.ray.exceptions.RayTaskError:
@@ -142,7 +142,7 @@ class SlurmLauncher(Executor):
         self.executor.update_parameters(
             name="seqmodels",
             timeout_min=DAY_MIN,
-            cpus_per_task=threads_elsewhere(),
+            cpus_per_task=n_remote_threads(),
             gpus_per_node=int(self.device == "cuda"),
         )
 
@@ -172,7 +172,7 @@ class SlurmTask:
         self.done = job.done
 
     def result(self) -> Any:
-        """Return its result, or raise what it has raised."""
+        """Return the task's result, or raise its error."""
         from submitit.core.utils import FailedJobError, UncompletedJobError
 
         try:

@@ -52,7 +52,7 @@ def shared_settings(task: Task) -> dict[str, Any]:
     return data | {"beam": task.beam, **task.training}
 
 
-def settings_of(old: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record's settings, as `Run.settings` does, and the names of those it varies."""
     data = {f"data.{key}": value for key, value in old["data"].items()}
     sizes = {"model": old["model"], **old["model_config"]}
@@ -109,11 +109,11 @@ class Run(NamedTuple):
 
     @property
     def status(self) -> StatusFile:
-        """Return the file that says how far it is."""
+        """Return its status file."""
         return StatusFile(self.path, self.title, self.cfg.tokens)
 
     def checkpoints(self, about: Mapping[str, Any] | None = None) -> Checkpoints:
-        """Return its checkpoints, with a timer of their own."""
+        """Return its checkpoints, with their own timer."""
         return Checkpoints(self.path, self.checkpoint_every_s, about)
 
     def remove(self) -> None:
@@ -137,7 +137,7 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
     Lock.
     """
     run.arm.register()
-    with locked(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
+    with hold_lock(run.path.parent, f".{run.path.stem}{LOCK}", patience_s):
         old = world().broadcast_from_rank0(
             lambda: record.load(run.path) if run.path.exists() else None
         )
@@ -149,7 +149,7 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
 
 
 @contextmanager
-def locked(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
+def hold_lock(folder: Path, name: str = LOCK, patience_s: float | None = None) -> Iterator[None]:
     """Hold a lock in the first of several processes, while the others wait for it."""
     lock = world().on_rank0(lambda: Lock(folder, name, patience_s, print_line))
     try:
@@ -166,7 +166,7 @@ def build_model(run: Run) -> SequenceModel:
 
 
 def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile) -> dict[str, Any]:
-    """Train, evaluate and record one model, whose earlier record may be there; return the record.
+    """Train, evaluate and record one model; return the record. `old` is its earlier record, if any.
 
     Where several processes train it, all evaluate their share, and the first one writes.
     """
@@ -248,7 +248,7 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
     """Train a run's model; return the progress.
 
     It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
-    and any other begins. Raises ValueError if what it goes on from is not its own.
+    and any other starts. Raises ValueError if the checkpoint or the weights are of another run.
     """
     trainer, is_first = Trainer(model, run.cfg, status), world().is_first
     about = {"settings": run.settings(), "provenance": record.provenance(run.device, world().size)}
@@ -277,7 +277,7 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
 
 
 def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, Any]) -> None:
-    """Go on from a checkpoint; raise ValueError if it is of another run."""
+    """Restore a checkpoint; raise ValueError if it belongs to another run."""
     check_same_settings(saved.path, saved.settings, about["settings"])
     try:
         trainer.restore(saved.tensors, saved.state)
@@ -288,13 +288,13 @@ def resume(trainer: Trainer, saved: checkpoint.Checkpoint, about: Mapping[str, A
     was, now = saved.state.get("provenance"), about["provenance"]
     was = was if isinstance(was, dict) else {}
     keys = [k for k in ("versions", "system", "device", "threads") if was.get(k) != now[k]]
-    done = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
+    share = f"{trainer.progress.tokens:,} of {trainer.cfg.tokens:,} tokens"
     note = f"; other {', '.join(keys)} than before: last digits may differ" if keys else ""
-    trainer.log_event("resumed", f"resumed after {done}{note}")
+    trainer.log_event("resumed", f"resumed after {share}{note}")
 
 
 def train_further(trainer: Trainer, run: Run) -> None:
-    """Go on where a finished run ended: with its weights, its curve and the next batches.
+    """Continue a finished run: with its weights, its curve and the next batches.
 
     Optimiser and schedule start anew. Raises ValueError if the weights are missing or not its own.
     """

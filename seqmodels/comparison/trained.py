@@ -82,7 +82,7 @@ class TrainedRun:
                 "each source, and at least one"
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
-        hyps, refs = self.translate(sources, beam), [*map(self.in_its_case, references)]
+        hyps, refs = self.translate(sources, beam), [*map(self.apply_case, references)]
         scores: dict[str, Any] = {"n": len(hyps)}
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
         for key, metric in METRICS.items():
@@ -131,10 +131,10 @@ class TrainedRun:
             text.encode()
         except UnicodeEncodeError as error:  # from a shell with another encoding
             raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
-        return self.tokenizer.encode(self.in_its_case(text))
+        return self.tokenizer.encode(self.apply_case(text))
 
-    def in_its_case(self, text: str) -> str:
-        """Return the text as training had it: in lower case, or as it is."""
+    def apply_case(self, text: str) -> str:
+        """Return the text in lower case if the run was trained on lower-cased text."""
         return text.lower() if self.record["data"].get("case") == "lower" else text
 
 
@@ -184,7 +184,7 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
     """
     if not path.exists():
         raise ValueError(f"{path}: the weights of this run are missing; train it again")
-    content = files.read(path, checkpoint.MAX_BYTES)
+    content = files.read(path, checkpoint.MAX_WEIGHTS_BYTES)
     if (wanted := record.get("weights_sha256")) not in (None, checkpoint.sha256(content)):
         raise ValueError(
             f"{path} is damaged or belongs to another run: its SHA-256 is not {wanted[:16]}…, "

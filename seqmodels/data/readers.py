@@ -43,7 +43,7 @@ def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
-        with files.opened(Path(path), takes_pipe) as file:
+        with files.open_regular(Path(path), takes_pipe) as file:
             is_last = False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)

@@ -23,7 +23,7 @@ from seqmodels.utils import files
 from seqmodels.utils.terminal import defer_signals
 
 SCHEMA = "seqmodels.checkpoint/1"
-MAX_BYTES = 16 * 2**30
+MAX_WEIGHTS_BYTES = 16 * 2**30
 """Size limit of a file of weights."""
 MAX_TIME_SHARE = 0.01
 """Limit of the share of time spent on writing checkpoints, however often they are due."""
@@ -39,7 +39,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the settings of its run, if it says any."""
+        """Return the settings of its run; empty if the file has none."""
         settings = self.state.get("settings")
         return settings if isinstance(settings, dict) else {}
 
@@ -70,13 +70,13 @@ class Checkpoints:
         return int(match[1]) if match else 0
 
     def is_due(self) -> bool:
-        """Return whether it is time for the next one."""
+        """Return whether the next checkpoint is due."""
         return time.monotonic() >= self.due
 
     def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Write the next checkpoint, and remove all but it and the previous one.
+        """Write the next checkpoint, and remove all except it and the previous one.
 
-        Raises WriteError; the previous one is then still there.
+        Raises WriteError, and leaves the previous checkpoint in place.
         """
         since = time.monotonic()
         metadata = {"seqmodels": json.dumps({"schema": SCHEMA, **self.about, **state})}
@@ -114,7 +114,7 @@ def read(path: Path) -> Checkpoint:
 
     Raises ValueError that names the file if its content does not match its name.
     """
-    content = files.read(path, MAX_BYTES)
+    content = files.read(path, MAX_WEIGHTS_BYTES)
     if sha256(content)[:16] != path.stem.rpartition("-")[2]:
         raise ValueError(f"{path} is damaged: its content does not have the checksum in its name")
     try:

@@ -37,10 +37,10 @@ class TrainConfig:
     precision: Precision = "float32"
     """Precision of matrix products; weights, sums and the optimiser are in float32."""
     shards: int = 1
-    """Shares of a batch, each with random numbers of its own, dealt to the processes."""
+    """Parts of a batch, each with its own random numbers, divided among the processes."""
 
     def settings(self) -> dict[str, Any]:
-        """Return what a record holds: shards only where a batch is shared."""
+        """Return the fields that a record holds: shards only where a batch is divided."""
         return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
 
 
@@ -79,5 +79,5 @@ class Progress(BaseModel):
             return cls.model_validate(state)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ValueError(f"progress {where}: {first['msg']}") from None
+            field = ".".join(map(str, first["loc"]))
+            raise ValueError(f"progress {field}: {first['msg']}") from None

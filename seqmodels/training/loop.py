@@ -80,9 +80,9 @@ def train(
                     with defer_signals():
                         trainer.add_point(scores)
                 if curves:
-                    curves.draw(trainer)
-                done = min(progress.tokens, cfg.tokens)
-                trainer.status.update(TRAINING, done, cfg.tokens, describe_losses(progress))
+                    curves.add_points(trainer)
+                n_trained = min(progress.tokens, cfg.tokens)
+                trainer.status.update(TRAINING, n_trained, cfg.tokens, describe_losses(progress))
                 if progress.tokens >= cfg.tokens:
                     break
                 batch = next(batches)
@@ -217,17 +217,17 @@ def describe_losses(progress: Progress) -> str:
 
 
 def prefetch(items: Iterator[T], device: torch.device) -> Generator[T]:
-    """Yield the items; for a GPU, a thread makes the next one while one is in use.
+    """Yield the items; for a GPU, a thread prepares the next one while one is in use.
 
-    What is raised there is raised where the item is asked for. The thread ends with the iterator.
+    An error in the thread is raised to the consumer. The thread ends with the iterator.
     """
     if device.type != "cuda":
         yield from items
         return
     with ThreadPoolExecutor(1, "prefetch", torch.cuda.set_device, (device,)) as pool:
-        coming = pool.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = pool.submit(next, items, None)
+        following = pool.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = pool.submit(next, items, None)
             yield item
 
 

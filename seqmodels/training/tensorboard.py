@@ -19,8 +19,8 @@ class Curves(SummaryWriter):
     def __init__(self, folder: Path, first_step: int):
         super().__init__(str(folder), purge_step=first_step, flush_secs=20)
 
-    def draw(self, trainer: Trainer) -> None:
-        """Draw what the latest step has added."""
+    def add_points(self, trainer: Trainer) -> None:
+        """Add the points of the latest step."""
         progress, points = trainer.progress, dict[str, float]()
         if progress.losses and progress.step % EVERY == 0:
             points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])

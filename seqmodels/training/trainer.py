@@ -24,13 +24,13 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
 """AdamW's state for each parameter."""
 N_LOSSES = 100
-"""Recent losses that are kept, to be shown."""
+"""Number of recent losses that are kept, for progress bars and TensorBoard."""
 MAX_SKIPPED = 10
 """Batches without a finite loss that a run skips before it stops."""
 
 
 class Shard(NamedTuple):
-    """A share of a batch's rows, on the model's device."""
+    """One part of a batch's rows, on the model's device, with its own random numbers."""
 
     number: int
     rows: Batch
@@ -42,7 +42,7 @@ class PreparedBatch(NamedTuple):
     """A batch that is ready to be trained on."""
 
     shards: list[Shard]
-    """Those of this process."""
+    """The shards of this process."""
     n_targets: int
     """Scored target tokens of the whole batch."""
     n_rows: int
@@ -54,11 +54,11 @@ class PreparedBatch(NamedTuple):
 
 
 class Trainer:
-    """A model in training: all that one batch changes, and all that is needed to resume."""
+    """A model in training: its optimiser and progress, and the state needed to resume."""
 
     def __init__(self, model: SequenceModel, cfg: TrainConfig, status: StatusFile = SILENT):
         self.model, self.cfg, self.progress = model, cfg, Progress()
-        self.status, self.log = status, status.line
+        self.status, self.log = status, status.add_line
         self.best: dict[str, Tensor] = {}
         """The weights with the lowest validation loss so far."""
         self.device = next(model.parameters()).device
@@ -84,7 +84,7 @@ class Trainer:
             yield batch._replace(lines=lines, next_place=(place.epoch, place.batch + 1))
 
     def prepare(self, batch: Batch) -> PreparedBatch:
-        """Cut a batch into shards, and move those of this process to the model's device."""
+        """Split a batch into shards, and move those of this process to the model's device."""
         shards, n_shards = [], self.cfg.shards
         for i in world().my_shard(range(n_shards)):
             rows = take_rows(batch, i, n_shards) if n_shards > 1 else batch
@@ -107,8 +107,8 @@ class Trainer:
     def next_lr(self) -> float:
         """Return the learning rate of the next step."""
         since = self.progress.schedule_from
-        done = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
-        return self.cfg.lr * lr_factor(done, self.cfg.warmup)
+        spent = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
+        return self.cfg.lr * lr_factor(spent, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
         """Add one step to the progress; note a batch without a finite loss.
@@ -127,19 +127,19 @@ class Trainer:
             return
         progress.n_skipped += 1
         lines = ", ".join(map(str, sorted(batch.lines)[:8])) + ", …" * (len(batch.lines) > 8)
-        why = f"no finite loss or gradient; lines {lines} of the training data"
+        reason = f"no finite loss or gradient; lines {lines} of the training data"
         if progress.n_skipped > MAX_SKIPPED:
             raise ValueError(
-                f"training diverged at step {progress.step:,}: {why}, after {MAX_SKIPPED} "
+                f"training diverged at step {progress.step:,}: {reason}, after {MAX_SKIPPED} "
                 f"batches skipped for this reason; the last checkpoint is kept; use an lr below "
                 f"{self.cfg.lr}"
             )
-        self.log_event("skipped", f"batch skipped: {why}")
+        self.log_event("skipped", f"batch skipped: {reason}")
 
-    def log_event(self, kind: str, what: str) -> None:
+    def log_event(self, kind: str, message: str) -> None:
         """Log an event, and keep it for the record."""
-        self.log(f"step {self.progress.step:,}: {what}")
-        self.progress.events.append({"step": self.progress.step, "kind": kind, "what": what})
+        self.log(f"step {self.progress.step:,}: {message}")
+        self.progress.events.append({"step": self.progress.step, "kind": kind, "what": message})
 
     def add_point(self, scores: Mapping[str, float]) -> None:
         """Add a point to the curve; the weights are kept if it is the best.
@@ -205,9 +205,9 @@ class Trainer:
         set_rng_states(state.get("generators"))
 
 
-def lr_factor(done: float, warmup: float) -> float:
-    """Return the learning rate, as a share of its peak, after the share `done` of the budget."""
-    return min(done / warmup if warmup else 1.0, (1 - done) / (1 - warmup), 1.0)
+def lr_factor(spent: float, warmup: float) -> float:
+    """Return the learning rate, as a share of its peak, once a share of the budget is spent."""
+    return min(spent / warmup if warmup else 1.0, (1 - spent) / (1 - warmup), 1.0)
 
 
 def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
@@ -232,7 +232,7 @@ def take_rows(batch: Batch, first: int, step: int) -> Batch:
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """Return a batch on a device; a GPU copies it when it comes to it."""
+    """Return a batch on a device; the copy to a GPU is asynchronous."""
     if device.type == "cuda" and not batch.src.is_cuda:
         batch = Batch(*(tensor.contiguous().pin_memory() for tensor in batch))
     return Batch(*(tensor.to(device, non_blocking=True) for tensor in batch))
@@ -264,7 +264,7 @@ def seed_all(seed: int) -> None:
 
 
 def seed_shard(seed: int, step: int, shard: int) -> None:
-    """Seed torch's generators for one share of a batch, in whatever process it is."""
+    """Seed torch's generators for one shard, whichever process trains on it."""
     seeds = np.random.SeedSequence([seed, step, shard])
     torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
 

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 PART = ".part"
 """Suffix of a file while it is being written; its name begins with a dot."""
-MAX_BYTES = 16 * 2**20
+MAX_JSON_BYTES = 16 * 2**20
 """Size limit of a JSON file."""
 MAX_PIPE_BYTES = 2**30
 """Limit of what is read from a pipe, which is held in memory."""
@@ -51,8 +51,8 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
         if is_durable:
             sync_folder(path.parent)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise WriteError(f"{path} could not be written: {why}; nothing else is lost") from error
+        reason = error.strerror or str(error)
+        raise WriteError(f"{path} could not be written: {reason}; nothing else is lost") from error
     finally:
         with suppress(OSError):
             part.unlink()
@@ -85,7 +85,7 @@ def remove_partial(folder: Path) -> None:
 
 
 @contextmanager
-def opened(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
+def open_regular(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
     """Open a regular file for reading or, where `takes_pipe`, a pipe.
 
     Raises ValueError for a device and any other pipe, OSError as `open` does.
@@ -108,12 +108,12 @@ def open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def read(path: Path, most_bytes: int = MAX_BYTES) -> bytes:
+def read(path: Path, most_bytes: int = MAX_JSON_BYTES) -> bytes:
     """Return the content of a regular file.
 
-    Raises ValueError as `opened` does and for a file that is too large, OSError as `open` does.
+    Raises ValueError as `open_regular` does and for a file that is too large, OSError as `open`.
     """
-    with opened(path) as file:
+    with open_regular(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
         if n_bytes > most_bytes:
             raise ValueError(f"{path} has {n_bytes:,} bytes; at most {most_bytes:,} are read")
@@ -171,11 +171,11 @@ class Lock:
         try:
             self.lock.acquire()
         except Timeout:
-            what, who = folder if name == LOCK else folder / name[1 : -len(LOCK)], ""
+            target, text = folder if name == LOCK else folder / name[1 : -len(LOCK)], ""
             with suppress(OSError):
-                who = self.path.read_bytes()[:200].decode(errors="replace").strip()
+                text = self.path.read_bytes()[:200].decode(errors="replace").strip()
             raise ValueError(
-                f"{what} is in use by {who or 'another process'}; wait until it has ended, or "
+                f"{target} is in use by {text or 'another process'}; wait until it has ended, or "
                 "choose another --out"
             ) from None
         except OSError as error:

@@ -1,4 +1,4 @@
-"""How far runs are: the status file that each one writes, and the bars drawn from these. No torch.
+"""Progress: the status file that each run writes, and the bars drawn from these. No torch.
 
 A run trains in this process, in another one, or on another machine that shares the disk. Bars, the
 command that launched it and `seqmodels status` all read its status file.
@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from tqdm import tqdm
 
 from seqmodels.utils import files
-from seqmodels.utils.terminal import for_terminal, one_line
+from seqmodels.utils.terminal import escape_for_terminal, one_line
 
 STATUS_SUFFIX = ".status"
 WRITE_EVERY_S = 2.0
@@ -51,20 +51,20 @@ class Status(BaseModel):
     phase: str = ""
     done: int = 0
     total: int = 0
-    """What is to be done in this phase."""
+    """Units of work in this phase: tokens or examples."""
     tokens: int = 0
     budget: int = 0
     """Target tokens to train on."""
     note: str = ""
-    """Losses, what is being evaluated, or why the run has failed."""
+    """Losses, the test set that is being evaluated, or the error of a failed run."""
     lines: list[str] = []
     """Messages to the user."""
     host: str = ""
     process: int = 0
     time: float = 0.0
-    """When this was written, in seconds since 1970."""
+    """Time of this status, in seconds since 1970."""
     began: float = 0.0
-    """When this process began to train it."""
+    """Time when this process began to train the run."""
     first_tokens: int | None = None
     """Tokens trained when this process began: a resumed run does not begin at zero."""
 
@@ -110,7 +110,7 @@ class StatusFile:
         self.written_s = 0.0
 
     def update(self, phase: str, done: int, total: int, note: str = "") -> None:
-        """Say how far the run is in a phase; this is written now and then."""
+        """Set the progress of the run in a phase; it is written at intervals."""
         now = self.now
         is_due = time.monotonic() >= self.written_s + WRITE_EVERY_S
         is_due = is_due or phase != now.phase or done >= total
@@ -122,7 +122,7 @@ class StatusFile:
             self.write()
 
     def track(self, phase: str, batches: Sequence[list[int]]) -> Iterator[list[int]]:
-        """Yield the batches, and say how many of their examples are done."""
+        """Yield the batches, and update the number of examples done."""
         done, total = 0, sum(map(len, batches))
         for batch in batches:
             self.update(phase, done, total)
@@ -130,8 +130,8 @@ class StatusFile:
             done += len(batch)
         self.update(phase, done, total)
 
-    def line(self, text: str) -> None:
-        """Say something to the user, at once."""
+    def add_line(self, text: str) -> None:
+        """Add a message to the user, and write it at once."""
         self.write(lines=[*self.now.lines, text])
 
     def write(self, **changes: object) -> None:
@@ -152,7 +152,7 @@ class StatusFile:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Say that the run is being trained, and then that it is recorded or has failed.
+        """Set the state to running, and at the end to recorded or failed.
 
         The status of a run that is stopped is deleted: its checkpoint says how far it is.
         """
@@ -169,7 +169,7 @@ class StatusFile:
 
 
 SILENT = StatusFile()
-"""For what nobody watches."""
+"""A status that is not written to disk."""
 
 # ------------------------------------------------------------------------------------------- Bars
 
@@ -210,7 +210,7 @@ class ProgressBoard:
         self.refresh()  # for the last lines
 
     def watch(self) -> None:
-        """Show what the files say, until the board is closed."""
+        """Refresh the board at intervals until it is closed."""
         while not self.stopped.wait(READ_EVERY_S):
             self.refresh()
 
@@ -245,7 +245,7 @@ class ProgressBoard:
         """Print a line, above the bars if there are any."""
         if self.is_shown:
             with self.lock:
-                tqdm.write(for_terminal(line))
+                tqdm.write(escape_for_terminal(line))
                 sys.stdout.flush()
 
     def running(self) -> list[Status]:
@@ -254,7 +254,7 @@ class ProgressBoard:
         return [self.runs[title] for title in active]
 
     def remaining_s(self) -> float | None:
-        """Return the time left if all goes on as fast as so far; None: not known yet."""
+        """Return the time left at the speed so far, or None if it is not known yet."""
         done = len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
         gained = done - TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
         over_s = time.monotonic() - self.since_s

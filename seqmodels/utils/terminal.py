@@ -44,10 +44,10 @@ class Parser(argparse.ArgumentParser):
                 file.write(message)
         except OSError as error:
             if file is sys.stdout:
-                sys.exit(flush_streams(self.prog, report(self.prog, error)))
+                sys.exit(flush_streams(self.prog, report_error(self.prog, error)))
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and exit with 2."""
+        """Print the error and exit with 2."""
         self.exit(2, f"{self.prog}: {one_line(message)} (--help shows all flags)\n")
 
 
@@ -99,7 +99,7 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def for_terminal(text: str) -> str:
+def escape_for_terminal(text: str) -> str:
     """Return the text for printing; on a terminal, control characters are escaped."""
     return text.translate(CONTROL_ESCAPES) if sys.stdout.isatty() else text
 
@@ -168,13 +168,13 @@ def signals_handled_by(handler: Callable[[int, Any], Any]) -> Iterator[None]:
 @contextmanager
 def defer_signals() -> Iterator[None]:
     """Delay signals until the block ends: a step is taken completely or not at all."""
-    heard: list[int] = []
+    pending: list[int] = []
     try:
-        with signals_handled_by(lambda number, _: heard.append(number)):
+        with signals_handled_by(lambda number, _: pending.append(number)):
             yield
     finally:
-        if heard:
-            signal.raise_signal(heard[0])
+        if pending:
+            signal.raise_signal(pending[0])
 
 
 # --------------------------------------------------------------------------------------- Commands
@@ -232,8 +232,8 @@ def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
     if sys.stderr is None:  # closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        why = f"standard output is closed; redirect it to {os.devnull} instead"
-        sys.exit(print_error(prog, why, 2))
+        message = f"standard output is closed; redirect it to {os.devnull} instead"
+        sys.exit(print_error(prog, message, 2))
     if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal can lack letters of a text
         sys.stdout.reconfigure(errors="backslashreplace")
     check_memory_limit(prog)
@@ -248,12 +248,12 @@ def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
         notes = getattr(stopped, "__notes__", [])
         code = print_error(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
     except Exception as error:
-        code = report(prog, error)
+        code = report_error(prog, error)
     sys.exit(flush_streams(prog, code))
 
 
-def report(prog: str, error: Exception) -> int:
-    """Print one line about an error; return the exit code. What a user cannot fix is raised again.
+def report_error(prog: str, error: Exception) -> int:
+    """Print one line about an error; return the exit code. Errors of our own are raised again.
 
     Without a file name, EPIPE (a reader that has gone, which is not worth a line) and ENOSPC
     concern standard output: `files.write` writes all files.
@@ -271,9 +271,9 @@ def report(prog: str, error: Exception) -> int:
 
 
 def flush_streams(prog: str, code: Any) -> Any:
-    """Flush what was printed; return the exit code, or 1 instead of 0 if that fails.
+    """Flush the output; return the exit code, or 1 instead of 0 if that fails.
 
-    What a stream does not take is discarded, or Python would try again at exit, and complain.
+    Output that a stream refuses is discarded: Python would try again at exit, and complain.
     """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
@@ -281,18 +281,18 @@ def flush_streams(prog: str, code: Any) -> Any:
         except OSError as error:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if stream is sys.stdout and not code:
-                code = report(prog, error)
+                code = report_error(prog, error)
     return code
 
 
 def print_line(line: str) -> None:
     """Print one line at once; on a terminal, control characters are escaped."""
-    print(for_terminal(line), flush=True)
+    print(escape_for_terminal(line), flush=True)
 
 
-def print_error(prog: str, why: object, code: int) -> int:
+def print_error(prog: str, message: object, code: int) -> int:
     """Print one line to stderr, over a progress bar if there is one; return the code."""
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""
     with suppress(OSError):  # the code says it as well
-        print(f"{clear}{one_line(f'{prog}: {why}')}", file=sys.stderr)
+        print(f"{clear}{one_line(f'{prog}: {message}')}", file=sys.stderr)
     return code

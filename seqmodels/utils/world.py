@@ -1,4 +1,4 @@
-"""Processes: those that torchrun starts to train one model, and those that this one starts.
+"""The processes that torchrun starts to train one model, and pools of processes.
 
 torchrun names its processes in the environment; without it there is one, and everything that
 concerns the others returns at once. Collective calls must be made by all in the same order.
@@ -33,15 +33,15 @@ TIMEOUT = timedelta(days=1)
 STOP_S = 4.0
 """How long processes of a pool may take for their last step and checkpoint."""
 
-# ------------------------------------------------------------------------------ Of one training
+# --------------------------------------------------------------------- The processes of torchrun
 
 
 class ProcessLostError(ConnectionError):
-    """A process of this training has ended, or must."""
+    """Another process of this training has ended, so that this one must end."""
 
 
 @contextmanager
-def loss_reported() -> Iterator[None]:
+def report_lost_process() -> Iterator[None]:
     """Raise ProcessLostError where a message to the other processes fails."""
     try:
         yield
@@ -53,7 +53,7 @@ def loss_reported() -> Iterator[None]:
 
 
 class World:
-    """The processes that train one model, and this one's place among them."""
+    """The processes that train one model, and the rank of this one."""
 
     def __init__(self, rank: int = 0, size: int = 1):
         self.rank, self.size = rank, size
@@ -64,18 +64,18 @@ class World:
         return self.rank == 0
 
     def check_shards(self, n: int) -> None:
-        """Raise ValueError if n shares of a batch cannot be dealt evenly."""
+        """Raise ValueError if n shards of a batch cannot be divided evenly."""
         if n % self.size:
             raise ValueError(
                 f"--shards {n} is not a multiple of the {self.size} processes that torchrun started"
             )
 
     def my_shard(self, items: Sequence[T]) -> Sequence[T]:
-        """Return this process's share of some items: every size-th."""
+        """Return every size-th item, for this process."""
         return items[self.rank :: self.size]
 
     def round_robin(self, items: Sequence[T]) -> Sequence[T]:
-        """Return this process's share of some items, as many as each: the first ones come twice."""
+        """Return every size-th item; the first items are repeated so that all get equally many."""
         n = -len(items) % self.size
         return self.my_shard([*items, *(items[i % len(items)] for i in range(n))])
 
@@ -91,7 +91,7 @@ class World:
             if self.is_first:
                 message = [True, compute()]
         finally:
-            with loss_reported():
+            with report_lost_process():
                 dist.broadcast_object_list(message, 0)
         is_computed, value = message
         if not is_computed:
@@ -108,11 +108,11 @@ class World:
         return values[0] if values else None
 
     def gather(self, own: dict[int, T]) -> dict[int, T]:
-        """Return the entries of all processes."""
+        """Return the entries of all processes in one dictionary."""
         if self.size == 1:
             return own
         parts: list[Any] = [None] * self.size
-        with loss_reported():
+        with report_lost_process():
             dist.all_gather_object(parts, own)
         return {key: value for part in parts for key, value in part.items()}
 
@@ -125,7 +125,7 @@ class World:
     def sum_in_place(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
         if self.size > 1:
-            with loss_reported():
+            with report_lost_process():
                 dist.all_reduce(tensor)
 
     def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
@@ -155,7 +155,7 @@ def world() -> World:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
             backend = "cpu:gloo,cuda:nccl"
-        with loss_reported():
+        with report_lost_process():
             store, *place = next(dist.rendezvous("env://"))
             attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
             store = dist.PrefixStore(attempt, store)  # it has the addresses of those that ended
@@ -164,7 +164,7 @@ def world() -> World:
     return World(rank, size)
 
 
-# ------------------------------------------------------------------------------------- Of a pool
+# ------------------------------------------------------------------------------- A process pool
 
 
 class ProcessPool(ProcessPoolExecutor):
