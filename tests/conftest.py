@@ -222,6 +222,22 @@ def copied(compared: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def recorded_gpt(compared: Path, tmp_path: Path, undrawn: None) -> Path:
+    """Copy the comparison's GPT alone, to be trained further or forecast."""
+    folder = tmp_path / "runs" / "gpt"
+    folder.mkdir(parents=True)
+    for path in (*compared.glob("gpt-seed1.*"), compared / "tokenizer.json"):
+        shutil.copy2(path, folder)
+    return folder
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the time of the bootstrap where a test does not look at intervals."""
+    shorten_runs(monkeypatch)
+
+
+@pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
     toy = {"n_train": 60, "n_valid": 6}

@@ -1,12 +1,16 @@
-"""Runs that an executor carries out: the same files, whatever is lost on the way; locks; status."""
+"""Runs that an executor carries out: the same files, whatever is lost; locks; status; clusters."""
 
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,166 +18,162 @@ from unittest import mock
 import pytest
 from checks import check_one_line
 from conftest import Call
-from toy_task import flags, results, toy
+from toy_task import flags, toy
+from toy_training import stopped_after
 
-from seqmodels.cli.status import table
+from seqmodels.cli.status import format_status
 from seqmodels.comparison import compare, launch, launchers, runs
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
 from seqmodels.utils import files, progress
 from tasks.recall import __main__ as recall
+from tools.survival import results
 
+ROOT = Path(__file__).parents[1]
 PAIR = ["rnn_encdec", "gpt"]
-NAMES = [f"{name}-seed1" for name in PAIR]
+
+pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
 
-class InTurn(Executor):
-    """Carries out tasks when they are submitted; the first ones are lost after some steps."""
+class LossyExecutor(Executor):
+    """Carries out tasks when they are submitted, except that the first ones are lost."""
 
-    def __init__(self, n_lost: int = 0, lose: Callable[[], None] = lambda: None):
-        self.n_lost, self.lose, self.n = n_lost, lose, 0
+    def __init__(self, n_lost: int = 0):
+        self.n_lost, self.n = n_lost, 0
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Return a future that is done."""
         future: Future[Any] = Future()
         self.n += 1
         if self.n <= self.n_lost:
-            self.lose()
             future.set_exception(launch.RunLostError("lost with its machine"))
         else:
             future.set_result(task(*args, **kwargs))
         return future
 
 
-@pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return what two models make of the toy task on this machine."""
-    out = tmp_path_factory.mktemp("local")
-    compare.compare(toy(), flags(out, models=PAIR))
-    return results(out)
+@pytest.fixture
+def local(compared: Path) -> dict[str, Any]:
+    """Return the files of two models that were trained on this machine."""
+    return {k: v for k, v in results(compared).items() if k.split("-")[0] in PAIR}
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_any_executor_makes_the_same(local: dict[str, Any], tmp_path: Path) -> None:
+def test_any_executor_gives_the_same_files(local: dict[str, Any], tmp_path: Path) -> None:
     """Keeps out runs that disturb each other's random numbers, and files left in the folder."""
     with ThreadPoolExecutor(2) as pool:
         compare.compare(toy(), flags(tmp_path, models=PAIR), pool)
     assert results(tmp_path) == local
-    hidden = [path.name for path in tmp_path.glob(".*")]
-    assert hidden == []
+    assert not list(tmp_path.glob(".*"))
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_what_is_lost_is_taken_up_again(
+def test_a_lost_run_is_submitted_again(
     local: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Keeps out a comparison that ends with the first machine that does."""
-    executor = InTurn(3)
+    """Keeps out a comparison that ends with a machine, and a run that kills each in turn."""
+    executor = LossyExecutor(3)
     compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
     assert executor.n == 2 + 3
     assert results(tmp_path) == local
-    assert capsys.readouterr().out.count("lost with its machine; it is submitted again") == 3
+    assert capsys.readouterr().out.count("submitted again") == 3
+    executor = LossyExecutor(100)
+    with pytest.raises(ValueError, match="gpt, seed 2: lost with its machine, for the 6th time"):
+        compare.compare(toy(), flags(tmp_path, models=["gpt"], seeds=[2]), executor)
+    assert executor.n == 6
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_runs_at_once_share_the_threads(
+def test_runs_in_parallel_are_as_many_as_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out processes that leave cores idle, or compete for cores or a GPU."""
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 3)
+    assert [launch.n_parallel_runs(n, "cpu") for n in (1, 2, 5)] == [1, 2, 3]
+    assert launch.n_parallel_runs(5, "cuda") == 1
+
+
+@pytest.mark.slow
+def test_parallel_runs_give_the_same_files(
     local: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out processes that leave cores idle, or compete for them."""
-    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 4)
+    """Keeps out other bits from processes that run at once and share the threads."""
+    monkeypatch.setattr(launch.torch, "get_num_threads", lambda: 2)
     compare.compare(toy(), flags(tmp_path, models=PAIR))
-    for name in NAMES:
-        assert record.load(tmp_path / f"{name}.json")["provenance"]["threads"] == 2
-    assert results(tmp_path).keys() == local.keys()
+    for name in PAIR:
+        assert record.load(tmp_path / f"{name}-seed1.json")["provenance"]["threads"] == 1
+    trained = results(tmp_path)
+    assert trained.keys() == local.keys()
+    for name in trained:
+        if name.endswith((".safetensors", ".jsonl")):
+            assert trained[name] == local[name]
 
 
-def test_a_run_is_not_taken_up_without_end(tmp_path: Path) -> None:
-    """Keeps out a run that kills every machine in turn."""
-    executor = InTurn(100)
-    with pytest.raises(ValueError, match="gpt, seed 1: lost with its machine, for the 6th time"):
-        compare.compare(toy(), flags(tmp_path, models=["gpt"]), executor)
-    assert executor.n == launch.MAX_LOSSES + 1
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_failure_elsewhere_costs_no_other_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out an error that ends the comparison, or that nobody is told of."""
+def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out an error that ends the comparison, or that nobody hears of."""
     step = loop.training_step
 
-    def fail(self: Trainer, *given: Any) -> None:
-        if type(self.model).__module__.endswith("gpt"):
+    def fail(trainer: Trainer, *given: Any) -> None:
+        if type(trainer.model).__module__.endswith("gpt"):
             raise ValueError("the loss is not finite")
-        step(self, *given)
+        step(trainer, *given)
 
     monkeypatch.setattr(loop, "training_step", fail)
     with pytest.raises(ValueError, match=r"^gpt, seed 1: the loss is not finite$"):
-        compare.compare(toy(), flags(tmp_path, models=PAIR), InTurn())
+        compare.compare(toy(), flags(tmp_path, models=PAIR), LossyExecutor())
     assert (tmp_path / "rnn_encdec-seed1.json").exists()
-    assert (known := progress.read_status(tmp_path / "gpt-seed1.json"))
-    assert (known.state, known.note) == ("failed", "the loss is not finite")
-    assert "failed" in table(tmp_path)
-    assert "the loss is not finite" in table(tmp_path)
+    assert (status := progress.read_status(tmp_path / "gpt-seed1.json"))
+    assert (status.state, status.note) == ("failed", "the loss is not finite")
+    assert re.search("gpt, seed 1 +failed .* the loss is not finite", format_status(tmp_path))
 
 
-def test_a_folder_that_is_not_shared(tmp_path: Path) -> None:
+def test_a_machine_that_lacks_something(tmp_path: Path) -> None:
     """Keeps out a traceback from another machine, and hours of training for no folder."""
-    ((run, _),) = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
+    ((run, _),) = compare.plan_runs(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
     moved = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
-    done, why = launch.elsewhere(moved, 1)
-    assert done is None
-    assert f"does not exist for {files.owner()}; --out must be on a disk" in why
-    done, why = launch.elsewhere(run._replace(device="cuda"), 1)
-    assert done is None
-    assert why == f"there is no CUDA device for {files.owner()}"
+    for impossible, match in ((moved, "--out"), (run._replace(device="cuda"), "CUDA")):
+        result, error = launch.carry_out_remotely(impossible, 1)
+        assert result is None
+        assert match in error
+        assert files.owner() in error
+
+
+def test_a_result_is_described() -> None:
+    """Keeps out evaluation's time for that of training."""
+    overall = {"accuracy": {"value": 12.34, "low": 1.0, "high": 20.0}}
+    test = {"name": "length", "primary_metric": "accuracy", "overall": overall}
+    text = launch.describe_result({"tests": [test], "train_s": 61.2, "evaluate_s": 7.9})
+    assert text.endswith(" 12.3 %, 61 s training, 8 s evaluation")
 
 
 # -------------------------------------------------------------------------------------------- Locks
 
 
-def test_a_run_has_one_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a command that writes into a run which another machine still trains.
-
-    What that one is writing is not swept either.
-    """
+def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out two commands that write over each other; partial files of the other one stay."""
     monkeypatch.setattr(files, "GRACE_S", 0.1)
-    held = files.Lock(tmp_path, ".gpt-seed1.lock")
     part = tmp_path / ".gpt-seed1.json.0123abcd.part"
     part.write_text("{")
-    with pytest.raises(ValueError, match=r"gpt-seed1 is in use by process \d+ on"):
-        compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
-    assert part.exists()
-    held.release()
-    assert not list(tmp_path.glob("*.lock"))
+    for name, match in ((files.LOCK, ""), (".gpt-seed1.lock", "gpt-seed1 ")):
+        lock = files.Lock(tmp_path, name)
+        with pytest.raises(ValueError, match=rf"{match}is in use by process {os.getpid()} on .*20"):
+            compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
+        lock.release()
+    assert [*tmp_path.iterdir()] == [part]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_run_is_locked_by_whoever_trains_it(
+def test_a_run_is_locked_until_it_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out a lock that is never taken, or released before the record is written."""
-    seen, save = [], runs.record.save
+    """Keeps out a lock that is released early, and a second training by who has waited for it."""
+    is_held, save = [], record.save
 
     def watch(path: Path, *given: Any) -> None:
-        seen.append(files.is_held(path.parent, f".{path.stem}{files.LOCK}"))
+        is_held.append(files.is_held(path.parent, f".{path.stem}{files.LOCK}"))
         save(path, *given)
 
     monkeypatch.setattr(record, "save", watch)
-    compare.compare(toy(), flags(tmp_path, models=["gpt"]), InTurn())
-    assert seen == [True]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_what_another_has_recorded_is_not_trained_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a second training after the lock of a machine that was only cut off."""
-    ((run, _),) = compare.plan(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
-    made = runs.run_one(run)
+    ((run, _),) = compare.plan_runs(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
+    saved = runs.run_one(run)
+    assert is_held == [True]
     monkeypatch.setattr(runs, "train_run", lambda *_: pytest.fail("trained again"))
-    assert runs.run_one(run)["weights_sha256"] == made["weights_sha256"]
+    assert runs.run_one(run)["weights_sha256"] == saved["weights_sha256"]
 
 
 def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
@@ -191,143 +191,190 @@ def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """Keeps out a stranger's folder by which a file elsewhere is written over."""
+    target, folder = tmp_path / "target", tmp_path / "run"
+    target.write_text("mine")
+    folder.mkdir()
+    for name in ("tables.md", files.LOCK):
+        (folder / name).symlink_to(target)
+    files.write(folder / "tables.md", "theirs")
+    with pytest.raises(ValueError, match="cannot be written to"):
+        files.Lock(folder)
+    assert target.read_text() == "mine"
+
+
 # ------------------------------------------------------------------------------------------- Status
 
 
-@pytest.mark.usefixtures("undrawn")
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a state that nobody would know a run by, or one of the run before."""
     monkeypatch.setattr(progress, "WRITE_EVERY_S", 0.0)
-    seen, n_tokens, step = [], list[int](), loop.training_step
+    tables, n_tokens, step = [], list[int](), loop.training_step
 
-    def watch(self: Trainer, *given: Any) -> None:
-        n_tokens.append(self.progress.tokens)  # as reported before the step
-        step(self, *given)
-        seen.append(table(tmp_path))
+    def watch(trainer: Trainer, *given: Any) -> None:
+        n_tokens.append(trainer.progress.tokens)  # as reported before the step
+        step(trainer, *given)
+        tables.append(format_status(tmp_path))
 
     monkeypatch.setattr(loop, "training_step", watch)
     compare.compare(toy(), flags(tmp_path, models=PAIR))
-    head, first, second, _, counts = seen[2].splitlines()
+    head, first, second, _, counts = tables[2].splitlines()
     assert head.split() == ["run", "state", "tokens", "loss", "or", "score", "where"]
-    assert first == "gpt, seed 1         waiting   0 of 200"
-    assert second.startswith("rnn_encdec, seed 1  training  ")
-    assert f"  {n_tokens[2]:,} of 200 " in second
+    assert first.split() == ["gpt,", "seed", "1", "waiting", "0", "of", "200"]
     assert n_tokens[2] > 0
-    assert "train " in second
-    assert f"process {os.getpid()} on " in second
+    row = rf"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 +train .* process {os.getpid()} on "
+    assert re.match(row, second)
     assert counts == "1 waiting, 1 running"
-    assert "recorded  " in seen[-1]
-    after = table(tmp_path).splitlines()
-    assert after[-1] == "2 recorded"
-    made = record.load(tmp_path / "gpt-seed1.json")
-    accuracy = made["tests"][0]["overall"]["accuracy"]["value"]
-    assert after[1].split()[3:5] == ["recorded", f"{made['curve'][-1]['tokens']:,}"]
-    assert after[1].endswith(f"  symbol accuracy {accuracy:.1f} %")
+    _, first, *_, counts = format_status(tmp_path).splitlines()
+    saved = record.load(tmp_path / "gpt-seed1.json")
+    accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
+    assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
+    assert first.endswith(f" {accuracy:.1f} %")
+    assert counts == "2 recorded"
 
 
-def test_status_of_what_was_stopped_or_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a run that seems to be trained although its process has ended."""
-    step = loop.training_step
-
-    def stop(self: Trainer, *given: Any) -> None:
-        step(self, *given)
-        if self.progress.step == 2:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(loop, "training_step", stop)
-    with pytest.raises(KeyboardInterrupt):
+def test_status_of_stopped_runs(tmp_path: Path) -> None:
+    """Keeps out a run that seems to be trained although its process has ended, and a traceback."""
+    with pytest.raises(ValueError, match="has no runs"):
+        format_status(tmp_path)
+    with stopped_after(2):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
-    assert progress.read_status(tmp_path / "gpt-seed1.json") is None
-    assert table(tmp_path).splitlines()[-1] == "1 stopped"
-    assert " of 200" in table(tmp_path)
-    left = progress.StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1", 200)
-    left.write(state="running", phase="training")  # as a kill leaves it
-    assert table(tmp_path).splitlines()[-1] == "1 stopped"
-    left.write(state="waiting")
-    assert table(tmp_path).splitlines()[-1] == "1 stopped"
-
-
-def test_a_status_that_is_none(tmp_path: Path) -> None:
-    """Keeps out a traceback at what a stranger has put there, and at an empty folder."""
-    with pytest.raises(ValueError, match="has no runs; name the --out folder"):
-        table(tmp_path)
-    path = progress.status_path(tmp_path / "gpt-seed1.json")
+    path = tmp_path / "gpt-seed1.json"
+    assert progress.read_status(path) is None
+    assert " of 200" in format_status(tmp_path)
+    left = progress.StatusFile(path, "gpt, seed 1", 200)
+    for state in ("running", "waiting"):  # as a kill leaves it
+        left.write(state=state, phase="training")
+        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
     for content in ("{", "[]", '{"run": 1}', '{"run": "x", "state": "flying"}'):
-        path.write_text(content)
-        assert progress.read_status(tmp_path / "gpt-seed1.json") is None
-        assert table(tmp_path).splitlines()[-1] == "1 stopped"
+        progress.status_path(path).write_text(content)
+        assert progress.read_status(path) is None
+        assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
-# -------------------------------------------------------------------------------------------- Flags
+# ----------------------------------------------------------------------------------------- Clusters
 
 
-@pytest.mark.parametrize(("name", "package"), [("ray", "ray"), ("slurm", "submitit")])
+@pytest.mark.parametrize(("launcher", "package"), [("ray", "ray"), ("slurm", "submitit")])
 def test_a_missing_extra_is_named(
-    name: str, package: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    launcher: str, package: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a traceback where the extra is not installed."""
     monkeypatch.setitem(sys.modules, package, None)
-    result = call(recall, "--size", "smoke", "--launcher", name, "--out", tmp_path)
-    check_one_line(result, f"{package} is not installed; pip install {package}")
+    result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
+    check_one_line(result, f"pip install {package}")
 
 
 def test_an_address_needs_ray(call: Call) -> None:
     """Keeps out a flag that is silently ignored."""
-    check_one_line(call(recall, "--address", "head:6379"), "--address needs --launcher ray")
+    check_one_line(call(recall, "--address", "head:6379"), "--address", "--launcher ray")
 
 
 @pytest.mark.parametrize(
-    ("choice", "n_gpus", "device"),
-    [("auto", 2, "cuda"), ("auto", 0, "cpu"), ("cpu", 2, "cpu"), ("cuda", 0, "cuda")],
+    ("choice", "n_gpus", "on_ray", "on_slurm"),
+    [
+        ("auto", 2, "cuda", "cpu"),
+        ("auto", 0, "cpu", "cpu"),
+        ("cpu", 2, "cpu", "cpu"),
+        ("cuda", 0, "cuda", "cuda"),
+    ],
 )
-def test_what_is_asked_of_ray(
-    choice: str, n_gpus: int, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_requests_to_a_cluster(
+    choice: str, n_gpus: int, on_ray: str, on_slurm: str, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """Keeps out a cluster that is not the one named, and runs that share a core or a GPU."""
-    ray = mock.MagicMock()
+    """Keeps out another cluster than the one named, and runs that share a core or a GPU."""
+    ray, submitit = mock.MagicMock(), mock.MagicMock()
     ray.is_initialized.return_value = False
     ray.cluster_resources.return_value = {"CPU": 8, "GPU": n_gpus}
     monkeypatch.setitem(sys.modules, "ray", ray)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
-    with launchers.launched(args) as launcher:
-        assert launcher is not None
-        assert launcher.device == device
-        launcher.submit(print)
-    assert ray.init.call_args.args == ("head:6379",)
-    asked = ray.remote.return_value.options.call_args.kwargs
-    assert asked == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(device == "cuda")}
-
-
-@pytest.mark.parametrize(("choice", "n_gpus"), [("auto", 0), ("cpu", 0), ("cuda", 1)])
-def test_what_is_asked_of_slurm(
-    choice: str, n_gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out jobs without a GPU or a core of their own, and job files among the records."""
-    submitit = mock.MagicMock()
     monkeypatch.setitem(sys.modules, "submitit", submitit)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
-    launcher = launchers.SlurmLauncher(choice)
-    launcher.shutdown()
+    args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
+    with launchers.connect_launcher(args) as launcher:
+        assert launcher.device == on_ray
+        launcher.submit(print)
+    assert ray.init.call_args.args == ("head:6379",)
+    request = ray.remote.return_value.options.call_args.kwargs
+    assert request == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(on_ray == "cuda")}
+    launchers.SlurmLauncher(choice).shutdown()
     assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
-    asked = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
-    assert (asked["cpus_per_task"], asked["gpus_per_node"]) == (3, n_gpus)
+    request = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
+    assert request["cpus_per_task"] == 3
+    assert request["gpus_per_node"] == int(on_slurm == "cuda")
 
 
-def test_a_dry_run_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out a forecast for the cores of the machine on which the command was typed."""
-    compare.compare(toy(), flags(tmp_path, models=PAIR, launcher="ray", dry_run=True))
-    assert "To train: 2 runs, one after the other, " in capsys.readouterr().out
-    assert not list(tmp_path.iterdir())
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra [ray] is not installed")
+needs_submitit = pytest.mark.skipif(
+    find_spec("submitit") is None, reason="the extra [slurm] is not installed"
+)
 
 
-def test_a_cluster_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a precision that follows from the machine on which the command was typed."""
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: pytest.fail("measured"))
-    for device, precision in (("cpu", "float32"), ("cuda", "bfloat16")):
-        args = flags(tmp_path, models=["gpt"], precision="auto", launcher="ray")
-        ((run, _),) = compare.plan(tmp_path, device, toy(), args)
-        assert run.cfg.precision == precision
+def command(*given: object) -> dict[str, Any]:
+    """Return the arguments with which the program of grid.py is started."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    env |= {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    args = [sys.executable, str(ROOT / "tests" / "grid.py"), *map(str, given)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return {"args": args, "cwd": ROOT, "env": env, **pipes}
+
+
+def run_grid(*given: object) -> str:
+    """Run the program and return its output."""
+    process = subprocess.run(**command(*given), timeout=500, check=False)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_a_lost_machine_is_not_an_error_of_the_run() -> None:
+    """Keeps out an error of the run that is submitted again, and a lost machine that ends all."""
+    ray = mock.MagicMock()
+    ray.exceptions.RayError = type("RayError", (Exception,), {})
+    ray.exceptions.RayTaskError = type("RayTaskError", (ray.exceptions.RayError,), {})
+    for error, expected in (
+        (ray.exceptions.RayTaskError, ray.exceptions.RayTaskError),
+        (ray.exceptions.RayError, launch.RunLostError),
+    ):
+        ray.get.side_effect = error
+        with pytest.raises(expected):
+            launchers.RayTask(ray, None).result()
+
+
+@pytest.mark.slow
+@needs_submitit
+def test_jobs_of_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out other results than those of this machine, and pickles among them."""
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    run_grid("local", tmp_path / "local", 1_000)
+    run_grid("slurm", tmp_path / "slurm", 1_000)
+    assert results(tmp_path / "slurm") == results(tmp_path / "local")
+    assert len([*(tmp_path / "cache" / "jobs").iterdir()]) == 4  # two logs a job, no pickle
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("ray", marks=needs_ray), pytest.param("slurm", marks=needs_submitit)],
+)
+def test_ctrl_c_cancels_remote_runs(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out runs that train on for nobody, and a stop without a checkpoint."""
+    out = tmp_path / "out"
+    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
+    with subprocess.Popen(**command(kind, out, 10_000_000)) as program:
+        try:
+            for _ in PAIR:
+                assert "training on 10,000,000 tokens" in program.stdout.readline()
+            time.sleep(2.0)
+            program.send_signal(signal.SIGINT)
+            _, err = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    assert program.returncode == 130
+    assert err.splitlines()[-1].startswith("grid: stopped")
+    checkpoints = {path.name.partition("-")[0] for path in out.glob("*.checkpoint-*")}
+    assert checkpoints == {*PAIR}
+    assert not list(out.glob(".*"))  # no lock: nothing trains on

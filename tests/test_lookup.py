@@ -30,7 +30,7 @@ def test_earlier_runs_decide_the_precision(monkeypatch: pytest.MonkeyPatch) -> N
     own, free = make_task(), replace(make_task(), training={})
     earlier = ["bfloat16"]
     chosen = [
-        compare.with_precision(*given).training["precision"]
+        compare.choose_precision(*given).training["precision"]
         for given in (
             (own, "flag", "cpu", earlier), (own, "auto", "cpu", earlier), (own, "auto", "cpu"),
             (free, "auto", "cpu"),

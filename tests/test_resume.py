@@ -1,305 +1,315 @@
-"""Interrupted equals uninterrupted, for a training and for a comparison."""
+"""Interrupted equals uninterrupted, for a training, a comparison and one that is continued."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
-import random
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import safetensors.torch
 import torch
-from conftest import DECODER_ONLY, Tiny
-from toy_task import flags, toy
-from toy_training import CFG, assert_same, finish
+from conftest import TINY
+from toy_task import contents, flags, toy
+from toy_training import CFG, V, assert_same, finish, stopped_after
 
-from seqmodels.comparison import compare
-from seqmodels.evaluation import intervals
+from seqmodels import build
+from seqmodels.comparison import compare, runs
+from seqmodels.comparison.task import Task
+from seqmodels.data.batches import batch_indices
 from seqmodels.records import record
+from seqmodels.report.reading import format_subtitle
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
-from seqmodels.training.trainer import PreparedBatch, Trainer
+from seqmodels.training.config import TrainConfig
+from seqmodels.training.trainer import PreparedBatch, Trainer, seed_all
 from seqmodels.utils import files
+
+pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
 
 class PowerCutError(Exception):
     """The power fails."""
 
 
-@pytest.mark.parametrize("n_steps", [1, 4, 9])
-def test_interrupted_is_uninterrupted(name: str, n_steps: int, fresh: Tiny, tmp_path: Path) -> None:
+def begin(name: str, cfg: TrainConfig = CFG) -> Trainer:
+    """Return a trainer of a tiny model with dropout, always with the same weights."""
+    torch.manual_seed(7)
+    return Trainer(build(name, V, **TINY[name] | {"dropout": 0.2}).train(), cfg)
+
+
+def restore(saved: Trainer, cfg: TrainConfig = CFG) -> Trainer:
+    """Return another trainer of GPT, restored from one that was interrupted."""
+    tensors, state = saved.tensors(), json.loads(json.dumps(saved.state()))
+    seed_all(99)
+    trainer = begin("gpt", cfg)
+    trainer.restore(tensors, state)
+    return trainer
+
+
+def test_interrupted_equals_uninterrupted(name: str, tmp_path: Path) -> None:
     """Keeps out lost moments of AdamW, dropout drawn anew, batches twice, and a lost best."""
-    sizes = {"dropout": 0.2} if name in ("transformer", *DECODER_ONLY) else {}
-    start = {k: v.clone() for k, v in fresh(name, **sizes).state_dict().items()}
+    whole, checkpoints = finish(begin(name)), Checkpoints(tmp_path / "run.json")
+    for n_steps in (2, 7, None):
+        seed_all(99)
+        trainer = begin(name)
+        if saved := checkpoints.latest():
+            trainer.restore(saved.tensors, saved.state)
 
-    def begun() -> Trainer:
-        model = fresh(name, **sizes)
-        model.load_state_dict(start)
-        return Trainer(model, CFG)
+        def cut_power(trainer: Trainer = trainer, n_steps: int | None = n_steps) -> bool:
+            if trainer.progress.step == n_steps:
+                checkpoints.save(trainer.tensors(), trainer.state())
+                raise PowerCutError
+            return False
 
-    whole = finish(begun())
-    kept, one = Checkpoints(tmp_path / "run.json"), begun()
-    steps = itertools.count(1)
-
-    def cut() -> bool:
-        if next(steps) == n_steps:
-            kept.save(one.tensors(), one.state())
-            raise PowerCutError
-        return False
-
-    with pytest.raises(PowerCutError):
-        finish(one, is_due=cut)
-    torch.manual_seed(99)  # other draws in between
-    random.seed(99)
-    np.random.seed(99)
-    there, other = kept.latest(), begun()
-    assert there is not None
-    other.restore(there.tensors, there.state)
-    assert other.progress.step == n_steps
-    assert_same(finish(other), whole)
+        if n_steps:
+            with pytest.raises(PowerCutError):
+                finish(trainer, is_due=cut_power)
+    assert trainer.progress.step == 7
+    assert_same(finish(trainer), whole)
 
 
-def test_a_signal_in_validation_costs_nothing(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a point of the curve that is measured twice, or a step that is taken twice."""
-    model = fresh("gpt")
-    start = {k: v.clone() for k, v in model.state_dict().items()}
-    whole = finish(Trainer(model, CFG))
-    model.load_state_dict(start)
-    one, saved = Trainer(model, CFG), []
-    validate, calls = loop.validate, itertools.count(1)
+@pytest.mark.parametrize(
+    ("owner", "method", "n_points"),
+    [(loop, "validate", 1), (Trainer, "add_point", 2), (loop, "backward", 1)],
+)
+def test_a_signal_costs_nothing(
+    owner: Any, method: str, n_points: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a point of the curve that is added twice, and half a step in a checkpoint."""
+    cfg = replace(CFG, n_validations=1_000)  # after each step
+    whole, trainer, saved_steps = finish(begin("gpt", cfg)), begin("gpt", cfg), []
+    original, calls = getattr(owner, method), itertools.count(1)
 
-    def interrupted(*given: Any) -> dict[str, float]:
+    def signalled(*given: Any) -> Any:
         if next(calls) == 2:
             signal.raise_signal(signal.SIGINT)
-        return validate(*given)
+        return original(*given)
 
-    def save() -> None:
-        tensors = {k: v.clone() for k, v in one.tensors().items()}
-        saved.append((tensors, json.loads(json.dumps(one.state()))))
-
-    monkeypatch.setattr(loop, "validate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        finish(one, save=save)
-    other = Trainer(fresh("gpt"), CFG)
-    other.restore(*saved[-1])
-    assert len(other.progress.curve) == 1
-    assert_same(finish(other), whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, signalled)
+        with pytest.raises(KeyboardInterrupt):
+            finish(trainer, save=lambda: saved_steps.append(trainer.progress.step))
+    assert saved_steps == [2]
+    assert {float(s["step"]) for s in trainer.optimizer.state.values()} == {2.0}
+    assert len(trainer.progress.curve) == n_points
+    assert_same(finish(restore(trainer, cfg)), whole)
 
 
-def test_a_point_is_not_added_twice(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a second point after the same step: more points than steps are due."""
-    model, cfg = fresh("gpt"), replace(CFG, n_validations=1_000)
-    start = {k: v.clone() for k, v in model.state_dict().items()}
-    whole = finish(Trainer(model, cfg))
-    model.load_state_dict(start)
-    one, add_point = Trainer(model, cfg), Trainer.add_point
-
-    def signalled(self: Trainer, scores: dict[str, float]) -> None:
-        if self.progress.step == 2:
-            signal.raise_signal(signal.SIGINT)
-        add_point(self, scores)
-
-    monkeypatch.setattr(Trainer, "add_point", signalled)
-    with pytest.raises(KeyboardInterrupt):
-        finish(one)
-    monkeypatch.setattr(Trainer, "add_point", add_point)
-    assert [point["step"] for point in one.progress.curve] == [1, 2]
-    other = Trainer(fresh("gpt"), cfg)
-    other.restore(one.tensors(), json.loads(json.dumps(one.state())))
-    assert_same(finish(other), whole)
-
-
-def test_a_step_is_taken_whole(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out weights of one step with the count of another: the signal comes in mid-step."""
-    one, seen = Trainer(fresh("gpt"), CFG), []
+def test_a_step_that_fails_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a step that is counted before its update, and dropout that is drawn twice."""
+    whole, trainer, steps = finish(begin("gpt")), begin("gpt"), itertools.count(1)
     backward = loop.backward
 
-    def signalled(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
-        signal.raise_signal(signal.SIGINT)
-        return backward(trainer, batch)
-
-    monkeypatch.setattr(loop, "backward", signalled)
-    with pytest.raises(KeyboardInterrupt):
-        finish(one, save=lambda: seen.append((one.progress.step, one.progress.batch)))
-    assert seen == [(1, 1)]
-    assert {float(s["step"]) for s in one.optimizer.state.values()} == {1.0}
-
-
-def test_a_step_that_fails_is_not_counted(
-    name: str, fresh: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out half a step in a checkpoint: counted before its update, or its dropout drawn."""
-    start = {k: v.clone() for k, v in fresh(name).state_dict().items()}
-
-    def begun() -> Trainer:
-        model = fresh(name, dropout=0.2)
-        model.load_state_dict(start)
-        return Trainer(model, CFG)
-
-    whole, one, steps = finish(begun()), begun(), itertools.count(1)
-    backward = loop.backward
-
-    def failing(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
+    def fail(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
         loss = backward(trainer, batch)
         if next(steps) == 4:
             raise KeyboardInterrupt
         return loss
 
-    monkeypatch.setattr(loop, "backward", failing)
-    with pytest.raises(KeyboardInterrupt):
-        finish(one)
-    monkeypatch.undo()
-    tensors, state = one.tensors(), json.loads(json.dumps(one.state()))
-    assert (one.progress.step, one.progress.batch) == (3, 3)
-    torch.manual_seed(99)
-    other = begun()
-    other.restore(tensors, state)
-    assert_same(finish(other), whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "backward", fail)
+        with pytest.raises(KeyboardInterrupt):
+            finish(trainer)
+    assert (trainer.progress.step, trainer.progress.batch) == (3, 3)
+    assert_same(finish(restore(trainer)), whole)
 
 
 @pytest.mark.parametrize(
-    ("changed", "fault"),
+    ("change", "match"),
     [
-        ({"progress": {"step": -1}}, "step: Input should be greater than or equal to 0"),
-        ({"progress": {"steps": 1}}, "progress steps"),
-        ({"progress": {"tokens": "1"}}, "tokens: Input should be a valid integer"),
-        ({"progress": None}, "Input should be"),
-        ({"generators": {}}, "invalid state of a random generator"),
-        ({"generators": {"torch": "zz"}}, "invalid state of a random generator"),
+        ({"progress": {"step": -1}}, "progress step"),
+        ({"progress": {"tokens": "1"}}, "progress tokens"),
+        ({"generators": {"torch": "zz"}}, "random generator"),
     ],
 )
-def test_a_foreign_state_is_refused(changed: dict[str, Any], fault: str, fresh: Tiny) -> None:
-    """Keeps out a run that goes on from nonsense."""
-    one = Trainer(fresh("gpt"), CFG)
-    finish(one)
-    with pytest.raises(ValueError, match=fault):
-        Trainer(fresh("gpt"), CFG).restore(one.tensors(), one.state() | changed)
+def test_an_invalid_state_is_refused(change: dict[str, Any], match: str) -> None:
+    """Keeps out a run that continues from nonsense."""
+    trainer = begin("gpt")
+    with pytest.raises(ValueError, match=match):
+        begin("gpt").restore(trainer.tensors(), trainer.state() | change)
 
 
-def test_weights_of_another_shape_are_named(fresh: Tiny) -> None:
+def test_tensors_of_another_model_are_named() -> None:
     """Keeps out a traceback, or moments of one model under the weights of another."""
-    one = Trainer(fresh("gpt"), CFG)
-    finish(one)
-    with pytest.raises(
-        ValueError, match=r"decoder\.0\.ff\.0\.bias is torch\.float32 \[64\], expected"
-    ):
-        Trainer(fresh("gpt", d_model=32), CFG).restore(one.tensors(), one.state())
-    tensors = one.tensors()
+    trainer = begin("gpt")
+    finish(trainer)
+    wider = Trainer(build("gpt", V, **TINY["gpt"] | {"d_model": 32}), CFG)
+    with pytest.raises(ValueError, match=r"decoder\.0\.\S+ is torch\.float32 \[64\], expected"):
+        wider.restore(trainer.tensors(), trainer.state())
+    tensors = trainer.tensors()
     del tensors["exp_avg/norm.bias"]
     with pytest.raises(ValueError, match=r"norm\.bias is missing"):
-        Trainer(fresh("gpt"), CFG).restore(tensors, one.state())
+        begin("gpt").restore(tensors, trainer.state())
 
 
-# ------------------------------------------------------------------------------------- a comparison
+# ------------------------------------------------------------------------------------- A comparison
 
 
 @pytest.fixture
-def stopped(tmp_path: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Stop a toy comparison after two steps of its first model."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-    learn, steps = loop.training_step, itertools.count(1)
-
-    def learn_two(self: Trainer, *given: Any) -> None:
-        learn(self, *given)
-        if next(steps) == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(loop, "training_step", learn_two)
-    with pytest.raises(KeyboardInterrupt):
+def stopped(tmp_path: Path) -> Path:
+    """Stop a toy comparison after two steps of its model; return the folder."""
+    with stopped_after(2):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
-    monkeypatch.setattr(loop, "training_step", learn)
-    assert [path.name for path in tmp_path.glob("gpt-seed1.*")] == [
-        Checkpoints(tmp_path / "gpt-seed1.json").paths()[0].name
-    ]
+    (path,) = tmp_path.glob("gpt-seed1.*")
+    assert path in Checkpoints(tmp_path / "gpt-seed1.json").paths()
     return tmp_path
 
 
-def test_the_same_command_goes_on(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out a run that begins again, and checkpoints that stay when all is recorded."""
-    compare.compare(toy(), flags(stopped, models=["gpt"]))
+def test_the_same_command_resumes(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out a run that starts again, a precision measured anew, and files left by a kill."""
+    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
+    (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
+    (checkpoint,) = stopped.glob("*.checkpoint-*")
+    content, given = checkpoint.read_bytes(), flags(stopped, models=["gpt"], precision="auto")
+    compare.compare(toy(), given)
     assert "gpt, seed 1: step 2: resumed after " in capsys.readouterr().out
-    (event,) = record.load(stopped / "gpt-seed1.json")["events"]
-    assert (event["step"], event["kind"]) == (2, "resumed")
-    assert not list(stopped.glob("*.checkpoint-*"))
+    saved = record.load(stopped / "gpt-seed1.json")
+    assert [(event["step"], event["kind"]) for event in saved["events"]] == [(2, "resumed")]
+    assert saved["train_config"]["precision"] == "float32"
+    checkpoint.write_bytes(content)  # as a kill between the record and its removal leaves it
+    compare.compare(toy(), given)
+    assert not [*stopped.glob("*.checkpoint-*"), *stopped.glob(".*.part")]
 
 
-@pytest.mark.parametrize(
-    ("changes", "given", "fault"),
-    [
-        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5"),
+def test_other_settings_do_not_resume(stopped: Path) -> None:
+    """Keeps out one run that is made of two; what differs is named."""
+    before = contents(stopped)
+    for changes, given, match in (
+        ({}, {"lr": 0.5}, r"lr was 0\.01, is 0\.5.*--fresh"),
         ({"data": {"name": "letters", "sha256": "1" * 64}}, {}, r"data\.sha256 was 0+, is 1+"),
         ({"n_parameters": 300_000}, {}, "d_model was "),
-    ],
-)
-def test_a_run_does_not_go_on_with_other_settings(
-    changes: dict[str, Any], given: dict[str, Any], fault: str, stopped: Path
-) -> None:
-    """Keeps out one run that is made of two; what differs is named."""
-    before = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != files.LOCK}
-    with pytest.raises(ValueError, match=f"{fault}.*start again with --fresh"):
-        compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
-    after = {path.name: path.read_bytes() for path in stopped.iterdir() if path.name != files.LOCK}
-    assert after == before
+    ):
+        with pytest.raises(ValueError, match=match):
+            compare.compare(toy(**changes), flags(stopped, models=["gpt"], **given))
+    assert contents(stopped) == before
 
 
-def test_fresh_begins_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out a switch that does nothing, and one that takes other runs along."""
+def test_fresh_starts_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out a flag that does nothing, and one that deletes other runs."""
     (stopped / "lstm_seq2seq-seed2.safetensors").write_bytes(b"another")
-    compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
-    out = capsys.readouterr().out
-    assert "resumed" not in out
-    assert "training on 200 tokens" in out
+    for _ in range(2):  # after a checkpoint, and after a record
+        compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
+        assert "training on 200 tokens" in capsys.readouterr().out
     assert record.load(stopped / "gpt-seed1.json")["train_config"]["lr"] == 0.5
     assert (stopped / "lstm_seq2seq-seed2.safetensors").read_bytes() == b"another"
-    compare.compare(toy(), flags(stopped, models=["gpt"], lr=0.5, fresh=True))
-    assert "training on 200 tokens" in capsys.readouterr().out
 
 
-def test_a_folder_in_use_is_left_alone(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a second comparison that trains into the folder of the first."""
-    monkeypatch.setattr(files, "GRACE_S", 0.1)
-    held = files.Lock(stopped)
-    with pytest.raises(ValueError, match="in use by process"):
-        compare.compare(toy(), flags(stopped, models=["gpt"]))
-    held.release()
-
-
-def test_the_precision_stays(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a run that cannot go on because the machine measures itself otherwise today."""
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
-    compare.compare(toy(), flags(stopped, models=["gpt"], precision="auto"))
-    made = record.load(stopped / "gpt-seed1.json")
-    assert made["train_config"]["precision"] == "float32"
-
-
-def test_what_a_killed_process_was_writing_is_swept(stopped: Path) -> None:
-    """Keeps out a folder that fills with halves of files."""
-    (stopped / ".gpt-seed1.json.0123abcd.part").write_text("{")
-    compare.compare(toy(), flags(stopped, models=["gpt"]))
-    assert not list(stopped.glob(".*.part"))
-
-
-def test_what_a_recorded_run_has_left_is_swept(stopped: Path) -> None:
-    """Keeps out checkpoints for ever: a kill may come between the record and their removal."""
-    (path,) = stopped.glob("*.checkpoint-*")
-    content = path.read_bytes()
-    compare.compare(toy(), flags(stopped, models=["gpt"]))
-    path.write_bytes(content)
-    compare.compare(toy(), flags(stopped, models=["gpt"]))
-    assert not list(stopped.glob("*.checkpoint-*"))
-
-
-def test_damage_is_told_when_a_run_goes_on(
-    stopped: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out silence on a checkpoint that is damaged; with none left the run begins again."""
+def test_damage_is_reported(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out silence about a damaged checkpoint; without another one the run starts again."""
     (path,) = stopped.glob("*.checkpoint-*")
     path.write_bytes(path.read_bytes()[:-1])
     compare.compare(toy(), flags(stopped, models=["gpt"]))
     out = capsys.readouterr().out
     assert f"{path} is damaged" in out
     assert "training on 200 tokens" in out
+
+
+# ---------------------------------------------------------------------------------- A larger budget
+
+
+def with_budget(tokens: int) -> Task:
+    """Return the toy task with another budget."""
+    return toy(training={**toy().training, "tokens": tokens})
+
+
+def test_a_finished_run_is_trained_further(
+    recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keeps out weights other than the best, the end of the old schedule, and data seen before."""
+    path, weights = recorded_gpt / "gpt-seed1.json", recorded_gpt / "gpt-seed1.safetensors"
+    old, first_weights = record.load(path), safetensors.torch.load_file(weights)
+    batches, rates, models = [], [], []
+    step = loop.optimizer_step
+
+    def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr: float) -> float:
+        models.append({k: v.clone() for k, v in trainer.model.state_dict().items()})
+        assert models[1:] or not trainer.optimizer.state
+        batches.append([line - 1 for line in batch.lines])
+        rates.append(lr)
+        return step(trainer, batch, lr)
+
+    monkeypatch.setattr(loop, "optimizer_step", optimizer_step)
+    compare.compare(with_budget(600), flags(recorded_gpt, models=["gpt"]))
+    new, n = record.load(path), old["curve"][-1]["tokens"]
+    assert all(torch.equal(models[0][name], tensor) for name, tensor in first_weights.items())
+    cfg = TrainConfig(lr=1e-2, **with_budget(600).training)
+    order = batch_indices(with_budget(600).train, cfg.batch_tokens, cfg.seed)
+    expected = [place.rows for place in itertools.islice(order, new["curve"][-1]["step"])]
+    assert batches == expected[old["curve"][-1]["step"] :] != []
+    assert rates[0] == pytest.approx(cfg.lr * (1 / (600 - n)) / cfg.warmup)
+    assert rates[-1] < max(rates) / 2 < cfg.lr
+    assert new["curve"][: len(old["curve"])] == old["curve"]
+    assert len(new["curve"]) == len(old["curve"]) + cfg.n_validations
+    assert new["curve"][-1]["tokens"] >= 600 == new["train_config"]["tokens"]
+    assert new["continued"] == {"tokens": n, "weights_sha256": old["weights_sha256"]}
+    assert new["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert new["train_s"] > old["train_s"]
+    assert "trained further" in format_subtitle([new])
+    assert not list(recorded_gpt.glob("*.checkpoint-*"))
+    capsys.readouterr()
+    compare.compare(with_budget(600), flags(recorded_gpt, models=["gpt"]))
+    assert "recorded in" in capsys.readouterr().out
+
+
+def test_a_worse_continuation_keeps_the_weights(
+    recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out last weights in place of the best, where the best are those it began with."""
+    before = record.load(recorded_gpt / "gpt-seed1.json")["weights_sha256"]
+    worse = {"valid_nats": 99.0, "valid_accuracy": 0.0}
+    monkeypatch.setattr(loop, "validate", lambda *_: worse)
+    compare.compare(with_budget(400), flags(recorded_gpt, models=["gpt"]))
+    assert record.load(recorded_gpt / "gpt-seed1.json")["weights_sha256"] == before
+
+
+def test_a_continuation_survives_a_stop(
+    recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a finished run that is lost, or other bits, when its continuation is stopped."""
+    whole, given = recorded_gpt.with_name("whole"), flags(recorded_gpt, models=["gpt"])
+    shutil.copytree(recorded_gpt, whole, ignore=shutil.ignore_patterns(files.LOCK))
+    compare.compare(with_budget(600), flags(whole, models=["gpt"]))
+    before = contents(recorded_gpt)
+    with stopped_after(2):
+        compare.compare(with_budget(600), given)
+    stopped = contents(recorded_gpt)
+    assert before.items() < stopped.items()
+    assert len(stopped) == len(before) + 1
+    for tokens in (200, 400):
+        with pytest.raises(ValueError, match="--tokens 600 resumes"):
+            compare.compare(with_budget(tokens), given)
+    assert contents(recorded_gpt) == stopped
+
+    def fail(*_: Any) -> None:
+        raise ValueError("a fault in evaluation")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "evaluate", fail)
+        with pytest.raises(ValueError, match="a fault in evaluation"):
+            compare.compare(with_budget(600), given)
+    assert before.items() <= contents(recorded_gpt).items()
+    compare.compare(with_budget(600), given)
+    resumed, straight = (record.load(f / "gpt-seed1.json") for f in (recorded_gpt, whole))
+    for key in ("continued", "weights_sha256"):
+        assert resumed[key] == straight[key]
+
+
+def test_what_cannot_be_trained_further(recorded_gpt: Path) -> None:
+    """Keeps out a record that is replaced by one of a smaller budget, and invented weights."""
+    before, given = contents(recorded_gpt), {"models": ["gpt"]}
+    with pytest.raises(ValueError, match=r"200 tokens, more than the 199 requested"):
+        compare.compare(with_budget(199), flags(recorded_gpt, **given))
+    with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
+        compare.compare(with_budget(400), flags(recorded_gpt, lr=0.5, **given))
+    assert contents(recorded_gpt) == before
+    (recorded_gpt / "gpt-seed1.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"gpt-seed1\.safetensors is missing"):
+        compare.compare(with_budget(400), flags(recorded_gpt, **given))

@@ -124,9 +124,9 @@ def test_streams_that_take_nothing(
 def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out escape sequences that a model has learned, or a stranger has planted."""
     text = "a\x1b[2J\x07b\x9b\tc\nd \u200c–ü"
-    assert terminal.for_terminal(text) == text
+    assert terminal.escape_for_terminal(text) == text
     monkeypatch.setattr(sys, "stdout", types.SimpleNamespace(isatty=lambda: True))
-    assert terminal.for_terminal(text) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
+    assert terminal.escape_for_terminal(text) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
 
 
 def interrupted(*_: Any) -> None:
@@ -142,7 +142,7 @@ def test_an_interruption(
         terminal.run_cli("seqmodels", lambda: interrupted())
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "seqmodels: stopped\n"
-    monkeypatch.setattr(compare, "compare_in", interrupted)
+    monkeypatch.setattr(compare, "compare_in_folder", interrupted)
     for is_fresh in (False, True):
         with pytest.raises(KeyboardInterrupt) as advised:
             compare.compare(toy(), flags(tmp_path, fresh=is_fresh))

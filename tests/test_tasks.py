@@ -1,9 +1,10 @@
-"""The tasks: all of them at toy size, in every size, and from a seed."""
+"""The tasks at toy size and in every size, the driver of all results, and the tools for recipes."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import re
 from importlib import import_module
@@ -12,64 +13,93 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from conftest import Run
+import safetensors.torch
+import torch
+from checks import check_one_line
+from conftest import Call, Run
+from toy_task import toy
 
+import seqmodels
 from seqmodels import MODELS, build
 from seqmodels.cli import compare
+from seqmodels.comparison import runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
-from seqmodels.comparison.runs import check_same_settings, settings_of, shared_settings
+from seqmodels.comparison.runs import check_same_settings, recorded_settings, shared_settings
 from seqmodels.comparison.task import Task
 from seqmodels.data import presets
 from seqmodels.data.corpus import SPLITS
 from seqmodels.models import VARIANTS
 from seqmodels.records import record
 from seqmodels.report import figures, reading
+from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
+from tools import rounded, trials
 
+RESULTS = Path(__file__).parents[1] / "results"
 DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 
-def write_nothing_much(folder: Any, **_: object) -> list[Path]:
+# --------------------------------------------------------------------------------------- The driver
+
+
+def write_empty_files(folder: Any, **_: object) -> list[Path]:
     """Write empty files in place of a folder's figures and tables."""
     path = Path(getattr(folder, "path", folder))
     return [files.write(path / name, "") for name in ("score-length.svg", "tables.md")]
 
 
-def test_all_results_are_made_again(
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_the_driver_runs_what_is_chosen(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Keeps out a comparison that is left out or made twice, and drawing what has failed."""
+    """Keeps out a comparison that is left out or made twice, and figures after a failure."""
+    monkeypatch.setattr(figures, "plot_folder", write_empty_files)
+    monkeypatch.setattr(everything, "BUILTIN", [("keys", "recall", "")])
+    monkeypatch.setattr(everything, "FULL", [("more", "recall", "--seeds 4")])
+    monkeypatch.setattr(everything, "CORPORA", [("text", "nothing", "")])
+    given = everything, "--models", "lstm_seq2seq", "--out", tmp_path / "results"
+    assert run(*given) == 0
+    assert sorted(path.name for path in tmp_path.glob("results/*/")) == ["keys"]
+    assert run(*given, "--full") == 0
+    found = sorted(path.relative_to(tmp_path) for path in tmp_path.glob("results/*/*-seed*.json"))
+    assert [str(path) for path in found] == [
+        "results/keys/lstm_seq2seq-seed1.json", "results/more/lstm_seq2seq-seed4.json",
+    ]  # fmt: skip
+    assert capsys.readouterr().out.count("recorded in") == 1
+    page = tmp_path / "results" / "README.md"
+    assert re.findall("## (.*)", page.read_text()) == ["keys", "more"]
+    page.unlink()
+    assert run(*given, "--layers", 3) == 2
+    assert not page.exists()
+
+
+@pytest.mark.slow
+def test_all_results_are_made_again(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a comparison that cannot be made, or that is made of other data."""
     monkeypatch.setitem(next_token.SIZES["smoke"], "max_test", 128)
-    monkeypatch.setattr(figures, "plot_folder", write_nothing_much)
+    monkeypatch.setattr(figures, "plot_folder", write_empty_files)
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    for folder, called in (("bible", {}), ("multi30k", {"test": "test_2016_flickr"})):
+    for folder, names in (("bible", {}), ("multi30k", {"test": "test_2016_flickr"})):
         (tmp_path / folder).mkdir()
         for split, code in itertools.product(SPLITS, ("de", "en")):
-            path = tmp_path / folder / f"{called.get(split, split)}.{code}"
+            path = tmp_path / folder / f"{names.get(split, split)}.{code}"
             path.write_text(f"{split} {code}\n" * 2)
-    said = "so he said and went\n" * 2_000
+    text = "so he said and went\n" * 2_000
     for name in ("shakespeare", "war-and-peace"):
         path = tmp_path / presets.TEXT[name].local
         path.parent.mkdir()
-        path.write_text(f"*** START OF THIS ***\n{said}*** END OF THIS ***\n")
-    tiny = {"n_parameters": 300_000}
-    for task, name in ((translation, "FROM_ENGLISH"), (translation, "MULTI30K")):
-        monkeypatch.setitem(
-            task.CORPUS_RECIPES,
-            ("multi30k", "en" if "ENGLISH" in name else "de"),
-            getattr(task, name)._replace(**tiny),
-        )
+        path.write_text(f"*** START OF THIS ***\n{text}*** END OF THIS ***\n")
+    for code, recipe in (("en", translation.FROM_ENGLISH), ("de", translation.MULTI30K)):
+        small = recipe._replace(n_parameters=300_000)
+        monkeypatch.setitem(translation.CORPUS_RECIPES, ("multi30k", code), small)
     out = tmp_path / "results"
-    flags = "--models", "lstm_seq2seq", "--seeds", 1, "--out", out
-    given = everything, "--full", "--corpora", *flags
-    assert run(*given) == 0
+    given = "--full", "--corpora", "--models", "lstm_seq2seq", "--seeds", 1, "--out", out
+    assert run(everything, *given) == 0
     (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
     sources = [
         *["random symbols"] * 2,
@@ -81,70 +111,61 @@ def test_all_results_are_made_again(
         *["English–German grammar"] * 2, "multi30k de→en, lower-cased",
         "multi30k en→de, lower-cased",
     ]  # fmt: skip
-    assert [made["data"]["name"] for made in records] == sources
-    drawn = (out / "README.md").read_text()
-    folders = sorted(path.name for path in out.glob("*/"))
-    assert re.findall("## (.*)", drawn) == [*folders, "widths-lookup"]
-    capsys.readouterr()
-    assert run(*given) == 0
-    n_comparisons = len([*everything.BUILTIN, *everything.FULL, *everything.CORPORA])
-    assert capsys.readouterr().out.count("recorded in") == n_comparisons
-    (out / "README.md").unlink()
-    assert run(*given, "--layers", 3) == 2
-    assert not (out / "README.md").exists()
+    assert [saved["data"]["name"] for saved in records] == sources
 
 
-@pytest.mark.parametrize(
-    ("task", "size"),
-    [(task, size) for task in (recall, translation, next_token) for size in task.SIZES],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_every_size_can_be_built(task: ModuleType, size: str) -> None:
+def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
+    """Keeps out a figure by width that the driver makes with other models than its records."""
+    by_width = [one for one in everything.FULL if one[0].startswith("lookup-width-")]
+    assert len(by_width) == 4
+    for name, task, own_flags in by_width:
+        trained = {path.name.split("-seed")[0] for path in (RESULTS / name).glob("*-seed*.json")}
+        args = import_module(f"tasks.{task}.__main__").PARSER.parse_args(own_flags.split())
+        assert {*args.models} == trained
+        assert name == f"lookup-width-{args.width}"
+
+
+# ---------------------------------------------------------------------------------------- The tasks
+
+
+@pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)
+def test_every_size_can_be_built(task: ModuleType) -> None:
     """Keeps out a size whose test has no example, whose GPT has too few positions, or no width."""
-    sizes = task.SIZES[size]
-    few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in sizes.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(task.SIZES, size, few)
-        given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
-        make_task = getattr(task, "builtin_task", task.make_task)
-        made = make_task(argparse.Namespace(**given))
-    longest = 0
-    for examples in (made.train, made.valid, *(test.examples for test in made.tests)):
-        assert examples
-        longest = max(longest, *(len(e.src) + len(e.tgt) for e in examples))
-    assert longest <= made.recipes["gpt"].sizes["n_positions"]
-    assert made.recipes.keys() - VARIANTS.keys() == MODELS.keys()
-    assert [model_sizes(name, made)["vocab_size"] for name in MODELS]  # a width for each
-    for test in made.tests:
-        assert len(test.x) == len(test.examples)
-        assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
+    for size, numbers in task.SIZES.items():
+        few = {k: min(n, 40) if k in ("n_train", "n_valid") else n for k, n in numbers.items()}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(task.SIZES, size, few)
+            given = {"size": size, "tokens": None, "context": 128, "no_source_eos": False}
+            make_task = getattr(task, "builtin_task", task.make_task)
+            built = make_task(argparse.Namespace(**given))
+        longest = 0
+        for examples in (built.train, built.valid, *(test.examples for test in built.tests)):
+            assert examples
+            longest = max(longest, *(len(e.src) + len(e.tgt) for e in examples))
+        assert longest <= built.recipes["gpt"].sizes["n_positions"]
+        assert built.recipes.keys() - VARIANTS.keys() == MODELS.keys()
+        assert [model_sizes(name, built)["vocab_size"] for name in MODELS]  # a width for each
+        for test in built.tests:
+            assert len(test.x) == len(test.examples)
+            assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_seed_gives_one_result(run: Run, tmp_path: Path) -> None:
-    """Keeps out chance: the same command writes the same hypotheses, byte by byte."""
-    models = ["transformer", "rnn_encdec"]
-    for out in ("one", "two"):
-        assert run(recall, "--models", *models, "--out", tmp_path / out, "--seeds", 3) == 0
-    for name in models:
-        one, two = (tmp_path / out / f"{name}-seed3.json" for out in ("one", "two"))
-        assert one.with_suffix(".jsonl").read_bytes() == two.with_suffix(".jsonl").read_bytes()
-        first, second = record.load(one), record.load(two)
-        for key in ("tests", "alignment", "model_config", "train_config", "data", "n_parameters"):
-            assert first[key] == second[key]
-        timeless = [[p | {"seconds": 0} for p in r["curve"]] for r in (first, second)]
-        assert timeless[0] == timeless[1]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_seeds_differ(run: Run, tmp_path: Path) -> None:
-    """Keeps out several seeds that are the same run, and a spread of zero."""
-    flags = "--models", "rnn_encdec", "--seeds", 1, 2, "--out", tmp_path
-    assert run(recall, *flags) == 0
-    one, two = reading.load_records(tmp_path)
-    assert (one["seed"], two["seed"]) == (1, 2)
-    assert one["data"] == two["data"]
-    assert one["tests"][0]["overall"]["nats"] != two["tests"][0]["overall"]["nats"]
+def test_a_seed_gives_one_result(run: Run, tmp_path: Path) -> None:
+    """Keeps out chance: the same command writes the same bytes, and another seed does not."""
+    given = recall, "--models", "transformer", "--out"
+    for folder, *seeds in (("one", 3, 4), ("two", 3)):
+        assert run(*given, tmp_path / folder, "--seeds", *seeds) == 0
+    paths = [tmp_path / folder / "transformer-seed3.json" for folder in ("one", "two")]
+    first, second = map(record.load, paths)
+    for key in ("tests", "alignment", "model_config", "train_config", "data", "weights_sha256"):
+        assert first[key] == second[key]
+    hypotheses = [path.with_suffix(".jsonl").read_bytes() for path in paths]
+    assert hypotheses[0] == hypotheses[1]
+    other = record.load(tmp_path / "one" / "transformer-seed4.json")
+    assert (first["seed"], other["seed"]) == (3, 4)
+    assert other["data"] == first["data"]
+    assert other["tests"][0]["overall"]["nats"] != first["tests"][0]["overall"]["nats"]
 
 
 @pytest.mark.slow
@@ -155,30 +176,110 @@ def test_committed_records_are_accepted(
 ) -> None:
     """Keeps out real text that is prepared in another way than for the committed records."""
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
-    made: list[Task] = []
+    tasks: list[Task] = []
     task = import_module(f"tasks.{module}.__main__")
-    monkeypatch.setattr(compare, "compare_and_report", lambda task, args: made.append(task))
+    monkeypatch.setattr(compare, "compare_and_report", lambda task, args: tasks.append(task))
     with pytest.raises(SystemExit):
         task.main(flags.split())
-    for path in (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json"):
-        check_same_settings(path, settings_of(record.load(path)), shared_settings(made[0]))
+    for path in (RESULTS / name).glob("*-seed*.json"):
+        check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
 
 
-def test_the_paper_sizes_are_not_built(run: Run) -> None:
+def test_the_sizes_of_papers_are_not_built() -> None:
     """Keeps out a recipe that leaves a size to the paper: a laptop would train 100 M."""
     for task, n in ((recall, 500_000), (translation, 1_000_000), (next_token, 1_000_000)):
         for name, recipe in task.RECIPES.items():
-            model = build(name, 100, d_model=64, **recipe.sizes)
+            with torch.device("meta"):
+                model = build(name, 100, d_model=64, **recipe.sizes)
             assert count_parameters(model) < n
 
 
-def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
-    """Keeps out a figure by width that the driver makes with other models than its records."""
-    by_width = [one for one in everything.FULL if one[0].startswith("lookup-width-")]
-    assert len(by_width) == 4
-    for name, task, own_flags in by_width:
-        found = (Path(__file__).parents[1] / "results" / name).glob("*-seed*.json")
-        trained = {path.name.split("-seed")[0] for path in found}
-        args = import_module(f"tasks.{task}.__main__").PARSER.parse_args(own_flags.split())
-        assert {*args.models} == trained
-        assert name == f"lookup-width-{args.width}"
+# ------------------------------------------------------------------------- Trials of learning rates
+
+
+def test_each_rate_is_tried_once(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out one rate for all, a score on test, and a trial that is repeated."""
+
+    def try_rates(*given: object) -> list[str]:
+        argv = ["--out", tmp_path, "translation", *given, "--size", "smoke"]
+        code, out, err = call(trials, *argv, "--precision", "float32")
+        assert code == 0, err
+        return [line for line in out.splitlines() if "training on" not in line]
+
+    monkeypatch.setattr(runs, "evaluate", lambda *_: pytest.fail("test is scored"))
+    first = try_rates("gpt=2e-3,4e-3", "rnn_encdec=1e-3", "--tokens", 500)
+    names = ["gpt 0.002", "gpt 0.004", "rnn_encdec 0.001"]
+    assert [line.split(" seed")[0] for line in first] == names
+    path = tmp_path / trials.FILE
+    saved = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [one["settings"]["lr"] for one in saved] == [2e-3, 4e-3, 1e-3]
+    assert {one["settings"]["precision"] for one in saved} == {"float32"}
+    for line, one in zip(first, saved, strict=True):
+        losses = [f"{point['valid_nats']:.3f}" for point in one["curve"]]
+        assert line.split(": ")[1].split() == losses
+    with monkeypatch.context() as patch:
+        patch.setattr(trials, "train_run", lambda *_: pytest.fail("trained again"))
+        assert try_rates("gpt=4e-3", "--tokens", 500) == first[1:2]
+    assert try_rates("gpt=4e-3", "--tokens", 600) != first[1:2]
+    assert [file.name for file in tmp_path.iterdir()] == [trials.FILE]
+    for wrong in (["gpt"], ["gpt="], ["gpt=x"], ["gpt=-1"], ["no=1e-3"], ["gpt=1e-3", "--lr", 1]):
+        check_one_line(call(trials, "--out", tmp_path, "translation", *wrong))
+
+
+# ------------------------------------------------------------------------------------- Rounded runs
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the lines beside a record."""
+    return [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
+
+
+def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path) -> None:
+    """Keeps out scores, hypotheses and checksums of the weights before they were rounded."""
+    before, task = seqmodels.load(compared / "gpt-seed1"), toy()
+    path = rounded.rounded(compared / "gpt-seed1.json", tmp_path, task)
+    (tmp_path / "tokenizer.json").write_bytes((compared / "tokenizer.json").read_bytes())
+    after = seqmodels.load(path)
+    assert after.record["rounded_from_sha256"] == before.record["weights_sha256"]
+    content = path.with_suffix(".safetensors").read_bytes()
+    assert after.record["weights_sha256"] == checkpoint.sha256(content)
+    for name, weight in after.model.state_dict().items():
+        assert torch.equal(weight, before.model.state_dict()[name].half().float())
+    rows, entry = runs.evaluate(after.model, task, task.tests[0], "cpu")
+    assert after.record["tests"] == json.loads(json.dumps([entry]))
+    assert entry["overall"] != before.record["tests"][0]["overall"]
+    assert rows_of(path) == json.loads(json.dumps(rounded.sample(rows, [entry])))
+    assert after.record["train_config"] == before.record["train_config"]
+    other = {"name": "numbers", "sha256": "1" * 64, "n_train": 48, "n_test": 12}
+    with pytest.raises(ValueError, match="other data than numbers"):
+        rounded.rounded(compared / "gpt-seed1.json", tmp_path, toy(data=other))
+
+
+def test_the_first_rows_of_each_bucket_are_sampled() -> None:
+    """Keeps out other rows than the first of each bucket, and rows of other test sets."""
+    rows = [{"set": "length", "x": x, "i": i} for i, x in enumerate([9, 1, 5, 2, 3, 3, 1, 4, 8])]
+    tests = [
+        {"name": "length", "buckets": [{"low": 1, "high": 4}, {"low": 5, "high": 8}]},
+        {"name": "other", "buckets": [{"low": 1, "high": 9}]},
+    ]
+    other = {"set": "other", "x": 1, "i": 9}
+    assert [row["i"] for row in rounded.sample([*rows, other], tests)] == [1, 3, 4, 5, 6, 2, 8, 9]
+
+
+def test_the_committed_runs_are_rounded(name: str) -> None:
+    """Keeps out weights, a sample or a record that do not belong together."""
+    path = RESULTS / "translation-live" / f"{name}-seed1.json"
+    run, weights = (
+        seqmodels.load(path),
+        safetensors.torch.load_file(path.with_suffix(".safetensors")),
+    )
+    assert {weight.dtype for weight in weights.values()} == {torch.float16}
+    assert run.record["rounded_from_sha256"] != run.record["weights_sha256"]
+    rows, (test,) = rows_of(path), run.record["tests"]
+    for bucket in test["buckets"]:
+        inside = [row for row in rows if bucket["low"] <= row["x"] <= bucket["high"]]
+        assert len(inside) == rounded.KEPT < bucket["n"]
+    short = rows[:: rounded.KEPT][:4]
+    assert run.translate([row["src"] for row in short]) == [row["hyp"] for row in short]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -66,22 +65,6 @@ def flags(out: Path, **changes: Any) -> argparse.Namespace:
 def contents(folder: Path) -> dict[str, bytes]:
     """Return what a folder holds, but for the note of who uses it."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != ".lock"}
-
-
-def results(folder: Path) -> dict[str, Any]:
-    """Return weights, hypotheses, sums and records without times and provenance."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.glob("*-seed*")):
-        found[path.name] = path.read_bytes()
-        if path.suffix == ".json":
-            made = json.loads(path.read_text())
-            for key in ("provenance", "speed", "train_s", "evaluate_s", "peak_memory_bytes"):
-                del made[key]
-            for point in made["curve"]:
-                del point["seconds"]
-            made["events"] = [event for event in made["events"] if event["kind"] != "resumed"]
-            found[path.name] = made
-    return found
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -70,3 +74,19 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one["curve"] == other["curve"]
     assert one["weights"].keys() == other["weights"].keys()
     assert all(torch.equal(one["weights"][k], other["weights"][k]) for k in one["weights"])
+
+
+@contextmanager
+def stopped_after(n_steps: int) -> Iterator[None]:
+    """Send Ctrl-C after so many steps of whatever is trained here, and expect it to arrive."""
+    training_step, steps = loop.training_step, itertools.count(1)
+
+    def step(*given: Any) -> None:
+        training_step(*given)
+        if next(steps) == n_steps:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "training_step", step)
+        with pytest.raises(KeyboardInterrupt):
+            yield

@@ -1,4 +1,4 @@
-"""Worker of test_world.py: torchrun starts it with a folder and the names of what to compute.
+"""The program of test_torchrun.py: torchrun starts it with a folder and what to compute.
 
 No file of fixtures is imported: each process would take seconds for it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +15,7 @@ import torch
 from toy_task import flags, toy
 from toy_training import V, draw_examples
 
-from seqmodels import MODELS, Batch, SequenceModel, build
+from seqmodels import Batch, SequenceModel, build
 from seqmodels.comparison import compare
 from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
@@ -27,34 +26,35 @@ from seqmodels.utils.terminal import run_cli
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
 
-CFG = TrainConfig(tokens=3_000, lr=1e-2, batch_tokens=100, n_validations=2)
+NAMES = ["bahdanau", "gpt"]
+CFG = TrainConfig(tokens=2_000, lr=1e-2, batch_tokens=100, n_validations=2)
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
-Found = dict[str, torch.Tensor]
+Tensors = dict[str, torch.Tensor]
 
 
 def trainer_of(name: str, shards: int) -> Trainer:
-    """Return a tiny model in training, in float64 and without dropout."""
+    """Return a trainer of a tiny model in float64, without dropout."""
     torch.manual_seed(1)
     sizes = sizes_of(name, d_model=16, n_positions=64, dropout=0.0, **SIZES)
     return Trainer(build(name, V, **sizes).double(), replace(CFG, shards=shards))
 
 
-def trained(shards: int = 4) -> Found:
-    """Return weights, losses and points of the curve of all models after more than 30 steps."""
-    found: Found = {}
+def train(shards: int = 4) -> Tensors:
+    """Return weights, losses and points of the curve of two models after twenty steps."""
+    tensors: Tensors = {}
     examples = draw_examples(200, 20)
-    for name in MODELS:
+    for name in NAMES:
         trainer = trainer_of(name, shards)
         curve = loop.train(trainer, examples[40:], examples[:40])
-        assert trainer.progress.step >= 30
-        found |= {f"{name}/{key}": t for key, t in trainer.tensors().items()}
+        assert trainer.progress.step >= 20
+        tensors |= {f"{name}/{key}": t for key, t in trainer.tensors().items()}
         losses = [*trainer.progress.losses, *(point["valid_nats"] for point in curve)]
-        found[f"{name}/losses"] = torch.tensor(losses, dtype=torch.float64)
-    return found
+        tensors[f"{name}/losses"] = torch.tensor(losses, dtype=torch.float64)
+    return tensors
 
 
-def short_of_memory(shards: int = 2) -> Found:
-    """Return weights and pieces after a step that the last process had no memory for at first."""
+def step_without_memory(shards: int = 2) -> Tensors:
+    """Return weights and pieces after a step for which the last process first had no memory."""
     trainer, loss_of = trainer_of("gpt", shards), loop.loss_of
 
     def short(model: SequenceModel, piece: Batch, *rest: Any) -> torch.Tensor:
@@ -67,26 +67,25 @@ def short_of_memory(shards: int = 2) -> Found:
     return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
 
 
-def compared(out: Path, shards: int = 2) -> None:
-    """Compare all models, with dropout in those that have it."""
+def compare_toys(out: Path, shards: int = 2) -> None:
+    """Compare two models with dropout."""
     recipes = {
         name: Recipe({**recipe.sizes, **sizes_of(name, dropout=0.3)}, recipe.lr)
         for name, recipe in toy().recipes.items()
     }
-    compare.compare(toy(recipes=recipes), flags(out, shards=shards))
+    compare.compare(toy(recipes=recipes), flags(out, models=NAMES, shards=shards))
 
 
 def main(out: Path, *names: str) -> None:
-    """Do what is named, and write what it finds."""
+    """Do what the names say, and write the tensors."""
     torch.set_num_threads(1)
-    found: dict[str, Any] = {"trained": trained, "short_of_memory": short_of_memory}
-    found["unsharded"] = partial(trained, 1)
     for name in names:
-        if name == "compared":
-            compared(out)
+        if name == "compare":
+            compare_toys(out)
         else:
-            torch.save(found[name](), out / f"{name}-{world().rank}.pt")
+            tensors = train() if name == "train" else step_without_memory()
+            torch.save(tensors, out / f"{name}-{world().rank}.pt")
 
 
 if __name__ == "__main__":
-    run_cli("sharded", lambda: main(Path(sys.argv[1]), *sys.argv[2:]))
+    run_cli("worker", lambda: main(Path(sys.argv[1]), *sys.argv[2:]))
