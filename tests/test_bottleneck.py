@@ -54,16 +54,6 @@ def test_vectors_that_are_the_annotations_are_the_chapter(
     assert_close(model.align(src, mask, tgt_in), published.align(src, mask, tgt_in))
 
 
-def test_weights_are_read_through_the_vectors(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out an alignment to vectors drawn as one to words, and weight on pads."""
-    src, src_mask, tgt_in = pairs
-    for name in ("bahdanau_1", "bahdanau_16"):
-        alpha = tiny(name).align(src, src_mask, tgt_in)
-        assert alpha.shape == (4, 6, 5)
-        assert_close(alpha.sum(-1), torch.ones(4, 6).double())
-        assert (alpha * ~src_mask.unsqueeze(1) == 0).all()
-
-
 @pytest.mark.parametrize("size", ["smoke", "full"])
 def test_targets_are_copies_without_an_end(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out an end that is scored with the symbols, and lengths that are not trained."""
@@ -151,15 +141,3 @@ def test_a_length_is_reached_between_two_lengths() -> None:
     expected = [1 + 3 * 10 / 12.5, 4 + 4 * 10 / (100 - 100 * 40 / 48)]
     assert list(at_90.get_ydata()) == pytest.approx(expected, rel=0.02)
     assert list(by_number.lines[0].get_xdata()) == [2]
-
-
-def test_lengths_beyond_the_longest_are_marked() -> None:
-    """Keeps out a line that ends without a reason, or that looks measured there."""
-    all_right = carrying("bahdanau_4", [6, 24, 48])
-    (_, ax) = figure.draw_reach([*RECORDS, all_right]).axes
-    at_90, at_50 = (line for line in ax.lines if len(line.get_xdata()) > 1)
-    assert list(at_90.get_xdata()) == [2, 4]
-    assert at_90.get_ydata()[0] < at_90.get_ydata()[1] == 8
-    assert list(at_50.get_ydata()) == [8, 8]
-    marks = [line.get_marker() for line in ax.lines if len(line.get_xdata()) == 1]
-    assert marks == ["o", "^", "^", "^"]

@@ -196,20 +196,6 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
                 assert row[key] == pytest.approx(100 * (1 - 2 * hits / n_links))
 
 
-@with_heads
-def test_maps_are_the_weights(name: str, tiny: Tiny) -> None:
-    """Keeps out a head under another's name, and fractions written as percent."""
-    model = tiny(name)
-    rows = measure.map_heads(model, model, EXAMPLES[0])
-    for a in measure.attentions(model):
-        (single,) = [w[0] for _, _, (w,) in measure.seen(model, [a.module], EXAMPLES[:1])]
-        for head in range(1, model.config.n_heads + 1):
-            own = [row for row in rows if row.items() >= a.named(head).items()]
-            assert [row["query"] for row in own] == [*range(single.shape[1])]
-            found = torch.tensor([[float(w) for w in row["weights"].split()] for row in own])
-            assert (found - 100 * single[head - 1]).abs().max() <= 0.51
-
-
 # ------------------------------------------------------------------------------------- the task
 
 
@@ -298,20 +284,6 @@ ONE = record(1, [0.99, 1.04, 1.06, 1.01, 2, 3], (30.0, 12.34))
 TWO = record(2, [1.2, 1.3, 1.4, 1.5, 2, 3], (40.0, 20.0))
 
 
-def test_every_head_of_every_seed_is_drawn() -> None:
-    """Keeps out a seed on top of another, and the loss of the whole model in a head's cost."""
-    entropy, rates, costs, _ = figure.draw_heads([ONE, TWO]).axes
-    for ax, n_places in ((entropy, 3), (rates, 2), (costs, 3)):
-        dots = [line for line in ax.lines if line.get_marker() != "None"]
-        assert len(dots) == 2 * n_places * N_HEADS
-        assert len(ax.lines) - len(dots) == 2 * n_places
-        assert len({line.get_xdata()[0] for line in dots}) == 2 * n_places
-    first = [line for line in costs.lines if line.get_marker() == figure.KINDS["encoder"].marker]
-    assert {line.get_ydata()[0] for line in first} == {1.5, 2.5}
-    written = [line.get_ydata()[0] for line in rates.lines if line.get_xdata()[0] > 0.5]
-    assert {5.0, 12.34, 20.0, 70.0} == set(written)
-
-
 def test_pruning_runs_from_all_heads_to_none() -> None:
     """Keeps out a curve that is drawn backwards, and a marker of another head than the removed."""
     *_, pruning = figure.draw_heads([ONE]).axes
@@ -345,13 +317,3 @@ def test_gold_links_are_marked(
     assert len({str(p.get_linestyle()) for p in squares[-1]}) == 1
     solid = squares[-1][0].get_linestyle() in ("-", "solid")
     assert solid == (dashes == "-")
-
-
-def test_what_a_head_looks_at_is_said() -> None:
-    """Keeps out a habit of less than half of the weight, and the mean of heads among the heads."""
-    made = record(1, [1.0] * 6, (9.0, 30.0))
-    rows = made["analyses"]["heads"]
-    rows[0]["own"] = rows[1]["previous"] = rows[4]["previous"] = 0.6
-    rows[5]["next"] = 0.5
-    texts = [t.get_text() for t in figure.draw_maps(made).texts]
-    assert {"1.1 · previous 60 %", "1.2 · next 50 %", "1.2", "1.2 · AER 9 %"} <= {*texts}

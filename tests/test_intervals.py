@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from seqmodels.data.batches import Example
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.intervals import Interval, Row, student_p_value, student_quantile
 from seqmodels.evaluation.metrics import METRICS
-from tasks.next_token import __main__ as next_token
 
 # ---------------------------------------------------------------------------------- Known answers
 
@@ -142,16 +140,6 @@ def test_shares_stay_between_0_and_1() -> None:
     assert all(0 <= low < high <= 1 for low, high in ends)
 
 
-def test_a_text_is_one_group_of_a_test_set() -> None:
-    """Keeps out groups that are not those of the texts: one per context, or one per block."""
-    examples = [Example([4, 5, 6, 7] * 10, [8]), Example([5] * 40, [9])]
-    test = next_token.context_test(examples, 16, examples)
-    assert [(e.tgt[0] - 8) for e in test.examples] == list(test.groups or ())
-    assert len(test.examples) == 6
-    whole = next_token.full_text_test("whole", examples * 72, "nats")
-    assert list(whole.groups or ()) == [i // 12 for i in range(144)]
-
-
 # ------------------------------------------------------------------------------- Simulated rows
 
 Draw = Callable[[np.random.Generator, int], tuple[Interval, float]]
@@ -185,25 +173,6 @@ def contexts(rng: np.random.Generator, n: int, is_grouped: bool = True) -> tuple
         for i, x in enumerate(again)
     ]
     return mean(rows), float(2 * easier.mean())
-
-
-def neighbours(rng: np.random.Generator, n: int, is_grouped: bool = True) -> tuple[Interval, float]:
-    """Losses of n neighbouring blocks of a text, as similar as those of Shakespeare.
-
-    Correlations are 0.24 to the next block, 0.10 to the fifth, 0.03 to the tenth; of a model of
-    six characters on the two plays, 0.18 to 0.36, 0.09 to 0.21, 0.04 to 0.15.
-    """
-    slow = np.zeros(n + 50)
-    for i, x in enumerate(rng.normal(0, 0.6, n + 50)):
-        slow[i] = 0.8 * slow[i - 1] + x
-    nats = math.sqrt(0.3) * slow + math.sqrt(0.7) * (rng.gamma(4, 0.5, n + 50) - 2)
-    groups = next_token.full_text_test("whole", [Example([1], [4])] * n, "nats").groups
-    assert groups is not None
-    rows = [
-        {"nats": 128 + x, "n_tokens": 64, **({"group": group} if is_grouped else {})}
-        for x, group in zip(nats[50:], groups, strict=True)
-    ]
-    return mean(rows), 2.0
 
 
 @cache
@@ -243,13 +212,6 @@ def test_intervals_hold_the_truth(draw: Draw) -> None:
     """Keeps out intervals that are narrower or wider than they claim, for 30 rows and for 100."""
     assert 91 <= coverage(draw, 30, 600) <= 98
     assert 93 <= coverage(draw, 100, 600) <= 97
-
-
-@pytest.mark.slow
-def test_intervals_of_a_text_hold_the_truth() -> None:
-    """Keeps out neighbouring blocks of a text as if each were a text of its own."""
-    assert 92 <= coverage(neighbours, 1_742, 400) <= 98
-    assert coverage(neighbours, 1_742, 100, is_grouped=False) < 80
 
 
 def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:

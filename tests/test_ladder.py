@@ -96,30 +96,6 @@ def test_without_a_context_vector_it_is_the_chapter(tiny: Tiny, pairs: Pairs) ->
     assert_close(ground(*pairs), published(*pairs))
 
 
-def test_the_last_vector_is_given_at_every_step(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a context vector that is read after a pad, or that changes from step to step."""
-    src, src_mask, tgt_in = pairs
-    model, seen = tiny("lstm_seq2seq_last_fed"), []
-    state = model.encode(src, src_mask)
-    model.attention.register_forward_hook(lambda _, given, c: seen.append(c[:, 0]))
-    model(src, src_mask, tgt_in)
-    assert len(seen) == tgt_in.shape[1]
-    assert all(torch.equal(c, state.memory[:, 0]) for c in seen)
-    assert_close(seen[0], state.h[:, -1])  # without dropout, the start state's top layer
-
-
-def test_a_name_is_a_rung() -> None:
-    """Keeps out two names of one model, and an attention whose State counts as fixed."""
-    for name in FED:
-        model = build(name, V, d_model=8, d_embed=6, n_layers=1)
-        kind = model.config.attention
-        assert name == f"lstm_seq2seq_{kind}{'_fed' * model.config.is_input_feeding}"
-        assert bool(model.src_attentions) == papers()[name].attends == (kind != "last")
-        assert model.config.source_floats(10) == (2 * 8 if kind == "last" else 10 * 8)
-        assert isinstance(model.decoder, nn.Module)
-    assert not build("lstm_seq2seq_forward", V, d_model=8).config.is_reversed
-
-
 # ---------------------------------------------------------------------------------------- Places
 
 
@@ -203,18 +179,6 @@ def test_rungs_alone_differ(size: str) -> None:
     assert [task.recipe(name) for name in NAMES] == [ladder.RECIPES[name] for name in NAMES]
     assert len({task.recipe(name).lr for name in NAMES}) == 1
     assert set(ladder.PARSER.parse_args(["--size", size]).models) == {*NAMES}
-
-
-@pytest.mark.parametrize("size", ["laptop", "full"])
-def test_places_are_those_of_trained_lengths(size: str) -> None:
-    """Keeps out sentences longer than in training from what is said about places."""
-    task = made(size)
-    (test,) = task.tests
-    (measured,) = task.measure["places"].args
-    assert test.max_train_length == 20
-    assert len(measured) == sum(x <= 20 for x in test.x) == len(test.x) / 2
-    counts = [sum(low <= x <= high for x in test.x) for low, high in test.buckets[:8]]
-    assert min(counts) >= 50
 
 
 # ------------------------------------------------------------------------------------ The figures

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_records import fake_record, row, write
+from fake_records import fake_record, row
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import PAPERS
@@ -160,20 +160,6 @@ def test_a_missing_record_is_a_dash(
     assert row(text, "theirs")[2:] == ["28.30 (20.5 M)", "–"]
 
 
-@pytest.mark.usefixtures("undrawn_files")
-def test_a_folder_without_a_ledger_has_no_such_tables(
-    valid: dict[str, Any], tmp_path: Path
-) -> None:
-    """Keeps out a heading over nothing, and a ledger that changes what stands above it."""
-    write(tmp_path / "records", [fake_record("bahdanau", 1)])
-    figures.plot_results(tmp_path)
-    without = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "ublished" not in without
-    figures.plot_results(save(tmp_path, valid))
-    with_ledger = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert with_ledger.startswith(f"{without}\n## Published figures\n")
-
-
 # ---------------------------------------------------------------------------------------- Damage
 
 
@@ -209,14 +195,3 @@ def test_a_damaged_ledger_names_the_field(
         ledger.load_ledger(save(tmp_path, valid))
     assert f": entries[1].{place.replace('.0', '[0]')}: " in str(error.value)
     assert len(str(error.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", ["[]", '{"schema": ', "\0"])
-def test_an_invalid_ledger_is_refused_before_drawing(text: str, tmp_path: Path) -> None:
-    """Keeps out minutes of drawing before the file beside the records is found to be wrong."""
-    write(tmp_path / "records", [fake_record("bahdanau", 1)])
-    (tmp_path / "ledger.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"ledger\.json is no") as error:
-        figures.plot_results(tmp_path)
-    assert len(str(error.value).splitlines()) == 1
-    assert not list(tmp_path.rglob("*.md"))

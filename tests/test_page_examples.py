@@ -80,9 +80,3 @@ def test_what_is_no_row(tmp_path: Path) -> None:
     path.write_text(json.dumps(row())[:-4], encoding="utf-8")
     with pytest.raises(ValueError, match=r"line 1: not a row"):
         rows.read(path)
-
-
-def test_control_characters_are_escaped(tmp_path: Path) -> None:
-    """Keeps out characters that a page cannot show."""
-    example = shown(tmp_path, row(src="a\x00b", hyp="\x1b[2J"))
-    assert (example["src"], example["hyps"]) == (r"a\x00b", [r"\x1b[2J"])

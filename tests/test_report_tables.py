@@ -97,30 +97,6 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str, n_seeds: int) -> No
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
 
 
-def test_many_buckets_continue_below() -> None:
-    """Keeps out buckets that are cut off where a text has sentences of 200 words."""
-    records = several(1)[:2]
-    lows = range(1, 200, 10)
-    for (test,) in (r["tests"] for r in records):
-        test["buckets"] = [{**test["buckets"][0], "low": n, "high": n + 9} for n in lows]
-    records[0]["model"] = "x" * 60
-    text = tables.format_summary(records)
-    assert max(map(len, text.splitlines())) <= 100
-    assert all(f"{low}–{low + 9}" in text for low in lows)
-    assert text.count("\nn  ") == 5
-
-
-@pytest.mark.parametrize(("trained", "first"), [(40, 4), (41, 5), (45, 5), (50, 5)])
-def test_a_bucket_trained_in_part_is_not_marked(trained: int, first: int) -> None:
-    """Keeps out a mark on a bucket that has lengths seen in training."""
-    records = several(1)
-    for r in records:
-        r["tests"][0]["max_train_length"] = trained
-    lines = tables.format_summary(records).splitlines()
-    heads = next(line for line in lines if line.split()[:2] == ["model", "all"]).split()[2:10]
-    assert ["†" in head for head in heads] == [False] * first + [True] * (8 - first)
-
-
 def test_costs_are_the_means_of_the_seeds() -> None:
     """Keeps out the last validation, or a training loss, where the best validation belongs."""
     records = several(2)

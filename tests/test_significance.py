@@ -137,21 +137,6 @@ def test_one_seed_knows_sentences_alone() -> None:
     assert width(both) > 5
 
 
-def test_rows_of_one_text_are_drawn_together() -> None:
-    """Keeps out the same sentence three times as three sentences."""
-    models = {model: runs[:1] for model, runs in losses(np.random.default_rng(1)).items()}
-    thrice = {model: [np.repeat(run, 3, 0) for run in runs] for model, runs in models.items()}
-    groups = [i // 3 for i in range(180)]
-    once, again = (
-        compute_differences(*args)["new", "old"]
-        for args in ((models, ratio), (thrice, ratio, groups))
-    )
-    assert [again.value, again.low, again.high, again.p] == pytest.approx(
-        [once.value, once.low, once.high, once.p]
-    )
-    assert width(compute_differences(thrice, ratio)["new", "old"]) < 0.7 * width(once)
-
-
 def test_few_rows_are_not_tested() -> None:
     """Keeps out a test of nine sentences, or of ninety that are nine texts ten times."""
     models = losses(np.random.default_rng(1), 90)

@@ -168,15 +168,6 @@ def test_the_file_outlives_the_sums(
     assert find(folder).text() == paths["significance.json"].read_text(encoding="utf-8")
 
 
-def test_without_all_sums_nothing_is_compared(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out an error, or a comparison of some of the seeds."""
-    (folder / "gpt-seed2.sums.json.gz").unlink()
-    assert find(folder) is None
-    assert capsys.readouterr().err == ""
-
-
 def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> None:
     """Keeps out differences of runs that were trained again, and a matrix that never grows."""
     before = write_file(folder, has_sums=True)
@@ -280,17 +271,6 @@ def test_a_file_edited_by_hand_is_refused(
 
 
 # ----------------------------------------------------------------------------------- End to end
-
-
-def test_a_comparison_can_be_tested(compared: Path) -> None:
-    """Keeps out a comparison whose rows never meet their test."""
-    groups = reading.group_by_model(reading.load_records(compared))
-    pairs = compare(compared).pairs
-    assert len(pairs) == len(groups) * (len(groups) - 1) / 2
-    value = {m: group[0]["tests"][0]["overall"]["accuracy"]["value"] for m, group in groups.items()}
-    for pair in pairs:
-        assert pair.n_seeds == [1, 1]
-        assert pair.overall.value == pytest.approx(value[pair.row] - value[pair.column])
 
 
 def test_committed_differences_are_those_of_the_committed_records() -> None:
