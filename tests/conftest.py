@@ -34,7 +34,8 @@ from seqmodels.cli import main as seqmodels_command  # noqa: E402
 from seqmodels.comparison import compare, runs  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
 from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
-from seqmodels.report import figures  # noqa: E402
+from seqmodels.report import figures, style  # noqa: E402
+from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
 from tasks.heads import __main__ as heads  # noqa: E402
@@ -198,7 +199,11 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
-    """Draw few bootstrap samples, count operations in one batch, and time no precision."""
+    """Draw few bootstrap samples, no PNGs, count operations in one batch, time no precision."""
+    save = style.save
+    patch.setattr(style, "save", lambda figure, path: (
+        save(figure, path) if path.suffix == ".svg" else files.write(path, b"")
+    ))  # fmt: skip
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
     patch.setattr(runs, "N_BATCHES", 1)
     patch.setattr(compare, "fastest_precision", lambda device: "float32")

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import PAD, SequenceModel, unroll
-from seqmodels.models import model_of
+from seqmodels.models import PAPERS, model_of
 from seqmodels.models.ops import tensors_of
 
 
@@ -222,6 +222,10 @@ def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
         assert rows.all(), f"{path}: no gradient in rows {(~rows).nonzero().flatten().tolist()}"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [n if n in PAPERS else pytest.param(n, marks=pytest.mark.slow) for n in MODELS_AND_VARIANTS],
+)
 def test_one_batch_can_be_memorised(name: str, fresh: Tiny) -> None:
     """Keeps out a model that runs and does not learn: cut gradients, a source that never arrives.
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import shorten_runs
 from sacrebleu.metrics import TER
 
 import tasks
 from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
-from seqmodels.evaluation import intervals, metrics
+from seqmodels.evaluation import metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records.record import load as load_record
 from seqmodels.report import figures, ledger
@@ -25,9 +26,9 @@ ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
 
 
 @pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw seldom: these tests are about what is known where."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure little: these tests are about what is known where."""
+    shorten_runs(monkeypatch)
 
 
 # ------------------------------------------------------------------------------------- A metric

@@ -77,7 +77,9 @@ class Toy(SequenceModel):
         return torch.stack(logits, 1)
 
 
-TOY = Paper(label="Bag of words", year=2026, cite="Nobody", home="test_sixth:Toy", memory="vector")
+TOY = Paper(
+    label="Bag of words", year=2026, cite="Nobody", home="test_custom_model:Toy", memory="vector"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -89,12 +91,13 @@ def _registered() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("task", "flags"), [(translation, []), (recall, []), (next_token, ["--context", 8])]
+    ("task", "flags"),
+    [(translation, ["toy", "bahdanau"]), (recall, ["toy"]), (next_token, ["toy", "--context", 8])],
 )
 def test_it_runs_in_every_task(task, flags: list[object], run: Run, tmp_path: Path) -> None:
     """Keeps out a list of models somewhere else, and a task that fails for want of a recipe."""
-    assert run(task, "--models", "toy", "bahdanau", "--out", tmp_path, *flags) == 0
-    records = check_folder(tmp_path, ["bahdanau", "toy"])
+    assert run(task, "--out", tmp_path, "--models", *flags) == 0
+    records = check_folder(tmp_path, ["toy"] if "bahdanau" not in flags else ["bahdanau", "toy"])
     (toy,) = [r for r in records if r["model"] == "toy"]
     assert [event["kind"] for event in toy["events"]] == ["recipe"]
     assert toy["events"][0]["what"].startswith("no recipe of its own: default sizes")
@@ -110,7 +113,7 @@ def test_what_it_lacks_is_said_before_training(
 ) -> None:
     """Keeps out an hour of training that cannot be recorded: a Config without its count."""
     monkeypatch.delattr(Config, "source_floats")
-    code, _, err = call(recall, "--models", "toy", "--out", tmp_path)
+    code, _, err = call(recall, "--size", "smoke", "--models", "toy", "--out", tmp_path)
     assert (code, [*tmp_path.glob("toy*")]) == (2, [])
     assert "toy: its Config lacks the method source_floats(n)" in err
 
@@ -124,7 +127,7 @@ def test_the_commands_know_it(
         main.main()
     (line,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("toy ")]
     assert line.split()[1:5] == ["2026", "Bag", "of", "words"]
-    assert line.endswith("test_sixth.py")
+    assert line.endswith("test_custom_model.py")
     assert doctor.check_model("toy").startswith("works: loss ")
 
 
