@@ -1,6 +1,6 @@
 """The program of test_launch.py: a comparison on Ray or by submitit on this machine.
 
-python tests/grid.py local|slurm|ray OUT TOKENS
+python tests/grid.py ray|slurm OUT TOKENS
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ def main() -> None:
         launchers.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
     recipes = {name: Recipe(sizes_of(name, **SIZES, dropout=0.2), 1e-2) for name in PAIR}
     training = {"tokens": tokens, "batch_tokens": 100, "n_validations": 4}
-    launcher = None if kind == "local" else kind
-    given = {"models": PAIR, "checkpoint_every": 0.5, "device": "auto", "launcher": launcher}
+    given = {"models": PAIR, "checkpoint_every": 0.5, "device": "auto", "launcher": kind}
     compare.compare(toy(recipes=recipes, training=training), flags(out, **given))
 
 

@@ -321,38 +321,6 @@ def command(*given: object) -> dict[str, Any]:
     return {"args": args, "cwd": ROOT, "env": env, **pipes}
 
 
-def run_grid(*given: object) -> str:
-    """Run the program and return its output."""
-    process = subprocess.run(**command(*given), timeout=500, check=False)
-    assert process.returncode == 0, process.stderr
-    return process.stdout
-
-
-def test_a_lost_machine_is_not_an_error_of_the_run() -> None:
-    """Keeps out an error of the run that is submitted again, and a lost machine that ends all."""
-    ray = mock.MagicMock()
-    ray.exceptions.RayError = type("RayError", (Exception,), {})
-    ray.exceptions.RayTaskError = type("RayTaskError", (ray.exceptions.RayError,), {})
-    for error, expected in (
-        (ray.exceptions.RayTaskError, ray.exceptions.RayTaskError),
-        (ray.exceptions.RayError, launch.RunLostError),
-    ):
-        ray.get.side_effect = error
-        with pytest.raises(expected):
-            launchers.RayTask(ray, None).result()
-
-
-@pytest.mark.slow
-@needs_submitit
-def test_jobs_of_submitit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out other results than those of this machine, and pickles among them."""
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    run_grid("local", tmp_path / "local", 1_000)
-    run_grid("slurm", tmp_path / "slurm", 1_000)
-    assert results(tmp_path / "slurm") == results(tmp_path / "local")
-    assert len([*(tmp_path / "cache" / "jobs").iterdir()]) == 4  # two logs a job, no pickle
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
@@ -378,3 +346,4 @@ def test_ctrl_c_cancels_remote_runs(
     checkpoints = {path.name.partition("-")[0] for path in out.glob("*.checkpoint-*")}
     assert checkpoints == {*PAIR}
     assert not list(out.glob(".*"))  # no lock: nothing trains on
+    assert not list((tmp_path / "cache").rglob("*.pkl"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import re
@@ -26,11 +25,9 @@ from seqmodels.comparison import runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.runs import check_same_settings, recorded_settings, shared_settings
 from seqmodels.comparison.task import Task
-from seqmodels.data import presets
-from seqmodels.data.corpus import SPLITS
 from seqmodels.models import VARIANTS
 from seqmodels.records import record
-from seqmodels.report import figures, reading
+from seqmodels.report import figures
 from seqmodels.training import checkpoint
 from seqmodels.utils import files
 from tasks import __main__ as everything
@@ -74,44 +71,6 @@ def test_the_driver_runs_what_is_chosen(
     page.unlink()
     assert run(*given, "--layers", 3) == 2
     assert not page.exists()
-
-
-@pytest.mark.slow
-def test_all_results_are_made_again(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a comparison that cannot be made, or that is made of other data."""
-    monkeypatch.setitem(next_token.SIZES["smoke"], "max_test", 128)
-    monkeypatch.setattr(figures, "plot_folder", write_empty_files)
-    monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
-    for folder, names in (("bible", {}), ("multi30k", {"test": "test_2016_flickr"})):
-        (tmp_path / folder).mkdir()
-        for split, code in itertools.product(SPLITS, ("de", "en")):
-            path = tmp_path / folder / f"{names.get(split, split)}.{code}"
-            path.write_text(f"{split} {code}\n" * 2)
-    text = "so he said and went\n" * 2_000
-    for name in ("shakespeare", "war-and-peace"):
-        path = tmp_path / presets.TEXT[name].local
-        path.parent.mkdir()
-        path.write_text(f"*** START OF THIS ***\n{text}*** END OF THIS ***\n")
-    for code, recipe in (("en", translation.FROM_ENGLISH), ("de", translation.MULTI30K)):
-        small = recipe._replace(n_parameters=300_000)
-        monkeypatch.setitem(translation.CORPUS_RECIPES, ("multi30k", code), small)
-    out = tmp_path / "results"
-    given = "--full", "--corpora", "--models", "lstm_seq2seq", "--seeds", 1, "--out", out
-    assert run(everything, *given) == 0
-    (records,) = zip(*(reading.load_records(path) for path in sorted(out.glob("*/"))), strict=True)
-    sources = [
-        *["random symbols"] * 2,
-        *["symbols said twice"] * 2,
-        *["English–German grammar"] * 4,
-        *["keys and values"] * 5,
-        "stories", "shakespeare", "war-and-peace",
-        *["English–German grammar"] * 2, "random symbols", *["bible de→en"] * 2,
-        *["English–German grammar"] * 2, "multi30k de→en, lower-cased",
-        "multi30k en→de, lower-cased",
-    ]  # fmt: skip
-    assert [saved["data"]["name"] for saved in records] == sources
 
 
 def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
