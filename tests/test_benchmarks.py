@@ -144,22 +144,6 @@ def test_results_of_two_states_never_mix(tmp_path: Path, monkeypatch: pytest.Mon
     assert command.open_results("smoke", 1, tmp_path)[0] not in (path, other)
 
 
-def test_ctrl_c_keeps_results(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out twenty minutes of measurements that are lost with the last one."""
-
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setitem(command.PARTS, "profile", stop)
-    with pytest.raises(SystemExit) as stopped:
-        run("--size", "smoke", "--rounds", 1, "--out", tmp_path, "--only", "text", "profile")
-    assert (stopped.value.code, "Traceback" in capsys.readouterr().err) == (130, False)
-    [path] = tmp_path.glob("*.json")
-    assert list(draw.load(path)["parts"]) == ["text"]
-
-
 def test_mistakes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out a traceback for a mistyped flag or another file."""
     for given in (

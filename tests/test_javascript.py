@@ -12,7 +12,6 @@ import json
 import random
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -46,6 +45,7 @@ LINES = [
     "Although the cat watched them, the hat had disappeared.",
     "Don't well-known 1234567 naïve Ångström, straße; привет мир! 你好，世界。",
     "a\u0301e\u0308 \u200d family 👩\u200d👩\u200d👧 ½ ² Ⅷ ٣ 𝒜𝟘 ﬁ _under_score @,@ <unk>",
+    "zz zz zzz",
 ] * 4
 TOKENIZERS: list[Tokenizer] = [
     Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), Bytes(),
@@ -55,7 +55,7 @@ HOSTILE = [
     "", " ", "\n", "\r\n\t ", "\x00\x01\x1c\x1d\x1e\x1f\x7f\x85\xa0\u2028\ufeff",
     "\u202eright to left\u202c שלום עליكم", "’'-'’ --- '''", "e\u0301" * 50, "x" * 2_000,
     " " * 500 + "x", "\n" * 300, "\U0001f1e9\U0001f1ea" * 20, "ſK\u212a İi̇ ẞß ΑΣ",
-    "Straße\u00adn", "ab\u200bcd", "\u3000全角\u3000", "<eos> <pad> ⁇",
+    "Straße\u00adn", "ab\u200bcd", "\u3000全角\u3000", "<eos> <pad> ⁇", "zzz zzzzz",
 ]  # fmt: skip
 
 each_tokenizer = pytest.mark.parametrize(
@@ -94,18 +94,6 @@ def test_tokens_of_every_character(tokenizer: Tokenizer) -> None:
     assigned = [c for c in vocabulary.CHARACTERS if ord(c) < 0x40000 or ord(c) % 101 == 0]
     parts = [assigned[i : i + 600] for i in range(0, len(assigned), 600)]
     check_tokens(tokenizer, ["a" + "1".join(part) for part in parts])
-
-
-@pytest.mark.slow
-def test_tokens_of_a_corpus(data: Path) -> None:
-    """Keeps out another tokenization of real text than the models were tested on."""
-    train, test = (
-        [line for language in ("de", "en")
-         for line in (data / "bible" / f"{part}.{language}").read_text("utf-8").splitlines()]
-        for part in ("train", "test")
-    )  # fmt: skip
-    for tokenizer in (BPE.train(train[::5], 4_000), Words.train(train[::5], 2)):
-        check_tokens(tokenizer, test)
 
 
 # ---------------------------------------------------------------------------- What pages share
@@ -151,11 +139,11 @@ def test_cells_of_a_map() -> None:
     const cells = svg.all("rect").filter((rect) => rect.attributes.class === "cell");
     return [cells.map(({ attributes: { x, y, "fill-opacity": weight } }) => [+x, +y, +weight]),
       cells.map((cell) => cell.textContent), mapLinks(map).all("a")[0].attributes.href];"""
-    weights = [[0.25, 0.75], [0.003, 0.997], [1.0, 0.0]]
+    weights = [[0.25, 0.75], [0.003, 0.997], [0.98, 0.02]]
     cells, titles, address = run_node(body, "page.js", weights=weights)
     columns, rows = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
     places = [(rows.index(y), columns.index(x), weight) for x, y, weight in cells]
-    assert places == [(0, 0, 0.25), (0, 1, 0.75), (1, 1, 0.997), (2, 0, 1.0)]
+    assert places == [(0, 0, 0.25), (0, 1, 0.75), (1, 1, 0.997), (2, 0, 0.98), (2, 1, 0.02)]
     assert titles[1] == "x → t: 0.750"
     table = [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
     assert table[0] == ["", 's"1', "t"]

@@ -28,8 +28,7 @@ from seqmodels import MODELS
 from seqmodels.cli import main
 from seqmodels.comparison.trained import TrainedRun
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.interface import BOS, EOS
-from seqmodels.search import allowed_argmax, generate
+from seqmodels.interface import BOS
 from seqmodels.site import live, runtime, vocabulary
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -87,19 +86,6 @@ def test_content_of_a_language_model(language_model: Path, tmp_path: Path, fakes
     """Keeps out a language model that is asked to translate."""
     data = data_of(live.write(language_model, tmp_path / "live.html"))
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
-
-
-def test_names_are_text(trained: Path, tmp_path: Path, fakes: None) -> None:
-    """Keeps out a folder's name, a label or a sentence that is run as a script."""
-    hostile = "<script>alert(1)<"
-    folder = Path(shutil.copytree(trained, tmp_path / hostile))
-    for path in folder.glob("*.jsonl"):
-        lines = path.read_text().splitlines()
-        rows = [json.loads(line) | {"src": f"</script>{hostile}"} for line in lines]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = live.write(folder, tmp_path / "live.html").read_text()
-    assert "alert(1)" in text
-    assert hostile not in text
 
 
 def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
@@ -357,25 +343,5 @@ def test_trained_models(chromium: Any, tmp_path_factory: pytest.TempPathFactory)
             assert tokens == runs[name].search([text])[0], (name, n)
     for name in ("bahdanau", "transformer", "gpt", "linear_attention"):
         check_maps(tab, name, runs[name])
-    assert tab.messages == []
-    tab.context.close()
-
-
-@pytest.mark.slow
-def test_trained_language_models(
-    chromium: Any, tmp_path_factory: pytest.TempPathFactory, language_model: Path
-) -> None:
-    """Keeps out a continuation that is not the model's own."""
-    tab = Live(chromium, build_page(language_model, tmp_path_factory))
-    tab.page.fill("#temperature", "0")
-    for name, tokens in zip(("lstm_seq2seq", "gpt"), tab.ask("so he said 3"), strict=True):
-        run = seqmodels.load(language_model / f"{name}-seed1")
-        for p in run.model.parameters():
-            p.data = p.data.half().float()
-        prefix = run.encode("so he said 3")
-        n = min(12, len(prefix) + live.N_NEW, run.model.max_target(1))
-        src = torch.tensor([[BOS]])
-        (true,) = generate(run.model, src, src == BOS, n, allowed_argmax, torch.tensor([prefix]))
-        assert tokens == [token for token in true[len(prefix) :] if token != EOS]
     assert tab.messages == []
     tab.context.close()

@@ -122,6 +122,22 @@ def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> N
     assert has_map == [False, False, False, True, False]
 
 
+def test_tables_and_ids(trained: Path, page: Path) -> None:
+    """Keeps out numbers that are not the record's, and figures with each other's clip paths."""
+    text = page.read_text()
+    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', text)
+    by_length, curves, *_ = ([*csv.reader(io.StringIO(unquote(part)))] for part in addresses)
+    records = [*reading.load_folder(trained).records.values()]
+    for row, record in zip(by_length[1:], records, strict=True):
+        parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
+        assert row == [record["model"], "1", *(f"{part['bleu']['value']:.1f}" for part in parts)]
+    assert curves[0][2:] == [*records[-1]["curve"][-1]]
+    assert [float(x) for x in curves[-1][2:]] == [*records[-1]["curve"][-1].values()]
+    ids = re.findall(r'\bid="(.*?)"', text)
+    assert len(ids) == len(set(ids)) > 30
+    assert {*re.findall(r"url\(#(.*?)\)", text)} <= {*ids}
+
+
 def test_maps_are_spread_over_the_buckets() -> None:
     """Keeps out maps of the shortest sentences alone."""
     x = [1, 2, 3, 11, 12, 25, 99]
@@ -129,30 +145,6 @@ def test_maps_are_spread_over_the_buckets() -> None:
     assert report.spread_over_buckets(x, buckets, 3) == [0, 3, 5]
     assert report.spread_over_buckets(x, buckets, 5) == [0, 1, 3, 4, 5]
     assert report.spread_over_buckets(x, buckets, 9) == [0, 1, 2, 3, 4, 5]
-
-
-def test_numbers_as_csv(trained: Path, page: Path) -> None:
-    """Keeps out a table with other numbers than the record's."""
-    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', page.read_text())
-    by_length, curves, *_ = ([*csv.reader(io.StringIO(unquote(text)))] for text in addresses)
-    records = reading.load_folder(trained).records.values()
-    for row, record in zip(by_length[1:], records, strict=True):
-        parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]
-        assert row[:2] == [record["model"], "1"]
-        assert row[2:] == [f"{part['bleu']['value']:.1f}" for part in parts]
-    last = [row for row in curves if row[0] == "gpt"][-1]
-    point = next(r for r in records if r["model"] == "gpt")["curve"][-1]
-    assert [float(x) for x in last[2:]] == [*point.values()]
-    assert curves[0][2:] == [*point]
-
-
-def test_ids_are_unique(page: Path) -> None:
-    """Keeps out a figure that is drawn with another's clip paths."""
-    text = page.read_text()
-    ids = re.findall(r'\bid="(.*?)"', text)
-    assert len(ids) == len(set(ids)) > 30
-    used = set(re.findall(r'url\(#(.*?)\)|xlink:href="#(.*?)"', text))
-    assert {a or b for a, b in used} <= {*ids}
 
 
 def test_tasks_without_sentences(language_model: Path, tmp_path: Path) -> None:
@@ -285,19 +277,6 @@ def test_by_keyboard_alone(tab: Tab) -> None:
     assert re.search("m=2.*l=0.*h=1", tab.page.url)
 
 
-def test_a_way_to_a_map(chromium: Any, trained: Path, tmp_path: Path) -> None:
-    """Keeps out a sentence without a map as the end of the way."""
-    tab = Tab(chromium, report.write([trained], tmp_path / "p.html", 1))
-    (test,) = data_of(tab.path)["folders"][0]["tests"]
-    (mapped,) = map(int, test["maps"])
-    other = next(i for i in range(len(test["examples"])) if i != mapped)
-    tab.page.goto(f"{tab.path.as_uri()}#e={other}")
-    tab.page.locator(".others a").click()
-    tab.page.wait_for_selector(".map .cell")
-    assert tab.text(".pick [aria-current]") == test["examples"][mapped]["src"]
-    tab.context.close()
-
-
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     """Keeps out requests, what axe finds, and sideways scrolling."""
     tab = Tab(chromium, page, **PHONE)
@@ -306,14 +285,6 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.check_isolation()
     tab.check_access("dark")
     assert tab.width() <= 390
-    tab.context.close()
-
-
-def test_without_javascript(chromium: Any, page: Path) -> None:
-    """Keeps out an empty page."""
-    tab = Tab(chromium, page, java_script_enabled=False)
-    assert tab.page.locator("article svg").count() > 4
-    assert tab.page.locator(".folder:visible").count() == 2
     tab.context.close()
 
 

@@ -24,8 +24,8 @@ from matplotlib.figure import Figure
 
 from seqmodels.cli import main
 from seqmodels.comparison.arm import count_parameters
-from seqmodels.models import MODELS, papers
-from seqmodels.report import reading, style
+from seqmodels.models import MODELS
+from seqmodels.report import reading
 from seqmodels.site import attention, build, figure, layout, pair, source
 from seqmodels.site.source import Chapter
 
@@ -195,16 +195,16 @@ def test_attention_step_by_step() -> None:
 
 def test_parameters_by_part() -> None:
     """Keeps out a parameter that is counted nowhere, or as part of something else."""
-    counts = {count["name"]: count for count in attention.count_by_part()}
-    for name, count in counts.items():
+    for count in attention.count_by_part():
+        config = attention.paper_config(count["name"])
         with torch.device("meta"):
-            model = MODELS[name](attention.paper_config(name))
-        assert sum(count["parts"].values()) == count_parameters(model)
-        assert count["parts"]["norms"] < count["parts"]["attention"] / 50
-    d = attention.paper_config("gpt").d_model
-    assert counts["gpt"]["parts"]["attention"] == 12 * (4 * d**2 + 4 * d)
-    assert counts["gpt"]["parts"]["feed-forward"] == 12 * (8 * d**2 + 5 * d)
-    assert counts["gpt"]["shares"]["attention"] == pytest.approx(1 / 3, abs=0.01)
+            n = count_parameters(MODELS[count["name"]](config))
+        assert sum(count["parts"].values()) == n
+        if count["name"] == "gpt":
+            d = config.d_model
+            assert count["parts"]["attention"] == 12 * (4 * d**2 + 4 * d)
+            assert count["parts"]["feed-forward"] == 12 * (8 * d**2 + 5 * d)
+            assert count["shares"]["attention"] == pytest.approx(1 / 3, abs=0.01)
 
 
 # -------------------------------------------------------------------------------------- Numbers
@@ -283,23 +283,6 @@ def test_figures_keep_their_texts() -> None:
     assert "#123456 &lt;b&gt; 1.2345" in text
     assert "<metadata" not in text
     assert all(name.startswith("a-") for name in re.findall(r'\bid="(.*?)"', text))
-
-
-def test_models_are_visible_at_night() -> None:
-    """Keeps out a line that its background swallows: a contrast below 3 : 1."""
-    sheet = (Path(build.__file__).parent / "templates" / "style.css").read_text()
-    (amount,) = re.findall(r"svg \{ filter: invert\((0\.\d+)\) hue-rotate\(180deg\)", sheet)
-    # hue-rotate(180deg) as the specification of filter effects defines it
-    rotation = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]
-
-    def luminance(colour: str) -> float:
-        day = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
-        rgb = np.clip(rotation @ (day + float(amount) * (1 - 2 * day)), 0, 1)
-        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        return float([0.2126, 0.7152, 0.0722] @ linear)
-
-    for look in style.looks(papers()).values():
-        assert (luminance(look.colour) + 0.05) / (luminance("#ffffff") + 0.05) > 3, look.label
 
 
 def test_results_are_listed_by_title(site_folder: Path) -> None:

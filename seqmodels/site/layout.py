@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -44,10 +45,16 @@ def format_prose(text: str) -> Markup:
     return Markup(re.sub(r"arXiv:(\d{4}\.\d{4,5})(v\d)?", link, html))
 
 
+@cache
+def tokenize(line: str) -> list[tuple[Any, str]]:
+    """Split a line of Python into tokens with their kinds."""
+    return [*LEXER.get_tokens(line)]
+
+
 def highlight(line: str, marks: Sequence[bool] = (), mark: str = "") -> Markup:
     """Highlight a line of Python; wrap characters whose mark is True in elements named `mark`."""
     flags, html = iter(marks or [False] * len(line)), Markup()
-    for kind, text in LEXER.get_tokens(line):
+    for kind, text in tokenize(line):
         name = next((name for group, name in CODE_CLASSES.items() if kind in group), "")
         for is_marked, chars in groupby(zip(text, flags, strict=False), key=lambda pair: pair[1]):
             part: Markup = escape("".join(char for char, _ in chars))
