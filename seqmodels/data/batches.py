@@ -54,7 +54,7 @@ class LazyExamples(Sequence[Example]):
 
     @abstractmethod
     def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the `lengths` of the examples from `start` to before `end`."""
+        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
 
     @abstractmethod
     def build(self, i: int) -> Example:
@@ -71,14 +71,14 @@ class LazyExamples(Sequence[Example]):
 
 
 def lengths(examples: Sequence[Example], start: int = 0, end: int = sys.maxsize) -> np.ndarray:
-    """Return the number of tokens of each source and each target, or of some: (n, 2)."""
+    """Return the source and target lengths of examples, or of a range of them: (n, 2)."""
     if isinstance(examples, LazyExamples):
         return examples.lengths_between(start, min(end, len(examples)))
     return np.array([(len(e.src), len(e.tgt)) for e in examples[start:end]]).reshape(-1, 2)
 
 
 def longest(examples: Sequence[Example]) -> tuple[int, int]:
-    """Return the number of tokens of the longest source, and of the longest target."""
+    """Return the length of the longest source and that of the longest target, in tokens."""
     spans = ((start, start + LARGE) for start in range(0, len(examples), LARGE))
     src, tgt = np.max([lengths(examples, *span).max(0) for span in spans], 0).tolist()
     return src, tgt
@@ -90,16 +90,16 @@ def longest(examples: Sequence[Example]) -> tuple[int, int]:
 
 
 def map_array(path: Path, dtype: Any) -> np.ndarray:
-    """Return the numbers in a file, of which only those that are used are read."""
+    """Map an array of numbers in a file into memory."""
     if not path.stat().st_size:
         return np.empty(0, dtype)
     return np.asarray(np.memmap(path, dtype, "r"))
 
 
 class TokenizedPairs(LazyExamples):
-    """Pairs on disk: SPLIT.src and SPLIT.tgt are their ids, SPLIT.ends where each begins and ends.
+    """Tokenized pairs on disk: ids in SPLIT.src and SPLIT.tgt, offsets in SPLIT.ends.
 
-    The numbers in SPLIT.ends are those of sources and targets in turn: (n + 1, 2).
+    The offsets are those of sources and targets: (n + 1, 2).
     """
 
     def __init__(self, folder: Path, split: str):
@@ -112,7 +112,7 @@ class TokenizedPairs(LazyExamples):
         self.lines = map_array(folder / f"{split}.lines", np.int64)
 
     def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the `lengths` of the examples from `start` to before `end`."""
+        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
         return np.diff(self.ends[start : end + 1], axis=0)
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class ContextWindows(LazyExamples):
         self.contexts = rng.integers(least[kind], most[kind] + 1, dtype=np.int32)
 
     def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the `lengths` of the examples from `start` to before `end`."""
+        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
         n_source = np.maximum(self.contexts[start:end], 1)  # BOS is a token
         return np.stack([n_source, np.full_like(n_source, self.n_target)], 1)
 
@@ -207,20 +207,20 @@ class SlidingWindow(LazyExamples):
         self.n = len(ids) if n is None else min(n, len(ids))
 
     def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the `lengths` of the examples from `start` to before `end`."""
+        """Return the source and target lengths of examples `start` to `end - 1`: (n, 2)."""
         return np.broadcast_to([1, min(self.block, self.n)], (end - start, 2))
 
     def __len__(self) -> int:
         return 1 + max(0, -(-(self.n - self.block) // self.stride))
 
-    def end(self, i: int) -> int:
-        """Return where a block ends."""
+    def block_end(self, i: int) -> int:
+        """Return the index after a block's last token."""
         return min(self.block + i * self.stride, self.n)
 
     def build(self, i: int) -> Example:
         """Return an example."""
-        start, end = max(0, self.end(i) - self.block), self.end(i)
-        unscored = range(self.end(i - 1) - start) if i else ()
+        start, end = max(0, self.block_end(i) - self.block), self.block_end(i)
+        unscored = range(self.block_end(i - 1) - start) if i else ()
         return Example([BOS], self.ids.slice(start, end), frozenset(unscored), self.ids.line(start))
 
 
@@ -244,7 +244,7 @@ def collate(examples: Sequence[Example], device: str = "cpu") -> Batch:
 
 
 def batch_ends(sizes: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return where batches end if rows, the shortest first, fill up `batch_tokens` in turn.
+    """Return the end index of each batch, where rows in order of length fill `batch_tokens`.
 
     A batch counts its rows times its longest row, and holds at least one. Rows of the same size are
     counted, not walked.
@@ -310,7 +310,7 @@ def shuffled_batches(
 
 
 def shuffle(n: int, rng: random.Random) -> np.ndarray:
-    """Return 0 … n-1 in random order, from NumPy where Python would take many seconds."""
+    """Return the indices 0 … n-1 in random order; NumPy draws the order of many, for speed."""
     if n > SECTION:
         return np.random.default_rng(rng.getrandbits(64)).permutation(n)
     order = list(range(n))
@@ -319,7 +319,7 @@ def shuffle(n: int, rng: random.Random) -> np.ndarray:
 
 
 class BatchIndices(NamedTuple):
-    """The examples of one training batch, and which batch of which epoch it is."""
+    """The indices of a training batch's examples, its epoch, and its number in the epoch."""
 
     epoch: int
     batch: int
@@ -371,13 +371,13 @@ BLOCKS_PER_POOL = 16
 
 
 def permutation(n: int, key: str) -> np.ndarray:
-    """Return 0 … n-1 in an order that depends only on the key, whatever NumPy's version."""
+    """Return the indices 0 … n-1 in an order that depends on the key, not on NumPy's version."""
     draw = np.random.PCG64(random.Random(key).getrandbits(128))
     return np.argsort(draw.random_raw(n), kind="stable")
 
 
 class BlockOrder:
-    """The order of an epoch's batches of more examples than memory can hold the order of.
+    """The batch order of an epoch, for corpora too large to be shuffled in memory.
 
     They are cut into blocks of BLOCK neighbouring examples. The blocks are shuffled, and
     BLOCKS_PER_POOL of them at a time form a pool: its examples are shuffled, sorted by length and
@@ -391,15 +391,15 @@ class BlockOrder:
         blocks = permutation(-(-len(examples) // BLOCK), self.key)
         self.pools = np.split(blocks, range(BLOCKS_PER_POOL, len(blocks), BLOCKS_PER_POOL))
 
-    def lengths_of(self, blocks: np.ndarray) -> np.ndarray:
-        """Return the number of tokens of the examples of some blocks: (n, 2)."""
+    def block_lengths(self, blocks: np.ndarray) -> np.ndarray:
+        """Return the source and target lengths of the examples in some blocks: (n, 2)."""
         spans = [(b * BLOCK, (b + 1) * BLOCK) for b in blocks.tolist()]
         return np.concatenate([lengths(self.examples, *span) for span in spans])
 
     def counts(self) -> Iterator[int]:
         """Yield the number of batches of each pool."""
         for blocks in self.pools:
-            yield len(batch_ends(self.lengths_of(blocks).max(1), self.batch_tokens))
+            yield len(batch_ends(self.block_lengths(blocks).max(1), self.batch_tokens))
 
     def batches(self, first: int) -> Iterator[list[int]]:
         """Yield the batches, from any of them on."""
@@ -408,7 +408,7 @@ class BlockOrder:
                 rows = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
                 rows = rows[rows < len(self.examples)]
                 order = permutation(len(rows), f"{self.key}/{i}")
-                n_tokens = self.lengths_of(blocks)[order]
+                n_tokens = self.block_lengths(blocks)[order]
                 batches = cut_into_batches(rows[order], n_tokens, self.batch_tokens)
                 for j in permutation(len(batches), f"{self.key}/{i}/")[first:]:
                     yield batches[j]

@@ -76,10 +76,10 @@ class ParallelCorpus(NamedTuple):
     key: str
     """Changes whenever the content does; known without reading it."""
     origins: tuple[str, str] = ("", "")
-    """Where the two sides of train are: two files, or two columns of one."""
+    """Two files, or two columns of one table, with the sides of train."""
 
     def first_lines(self) -> str:
-        """Describe where each side is read from and how it begins, one line per side."""
+        """Describe the origin and the first line of each side, in one line per side."""
         first = next(self.splits["train"](), Pair("", ""))
         sides = zip(("source", "target"), self.origins, first[:2], strict=True)
         return "\n".join(
@@ -416,7 +416,7 @@ class TextCorpus(NamedTuple):
     key: str
     """Changes whenever the content does; known without reading it."""
     origin: str
-    """Where it is read from."""
+    """Its path, its id on the hub, or several paths."""
     whole: TextReader
     """Read the text, or train if it has splits of its own."""
     is_valid_tested: bool = False
@@ -425,7 +425,7 @@ class TextCorpus(NamedTuple):
     """Count the characters of headers and footers that are left out."""
 
     def first_line(self) -> str:
-        """Describe where the text is read from and how it begins."""
+        """Describe the origin and the first line of the text."""
         all_lines = (line for chunk in self.whole() for line in chunk.split("\n"))
         first = next((line for line in all_lines if line.strip()), "")
         return f"text: {one_line(self.origin)}, first line: {preview(first)}"

@@ -51,7 +51,7 @@ COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unkno
 
 @dataclass(frozen=True, kw_only=True)
 class PrepareConfig:
-    """How to prepare a corpus."""
+    """Settings of the preparation of a corpus."""
 
     tokenizer: str = "bpe"
     """One of presets.TOKENIZERS."""
@@ -68,7 +68,7 @@ class PrepareConfig:
     """End each source with EOS, like each target."""
 
     def limit(self, split: str) -> int:
-        """Return the most tokens that a side can have in a split."""
+        """Return the maximum number of tokens of a side in a split."""
         return 2 * self.max_tokens if split == "test" else self.max_tokens
 
 

@@ -65,7 +65,7 @@ class Preset(NamedTuple):
 
     @property
     def is_on_hub(self) -> bool:
-        """Return whether the hub has it."""
+        """Return whether the corpus is a dataset on the hub."""
         return "://" not in self.source
 
 
@@ -220,7 +220,7 @@ def download(address: str, name: str, hint: str, sha256: str | None = None) -> P
 
 
 def fingerprint(path: Path) -> str:
-    """Return a key that changes whenever a file does, without reading it: where it is, and when.
+    """Return the path, size, times and inode of a file: a key that changes whenever the file does.
 
     Raises ValueError if the file does not exist.
     """

@@ -36,7 +36,7 @@ def preview(text: str) -> str:
 
 
 def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
-    """Yield the text of a UTF-8 file, with LF for CRLF and without a byte-order mark.
+    """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
     Chunks end where lines do, unless a line is longer than CHUNK_BYTES. Raises ValueError that
     names file and line for anything that is not text.

@@ -364,7 +364,7 @@ class Published(Pieces):
 
 
 def as_base64(pieces: Iterable[bytes]) -> list[str]:
-    """Return pieces as in JSON and in tiktoken's files."""
+    """Encode pieces in base64, as in JSON and in tiktoken's files."""
     return [base64.b64encode(piece).decode() for piece in pieces]
 
 
@@ -390,7 +390,7 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
 
 
 def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
-    """Return the size of a tokenizer; raise ValueError if it is asked for but cannot be chosen."""
+    """Return the vocabulary size; raise ValueError if one is given for a fixed tokenizer."""
     if asked and kind not in TOKENIZERS_WITH_VOCAB_SIZE:
         raise ValueError(
             f"--vocab {asked} applies only to {', '.join(TOKENIZERS_WITH_VOCAB_SIZE)}; "

@@ -107,7 +107,7 @@ FILLER_WORDS = {t: len(t.split()) for t in _split(DECOYS + FACTS + FILLER)}
 SHORTEST = min(FILLER_WORDS.values())
 
 
-class _Teller:
+class _TemplateFiller:
     """Fill templates with the fixed words where given, otherwise with words that are not taken."""
 
     def __init__(self, rng: random.Random, fixed: Mapping[str, str], taken: Sequence[str]) -> None:
@@ -119,12 +119,12 @@ class _Teller:
             word = _pick(self.rng, SLOTS[slot])
         return word
 
-    def tell(self, template: str) -> str:
+    def fill(self, template: str) -> str:
         text = template.format_map(self)
         return text[0].upper() + text[1:] + "."
 
 
-def _fit(rng: random.Random, lengths: dict[str, int], room: int) -> str:
+def _choose_template(rng: random.Random, lengths: dict[str, int], room: int) -> str:
     """Pick a template that fills the room exactly, or leaves room for another sentence."""
     return _pick(rng, [t for t, n in lengths.items() if room == n or room - n >= SHORTEST])
 
@@ -133,9 +133,9 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     fixed = {k: _pick(rng, SLOTS[k]) for k in KINDS}
     others = [k for k in KINDS if k != kind]
     key, other = others if rng.random() < 0.5 else others[::-1]
-    hero, owned = _Teller(rng, fixed, ()), tuple(fixed.values())
-    decoy, world = _Teller(rng, {key: fixed[key]}, owned), _Teller(rng, {}, owned)
-    before = [decoy.tell(_pick(rng, _split(DECOYS)))] if rng.random() < 0.5 else []
+    hero, owned = _TemplateFiller(rng, fixed, ()), tuple(fixed.values())
+    decoy, world = _TemplateFiller(rng, {key: fixed[key]}, owned), _TemplateFiller(rng, {}, owned)
+    before = [decoy.fill(_pick(rng, _split(DECOYS)))] if rng.random() < 0.5 else []
     cue = _pick(rng, _split(CUES[kind, key]))
     least = min(DECOY_WORDS.values()) if distance >= DECOYED else SHORTEST
     most = distance - 1 - len(cue.split())
@@ -149,17 +149,17 @@ def _draw(rng: random.Random, distance: int, kind: str, is_asked_twice: bool) ->
     after: list[str] = []
     while room:
         if distance >= DECOYED and not after:
-            teller, template = decoy, _fit(rng, DECOY_WORDS, room)
+            filler, template = decoy, _choose_template(rng, DECOY_WORDS, room)
         elif is_asked_twice and len(after) == 1 and room >= 2 * NEAREST:
-            teller, template = hero, f"{_pick(rng, _split(CUES[other, key]))} {{{other}}}"
+            filler, template = hero, f"{_pick(rng, _split(CUES[other, key]))} {{{other}}}"
         else:
-            teller, template = world, _fit(rng, FILLER_WORDS, room)
+            filler, template = world, _choose_template(rng, FILLER_WORDS, room)
         i = int(rng.random() * (len(after) + 1))
-        if (said := teller.tell(template)) not in after[max(i - 1, 0) : i + 1]:
-            after.insert(i, said)
+        if (sentence := filler.fill(template)) not in after[max(i - 1, 0) : i + 1]:
+            after.insert(i, sentence)
             room -= len(template.split())
-    end = hero.tell(f"{lead} {cue} {{{kind}}}".strip())
-    text = " ".join([*before, hero.tell(fact), *after, end])
+    end = hero.fill(f"{lead} {cue} {{{kind}}}".strip())
+    text = " ".join([*before, hero.fill(fact), *after, end])
     return Story(text, len(text) - 1 - len(fixed[kind]), fixed[kind], kind, distance)
 
 

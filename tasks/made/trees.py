@@ -30,7 +30,7 @@ Words = list[Word]
 COMMA: Word = (",", None)
 
 
-def _pair(en: str, de: str) -> tuple[Words, Words]:
+def _link(en: str, de: str) -> tuple[Words, Words]:
     """Link every English word to every German word."""
     key = object()
     return [(word, key) for word in en.split()], [(word, key) for word in de.split()]
@@ -63,7 +63,7 @@ class NP(NamedTuple):
         """Return the English, the German, and the German relative clause, which may move away."""
         head = self.head
         if isinstance(head, Pronoun):
-            en, de = _pair(head.en[case != NOM], head.de[case])
+            en, de = _link(head.en[case != NOM], head.de[case])
             return en, de, []
         column = PLURAL if self.is_plural else head.gender
         stem, article_endings, adjective_endings = DETERMINERS[self.det]
@@ -72,15 +72,15 @@ class NP(NamedTuple):
         if self.det:
             follower = (self.degree or self.adjectives[0]).en if self.adjectives else noun
             det = "an" if self.det == "a" and follower[0] in "aeio" else self.det
-            en, de = _pair(det, stem + article_endings[case][column])
+            en, de = _link(det, stem + article_endings[case][column])
         degree = self.degree
         for adjective in self.adjectives:
             if degree:
-                _extend(en, de, *_pair(degree.en, degree.de))
+                _extend(en, de, *_link(degree.en, degree.de))
                 degree = None
             ending = adjective_endings[case][column]
-            _extend(en, de, *_pair(adjective.en, adjective.stem + ending))
-        _extend(en, de, *_pair(noun, head.de[self.is_plural][case]))
+            _extend(en, de, *_link(adjective.en, adjective.stem + ending))
+        _extend(en, de, *_link(noun, head.de[self.is_plural][case]))
         tail: Words = []
         if self.pp:
             pp_en, pp_de, tail = self.pp.render()
@@ -89,7 +89,7 @@ class NP(NamedTuple):
             relative_en, tail = self.relative.render(head, self.is_plural)
             en += relative_en
         if self.other:
-            _extend(en, de, *_pair("and", "und"))
+            _extend(en, de, *_link("and", "und"))
             other_en, other_de, tail = self.other.render(case)
             _extend(en, de, other_en, other_de)
         return en, de, tail
@@ -109,7 +109,7 @@ class PP(NamedTuple):
 
     def render(self) -> tuple[Words, Words, Words]:
         """Return the English, the German, and the German relative clause, which may move away."""
-        en, de = _pair(self.preposition.en, self.preposition.de)
+        en, de = _link(self.preposition.en, self.preposition.de)
         np_en, np_de, tail = self.np.render(self.preposition.case)
         return en + np_en, de + np_de, tail
 
@@ -126,11 +126,11 @@ class Sub(NamedTuple):
         de: Words = [COMMA]
         for i, clause in enumerate(self.clauses):
             if i:
-                _extend(en, de, *_pair("and", "und"))
+                _extend(en, de, *_link("and", "und"))
             german = CONJUNCTIONS[self.conjunction]
             if self.conjunction == "when" and clause.vp.is_past:
                 german = "als"  # once; "wenn" would mean whenever
-            _extend(en, de, *_pair(self.conjunction, german))
+            _extend(en, de, *_link(self.conjunction, german))
             _extend(en, de, *clause.render(is_final=True))
         de.append(COMMA)
         return en, de
@@ -151,7 +151,7 @@ class Relative(NamedTuple):
             pronoun = "that"
         elif head.kind in "tp":
             pronoun = "which"
-        en, de = _pair(pronoun, RELATIVE[case][PLURAL if is_plural else head.gender])
+        en, de = _link(pronoun, RELATIVE[case][PLURAL if is_plural else head.gender])
         _extend(en, de, *clause.render(is_final=True, is_plural=is_plural))
         if not self.is_restrictive:
             en = [COMMA, *en, COMMA]
@@ -252,20 +252,20 @@ class VP(NamedTuple):
             else:
                 middle += np_de
         en += doing
-        time_en, time_de = _pair(self.time.en, self.time.de) if self.time else ([], [])
+        time_en, time_de = _link(self.time.en, self.time.de) if self.time else ([], [])
         middle += time_de
         if self.frequency:
             first = self.operators[0] if self.operators else ""
             place = 1 if self.verb is BE or first not in ("", "want", "have") else 0
-            often_en, often_de = _pair(self.frequency.en, self.frequency.de)
+            often_en, often_de = _link(self.frequency.en, self.frequency.de)
             en[place:place] = often_en
             middle += often_de
         middle += heavy
         for adverb in (self.manner, self.degree):
             if adverb:
-                _extend(en, middle, *_pair(adverb.en, adverb.de))
+                _extend(en, middle, *_link(adverb.en, adverb.de))
         if self.adjective:
-            _extend(en, middle, *_pair(self.adjective.en, self.adjective.de))
+            _extend(en, middle, *_link(self.adjective.en, self.adjective.de))
         if self.pp:
             pp_en, pp_de, right = self.pp.render()
             _extend(en, middle, pp_en, pp_de)
@@ -300,7 +300,7 @@ class Clause(NamedTuple):
         if not self.front:
             return en, subject + second[:1] + middle + second[1:] + right
         if isinstance(self.front, Adverb):
-            front_en, front_de = _pair(self.front.en, self.front.de)
+            front_en, front_de = _link(self.front.en, self.front.de)
         elif isinstance(self.front, PP):
             front_en, front_de, tail = self.front.render()
             front_en, front_de = [*front_en, COMMA], front_de + tail
@@ -351,11 +351,11 @@ def _punctuate(words: Words) -> Words:
 
 
 def render(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Sentence:
-    """Turn main clauses, joined by "and" or "but", into a sentence pair."""
+    """Render main clauses, joined by "and" or "but", as a sentence pair."""
     en, de = clauses[0].render(is_final=False)
     for coordinator, clause in zip(coordinators, clauses[1:], strict=True):
         _extend(en, de, [COMMA], [COMMA])
-        _extend(en, de, *_pair(coordinator, COORDINATORS[coordinator]))
+        _extend(en, de, *_link(coordinator, COORDINATORS[coordinator]))
         _extend(en, de, *clause.render(is_final=False))
     stop = (".", object())
     en, de = [*_punctuate(en), stop], [*_punctuate(de), stop]
