@@ -295,10 +295,3 @@ def test_sacrebleu_testset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("sacrebleu.utils.get_source_file", lambda *_: exit("no network"))
     with pytest.raises(ValueError, match=r"cannot fetch wmt14 de-en; .*SACREBLEU"):
         corpus.sacrebleu_testset("wmt14", "de", "en")
-
-
-def test_the_very_bible(data: Path) -> None:
-    """Keep out a reader that shifts, drops or alters real sentences."""
-    bible = read_parallel([data / "bible"], ("de", "en"))
-    sizes = {split: len(read_split(bible, split)) for split in bible.splits}
-    assert sizes == {"train": 28_944, "valid": 621, "test": 610}

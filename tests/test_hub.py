@@ -110,12 +110,6 @@ def test_tables_without_header(tmp_path: Path) -> None:
     assert "".join(opened.splits["train"]()) == "One day.\n"
 
 
-def test_empty_folder(tmp_path: Path) -> None:
-    """Keep out the repr of a resolver, of a library within a library, for an empty folder."""
-    with pytest.raises(ValueError, match="neither a table nor a folder with files"):
-        read_text_corpus([tmp_path])
-
-
 def test_missing_cells_are_blank(tmp_path: Path) -> None:
     """Keep out None as a sentence."""
     pq.write_table(pa.table({"de": ["a", None], "en": [None, "b"]}), tmp_path / "x.parquet")

@@ -12,7 +12,7 @@ import pytest
 from checks import check_folder
 from conftest import Run
 
-from seqmodels import BOS, MODELS
+from seqmodels import BOS
 from seqmodels.comparison.arm import model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data import presets, tokenizers
@@ -76,16 +76,6 @@ def test_every_context_has_the_same_continuations() -> None:
     for k, _ in test.buckets:
         group = [e for e, x in zip(test.examples, test.x, strict=True) if x == k]
         assert group == [Example(t[-k - 9 : -9] if k else [BOS], t[-9:]) for t in texts]
-
-
-def test_recipes() -> None:
-    """Keeps out dropout that a corpus's recipe asks for and no model gets, and any on stories."""
-    novel = next_token.CORPUS_RECIPES["war-and-peace"].recipes
-    for chosen, dropout in ((novel, 0.1), (next_token.RECIPES, 0.0)):
-        recipes = next_token.recipes(99, chosen)
-        assert {recipes[m].sizes["dropout"] for m in ("transformer", "gpt")} == {dropout}
-        assert recipes["gpt"].sizes["n_positions"] == 99
-    assert {novel[m].sizes["dropout"] for m in MODELS} == {0.1}
 
 
 def test_half_of_the_windows_have_all_context() -> None:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from seqmodels import BOS
 from seqmodels.data import batches
-from seqmodels.data.batches import LINE_EVERY, ContextWindows, Example, SlidingWindow, TokenStream
+from seqmodels.data.batches import LINE_EVERY, ContextWindows, SlidingWindow, TokenStream
 from seqmodels.evaluation import evaluate
 from seqmodels.utils import files
 
@@ -46,15 +46,6 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
     assert [len(e.src) for e in other] != [len(e.src) for e in windows]
     for lazy in (windows, ContextWindows(ids, range(0, 4_000), 8), SlidingWindow(ids, 9, 4)):
         assert [*pickle.loads(pickle.dumps(lazy))][::99] == [*lazy][::99]  # as workers get them
-
-
-def test_blocks_have_no_context(tmp_path: Path) -> None:
-    """Keeps out a source in plain language modelling."""
-    ids = write(tmp_path / "ids", [4 + i % 251 for i in range(1_000)])
-    windows = ContextWindows(ids, range(0, 937, 3), 64)
-    assert batches.lengths(windows).tolist() == [[1, 64]] * len(windows)
-    for i, example in enumerate(windows):
-        assert example == Example([BOS], ids.slice(3 * i, 3 * i + 64))
 
 
 def test_contexts_double() -> None:
