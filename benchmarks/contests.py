@@ -46,7 +46,7 @@ def sentences(n: int) -> list[trees.Sentence]:
     """Draw sentence pairs of 4 to 40 words, mostly short ones."""
     rng, lengths = random.Random(1), range(4, 41)
     weights = [length**-2 for length in lengths]
-    return [grammar.sentence(rng, length) for length in rng.choices(lengths, weights, k=n)]
+    return [grammar.draw_sentence(rng, length) for length in rng.choices(lengths, weights, k=n)]
 
 
 def unsorted_batches(examples: list[Example], size: Size) -> list[list[Example]]:
@@ -82,7 +82,7 @@ def test_sentences(size: Size) -> Setting:
     The sentences in a batch have similar lengths, overall from 4 to 80 words. Every row is decoded
     to the length of the longest reference in its batch.
     """
-    test = grammar.corpus(seed=1, n_train=1, n_valid=1).test
+    test = grammar.draw_corpus(seed=1, n_train=1, n_valid=1).test
     words = Words.train(text for pair in test for text in (pair.en_text, pair.de_text))
     examples = [Example(words.encode(p.en_text), [*words.encode(p.de_text), EOS]) for p in test]
     runs = batches_by_length(examples, BATCH_TOKENS // 5)

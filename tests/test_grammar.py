@@ -8,7 +8,7 @@ import pytest
 
 from seqmodels.interface import EOS
 from tasks.made import grammar, lexicon
-from tasks.made.grammar import corpus, sentence
+from tasks.made.grammar import draw_corpus, draw_sentence
 from tasks.made.pairs import grammar_task, n_crossings
 from tasks.made.trees import NP, PP, VP, Clause, Relative, Sentence, Sub, render
 
@@ -208,7 +208,7 @@ def test_length_is_exact(n_words: int) -> None:
     """Keep out a sampler that misses its budget by a word."""
     rng = random.Random(n_words)
     for _ in range(20):
-        pair = sentence(rng, n_words)
+        pair = draw_sentence(rng, n_words)
         assert pair.n_words == n_words == len(pair.en_text.split())
 
 
@@ -222,18 +222,18 @@ class Everything(set[tuple[str, ...]]):
 def test_invalid_lengths() -> None:
     """Keep out an endless loop or a wrong length below the shortest sentence."""
     with pytest.raises(ValueError, match="4 or more"):
-        sentence(random.Random(0), 3)
+        draw_sentence(random.Random(0), 3)
     with pytest.raises(ValueError, match="multiple of 10"):
-        corpus(0, 1, 1, max_test=85)
+        draw_corpus(0, 1, 1, max_test=85)
     with pytest.raises(ValueError, match="no new sentences of 4 words"):
-        grammar.unseen(random.Random(0), 4, Everything())
+        grammar.draw_unseen(random.Random(0), 4, Everything())
 
 
 @pytest.fixture(scope="module")
 def pairs() -> list[Sentence]:
     """Draw 4,000 sentences, half of them short, where the same English comes up again."""
     rng = random.Random(5)
-    return [sentence(rng, 4 + int(rng.random() * (2 if i % 2 else 40))) for i in range(4_000)]
+    return [draw_sentence(rng, 4 + int(rng.random() * (2 if i % 2 else 40))) for i in range(4_000)]
 
 
 def test_german_is_a_function_of_english(pairs: list[Sentence]) -> None:
@@ -289,7 +289,7 @@ def test_the_lexicon(pairs: list[Sentence]) -> None:
 
 def test_corpus_splits() -> None:
     """Keep out test sentences in train, thin bins, wrong lengths, a test that hangs on train."""
-    train, valid, test = corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
+    train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
     assert (len(train), len(valid), len(test)) == (1000, 200, 120)
     assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
     assert {pair.n_words for pair in train} == set(range(4, 21))
@@ -299,13 +299,13 @@ def test_corpus_splits() -> None:
     for last in (10, 20, 30, 40):
         lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
         assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})
-    small = corpus(0, 10, 200, max_train=20, max_test=40, per_bucket=30)
+    small = draw_corpus(0, 10, 200, max_train=20, max_test=40, per_bucket=30)
     assert (small.test, small.valid, small.train) == (test, valid, train[:10])
 
 
 def test_same_seed_same_corpus() -> None:
     """Keep out hash order and whatever else differs between machines and Python versions."""
-    pairs = [pair for part in corpus(0, 300, 30, per_bucket=10) for pair in part]
+    pairs = [pair for part in draw_corpus(0, 300, 30, per_bucket=10) for pair in part]
     text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
     digest = "71b0ced00dc8dfe85f790d496f884c34ac1eb7b17087098b00439c870a30ff28"
     assert hashlib.sha256(text.encode()).hexdigest() == digest
@@ -313,7 +313,7 @@ def test_same_seed_same_corpus() -> None:
 
 def test_the_task_that_is_made_of_it() -> None:
     """Keep out sides that are exchanged, and an example for the figure that is straight or long."""
-    drawn = corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
+    drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
     task = grammar_task(drawn, 100, has_source_eos=False)
     assert task.tokenizer.decode(task.train[0].src) == drawn.train[0].en_text
     assert task.tokenizer.decode(task.train[0].tgt) == drawn.train[0].de_text

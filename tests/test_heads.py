@@ -224,7 +224,7 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
         task = task_file.make_task(argparse.Namespace(size=size, tokens=None))
     given = task.measure["heads"].keywords
     assert given["examples"] is task.valid
-    drawn = task_file.grammar.corpus(seed=1, **few).valid
+    drawn = task_file.grammar.draw_corpus(seed=1, **few).valid
     for example, links, sentence in zip(task.valid, given["gold"], drawn, strict=True):
         assert task.tokenizer.tokens(example.src)[:-1] == [*sentence.en]
         assert task.tokenizer.tokens(example.tgt)[:-1] == [*sentence.de]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tasks.made.stories import DECOYED, KINDS, SLOTS, Story, corpus, story
+from tasks.made.stories import DECOYED, KINDS, SLOTS, Story, draw_corpus, draw_story
 
 FACT_VERBS = {"hid", "hidden", "kept"}
 DISTANCES = [*range(8, 20), 40, 64, 127, 256]
@@ -20,12 +20,12 @@ def words(text: str) -> list[str]:
 def draw(n: int, distances: list[int]) -> list[Story]:
     """Draw n stories of each distance."""
     rng = random.Random(5)
-    return [story(rng, distance) for distance in distances for _ in range(n)]
+    return [draw_story(rng, distance) for distance in distances for _ in range(n)]
 
 
 def training_stories() -> list[Story]:
     """Draw training stories, many of which need two words."""
-    return corpus(seed=2, n_train=600, n_valid=0, per_distance=0).train
+    return draw_corpus(seed=2, n_train=600, n_valid=0, per_distance=0).train
 
 
 @pytest.mark.parametrize("stories", [draw(30, DISTANCES), training_stories()], ids=["one", "train"])
@@ -87,14 +87,14 @@ def test_rivals_come_after_the_fact() -> None:
 
 def test_same_seed_same_stories() -> None:
     """Keeps out set order, float powers and `rng` methods that change with the version."""
-    splits = corpus(seed=1, n_train=300, n_valid=50, per_distance=6)
+    splits = draw_corpus(seed=1, n_train=300, n_valid=50, per_distance=6)
     digest = hashlib.sha256(repr(splits).encode()).hexdigest()
     assert digest == "77435aa6addfd40bc179427ac81591215f404ae7bfd91fed0b60443554b873ea"
 
 
 def test_kinds_and_distances_are_balanced() -> None:
     """Keeps out a kind or a distance with fewer stories, and a story in two splits."""
-    splits = corpus(seed=4, n_train=1500, n_valid=300, max_test=256, per_distance=30)
+    splits = draw_corpus(seed=4, n_train=1500, n_valid=300, max_test=256, per_distance=30)
     assert Counter((s.distance, s.kind) for s in splits.test) == {
         (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
     }
@@ -103,7 +103,7 @@ def test_kinds_and_distances_are_balanced() -> None:
     assert sorted(octaves) == [4, 5, 6, 7]
     assert min(octaves.values()) > 300  # log-uniform: a quarter each
     assert max(s.distance for s in splits.train + splits.valid) <= 128
-    short = corpus(seed=3, n_train=1500, n_valid=300, max_train=8, max_test=8)
+    short = draw_corpus(seed=3, n_train=1500, n_valid=300, max_train=8, max_test=8)
     assert len({s.text for split in short for s in split}) == 1900
     slots = [word for candidates in SLOTS.values() for word in candidates]
     assert len(slots) == len(set(slots))
@@ -113,7 +113,7 @@ def test_kinds_and_distances_are_balanced() -> None:
 def test_short_distances_are_refused() -> None:
     """Keeps out an index error, or an empty test, where a distance has no story."""
     with pytest.raises(ValueError, match="at least 8"):
-        story(random.Random(0), 7)
+        draw_story(random.Random(0), 7)
     for too_short in ({"max_train": 7}, {"max_test": 4}):
         with pytest.raises(ValueError, match="at least 8"):
-            corpus(0, 1, 1, **too_short)
+            draw_corpus(0, 1, 1, **too_short)

@@ -40,7 +40,7 @@ from seqmodels.data.tokenizers import (
     train_merges,
 )
 from seqmodels.interface import BOS, EOS, PAD, UNK
-from tasks.made.grammar import corpus
+from tasks.made.grammar import draw_corpus
 
 LINES = [
     "The dog, who sleeps, runs.",
@@ -48,7 +48,7 @@ LINES = [
     "Der Hund, der schläft, läuft.",
     "« Où est-ce que l’homme dort ? »",
 ] * 3
-TEXT = [side for pair in corpus(1, 200, 0, per_bucket=1).train
+TEXT = [side for pair in draw_corpus(1, 200, 0, per_bucket=1).train
         for side in (pair.en_text, pair.de_text)]  # fmt: skip
 BPE_LINES = BPE.train(LINES, 320)
 

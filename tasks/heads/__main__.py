@@ -92,7 +92,7 @@ def measurements(
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation of short sentences, and what is measured in its heads."""
-    corpus = grammar.corpus(seed=1, **SIZES[args.size])
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     (test,) = task.tests
     place = max(

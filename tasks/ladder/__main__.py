@@ -75,7 +75,7 @@ RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with an LSTM for each rung."""
-    corpus = grammar.corpus(seed=1, **SIZES[args.size])
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     (test,) = task.tests
     longest = SIZES[args.size]["max_train"]

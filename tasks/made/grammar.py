@@ -11,8 +11,8 @@ Rules that make the English unambiguous:
   prepositional phrase of their own; "and" joins main clauses (after a comma), bare noun phrases,
   or clauses that repeat their conjunction.
 
-    from tasks.made.grammar import corpus
-    splits = corpus(seed=0, n_train=100_000, n_valid=1_000)
+    from tasks.made.grammar import draw_corpus
+    splits = draw_corpus(seed=0, n_train=100_000, n_valid=1_000)
 """
 
 import random
@@ -338,7 +338,7 @@ class Sampler:
         return [*clauses, self.clause(n, 2, True, is_main=True)], coordinators
 
 
-def sentence(rng: random.Random, n_words: int) -> Sentence:
+def draw_sentence(rng: random.Random, n_words: int) -> Sentence:
     """Draw a sentence pair with exactly `n_words` English words, at least four."""
     if n_words < 4:
         raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
@@ -358,7 +358,7 @@ class Splits(NamedTuple):
     test: list[Sentence]
 
 
-def corpus(
+def draw_corpus(
     seed: int,
     n_train: int,
     n_valid: int,
@@ -383,21 +383,21 @@ def corpus(
     test = []
     for last in range(10, max_test + 1, 10):
         lengths = range(max(4, last - 9), last + 1)
-        test += [unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bucket)]
+        test += [draw_unseen(rng, lengths[i % len(lengths)], seen) for i in range(per_bucket)]
     lengths = range(4, max_train + 1)
     ladder = list(accumulate(1 / n**LENGTH_EXPONENT for n in lengths))
 
     def draw() -> Sentence:
-        return unseen(rng, lengths[bisect(ladder, rng.random() * ladder[-1])], seen)
+        return draw_unseen(rng, lengths[bisect(ladder, rng.random() * ladder[-1])], seen)
 
     valid = [draw() for _ in range(n_valid)]
     return Splits([draw() for _ in range(n_train)], valid, test)
 
 
-def unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Sentence:
+def draw_unseen(rng: random.Random, n_words: int, seen: set[tuple[str, ...]]) -> Sentence:
     """Draw a sentence that is not in the corpus yet."""
     for _ in range(1000):
-        pair = sentence(rng, n_words)
+        pair = draw_sentence(rng, n_words)
         if pair.en not in seen:
             seen.add(pair.en)
             return pair

@@ -254,7 +254,7 @@ CORPUS_RECIPES = {
 
 def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on generated stories."""
-    corpus = stories.corpus(seed=1, max_train=DISTANCE, **SIZES[args.size])
+    corpus = stories.draw_corpus(seed=1, max_train=DISTANCE, **SIZES[args.size])
     texts = [story.text for split in corpus for story in split]
     tokenizer = Words.train(texts)  # all words of the generator: none is unknown in test
     encode = tokenizer.encode

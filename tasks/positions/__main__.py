@@ -70,7 +70,7 @@ RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in [*MODELS, "transformer_alib
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with a model for each kind of positions."""
-    corpus = grammar.corpus(seed=1, **SIZES[args.size])
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     return replace(
         task,

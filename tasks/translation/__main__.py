@@ -175,7 +175,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
     """Return the task on sentences from the English–German grammar."""
     from tasks.made import grammar
 
-    corpus = grammar.corpus(seed=1, **SIZES[args.size])
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size], not args.no_source_eos)
     return replace(task, figures=FIGURES)
 
