@@ -88,6 +88,30 @@ def test_content_of_a_language_model(language_model: Path, tmp_path: Path, fakes
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
+def test_the_first_seed_with_weights(
+    call: Call, trained: Path, tmp_path: Path, fakes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a seed without weights, a model that is in the page twice, and a full test set."""
+    monkeypatch.setattr(live, "EXAMPLES_PER_BUCKET", 2)
+    folder = tmp_path / "seeds"
+    folder.mkdir()
+    shutil.copy(trained / "tokenizer.json", folder)
+    for seed in (1, 2, 3):
+        record = json.loads((trained / "gpt-seed1.json").read_text()) | {"seed": seed}
+        (folder / f"gpt-seed{seed}.json").write_text(json.dumps(record))
+        shutil.copy(trained / "gpt-seed1.jsonl", folder / f"gpt-seed{seed}.jsonl")
+        if seed > 1:
+            shutil.copy(trained / "gpt-seed1.safetensors", folder / f"gpt-seed{seed}.safetensors")
+    code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
+    assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
+    data = data_of(tmp_path / "live.html")
+    rows = [json.loads(line) for line in (trained / "gpt-seed1.jsonl").read_text().splitlines()]
+    inside = [[r["src"] for r in rows if b["low"] <= r["x"] <= b["high"]] for b in data["buckets"]]
+    assert {e["src"] for e in data["examples"]} == {src for its in inside for src in its[:2]}
+    assert max(map(len, inside)) > 2
+    assert len(data["runs"]) == 1
+
+
 def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
     """Keeps out a traceback for a folder whose models cannot run, and for a wrong name."""
     bare = tmp_path / "bare"

@@ -109,6 +109,11 @@ def test_marks_are_the_changes(names: tuple[str, str]) -> None:
                 own = old.own_class, new.own_class
                 same = [text.replace(c, "Model") for text, c in zip(unmarked, own, strict=True)]
                 assert same[0] == same[1]
+                before, after = (
+                    line.text.replace(c, "Model")
+                    for line, c in zip((row.old, row.new), own, strict=True)
+                )
+                assert (row.kind == "same") == (before == after)
         assert (block.kind == "same") == all(row.kind == "same" for row in block.rows)
 
 
@@ -295,12 +300,20 @@ def test_results_are_listed_by_title(site_folder: Path) -> None:
     assert links.keys() >= {"bottleneck", "translation-grammar-laptop"}
 
 
-def test_folders_with_models(site_folder: Path) -> None:
-    """Keeps out a comparison in which one of two models was not trained."""
-    folders = build.read_folders(site_folder.parent / "runs")
-    assert build.find_folder(folders, "rnn_encdec", "bahdanau") == "translation-grammar-laptop"
-    assert build.find_folder(folders, "rnn_encdec_64", "bahdanau") == "bottleneck"
-    assert build.find_folder(folders, "rnn_encdec_64", "gpt") is None
+def test_folders_with_models() -> None:
+    """Keeps out a comparison without one of two models, and a smaller one of other tasks."""
+
+    def make_folder(task: str, models: str) -> reading.Folder:
+        records = {str(i): {"model": name, "task": task} for i, name in enumerate(models)}
+        return reading.Folder(Path(), records, [])
+
+    folders = {
+        "large": make_folder("recall", "abababc"), "small": make_folder("translation", "ab"),
+        "middle": make_folder("translation", "aab"), "other": make_folder("recall", "ac"),
+    }  # fmt: skip
+    assert build.find_folder(folders, "a", "b") == "middle"
+    assert build.find_folder(folders, "a", "c") == "large"
+    assert build.find_folder(folders, "c", "d") is None
 
 
 def test_checksums_of_the_sources(site_folder: Path) -> None:
