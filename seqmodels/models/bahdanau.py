@@ -135,8 +135,8 @@ class Encoder(nn.Module):
         x, is_word = self.W_back(e), src_mask.unsqueeze(-1).to(e.dtype)
         for j in reversed(range(e.shape[1])):
             h = is_word[:, j] * self.unit_back(x[:, j], h)
-            backward_states.insert(0, h)
-        states = torch.stack(forward_states, 1), torch.stack(backward_states, 1)
+            backward_states.append(h)
+        states = torch.stack(forward_states, 1), torch.stack(backward_states[::-1], 1)
         return torch.cat(states, -1)  #                                                     (7)
 
 

@@ -34,12 +34,12 @@ def lengths(records: Sequence[Record]) -> np.ndarray:
 
 def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     """Return the bits that each model has carried at each length, with their intervals."""
-    found = {}
+    by_model = {}
     for model, group in groups.items():
         nats = reading.score_array(group, group[0]["tests"][0]["name"], "nats")[:, 1:]
         carried = math.log2(group[0]["data"]["n_symbols"]) - nats[..., [0, 2, 1]] / math.log(2)
-        found[model] = carried * lengths(group)[:, None]
-    return found
+        by_model[model] = carried * lengths(group)[:, None]
+    return by_model
 
 
 def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
@@ -120,14 +120,16 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
 
     inf: beyond the lengths tested; nan: shorter than the shortest.
     """
-    found = {}
+    by_size = {}
     for model, group in groups.items():
         sizes = group[0]["model_config"]
         if "n_queries" in sizes if size == "n_queries" else model.startswith(ONE_VECTOR):
             scores = reading.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
-            found[sizes[size]] = np.array([reach(mean, lengths(group), level) for level in LEVELS])
-    return {at: found[at] for at in sorted(found)}
+            by_size[sizes[size]] = np.array(
+                [reach(mean, lengths(group), level) for level in LEVELS]
+            )
+    return {number: by_size[number] for number in sorted(by_size)}
 
 
 def draw_reach(records: Sequence[Record]) -> Figure:
@@ -148,14 +150,14 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),
     )
-    for ax, (found, name, label) in zip(axes[0], panels, strict=True):
+    for ax, (lengths_of, name, label) in zip(axes[0], panels, strict=True):
         for column, (level, dashes) in enumerate(LEVELS.items()):
-            at = [*found]
-            y = np.array([found[x][column] for x in at])
-            shown = np.minimum(y, longest)
-            ax.plot(at, shown, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
-            for x, known in zip(at, y, strict=True):
-                ax.plot(x, min(known, longest), "^" if np.isinf(known) else "o", **MARK)
+            sizes = [*lengths_of]
+            y = np.array([lengths_of[x][column] for x in sizes])
+            drawn_lengths = np.minimum(y, longest)
+            ax.plot(sizes, drawn_lengths, ls=dashes, color=style.INK, lw=1.8, label=f"{level} %")
+            for x, length in zip(sizes, y, strict=True):
+                ax.plot(x, min(length, longest), "^" if np.isinf(length) else "o", **MARK)
         ax.set_title(name, loc="left", size=10.5)
         ax.set_xscale("log", base=2)
         ax.minorticks_off()

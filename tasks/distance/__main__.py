@@ -71,8 +71,8 @@ def draw(rng: random.Random, n: int, line: int = 0) -> Example:
 def draw_all(rng: random.Random, n: int) -> list[Example]:
     """Draw n texts of 2 to LONGEST symbols, log-uniform, numbered from 1."""
     lengths = range(2, LONGEST + 1)
-    drawn = rng.choices(lengths, [1 / length for length in lengths], k=n)
-    return [draw(rng, length, line) for line, length in enumerate(drawn, 1)]
+    drawn_lengths = rng.choices(lengths, [1 / length for length in lengths], k=n)
+    return [draw(rng, length, line) for line, length in enumerate(drawn_lengths, 1)]
 
 
 def length_test(examples: Sequence[Example]) -> TestSet:

@@ -55,14 +55,14 @@ def draw_distance(records: Sequence[Record]) -> Figure:
 
 
 def means(
-    group: Iterable[Record], analysis: str, at: str, value: str, **columns: Any
+    group: Iterable[Record], analysis: str, column: str, value: str, **columns: Any
 ) -> dict[int, float]:
     """Return the mean over seeds of one column, by another one."""
-    found: dict[int, list[float]] = {}
+    values_at: dict[int, list[float]] = {}
     for r in group:
         for row in rows_of(r, analysis, **columns):
-            found.setdefault(row[at], []).append(row[value])
-    return {x: mean(values) for x, values in sorted(found.items())}
+            values_at.setdefault(row[column], []).append(row[value])
+    return {x: mean(values) for x, values in sorted(values_at.items())}
 
 
 def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str) -> None:
@@ -89,11 +89,11 @@ def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str)
 def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
     for model, look in style.looks(groups).items():
-        found, control = (
+        accuracy, control = (
             means(groups[model], "probe", "back", name) for name in ("accuracy", "control")
         )
         ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
-        ax.plot([*found], [*found.values()], color=look.colour, ls=look.dashes, lw=1.8)
+        ax.plot([*accuracy], [*accuracy.values()], color=look.colour, ls=look.dashes, lw=1.8)
     ax.text(max(control), 0.5, "control", color=GREY, ha="right", size=8.5)
     ax.set_ylim(0, 100)
     ax.set_xlim(1, max(control))

@@ -59,8 +59,8 @@ def by_distance(norms: Float[Tensor, "B T S"]) -> Rows:
     distance = S + torch.arange(T).view(T, 1) - torch.arange(S)
     rows: Rows = []
     for d in range(1, S + T):
-        found = relative[:, (distance == d).to(norms.device)].flatten().double()
-        quantiles = {name: found.quantile(q).item() for name, q in QUARTILES.items()}
+        norms_at_d = relative[:, (distance == d).to(norms.device)].flatten().double()
+        quantiles = {name: norms_at_d.quantile(q).item() for name, q in QUARTILES.items()}
         rows.append({"distance": d, **quantiles})
     return rows
 
@@ -93,11 +93,15 @@ def last_place(state: Any, n_source: int) -> Float[Tensor, "B F"]:
 def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tensor, "N F"]:
     """Return N_FEATURES random combinations of what passes to the decoder at the last place."""
     batch = batch_of(model, examples)
-    found = last_place(model.encode(batch.src, batch.src_mask), batch.src.shape[1]).double().cpu()
-    found = (found - found.mean(0)) / (found.std(0) + 1e-6)
+    features = (
+        last_place(model.encode(batch.src, batch.src_mask), batch.src.shape[1]).double().cpu()
+    )
+    features = (features - features.mean(0)) / (features.std(0) + 1e-6)
     mix = torch.Generator().manual_seed(0)
-    weights = torch.randn(found.shape[1], N_FEATURES, generator=mix, dtype=torch.float64)
-    return torch.cat([found @ weights / found.shape[1] ** 0.5, torch.ones(len(found), 1)], 1)
+    weights = torch.randn(features.shape[1], N_FEATURES, generator=mix, dtype=torch.float64)
+    return torch.cat(
+        [features @ weights / features.shape[1] ** 0.5, torch.ones(len(features), 1)], 1
+    )
 
 
 def ridge(x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n: int) -> Float[Tensor, "F S V"]:
@@ -115,20 +119,20 @@ def accuracies(
     The control is fitted on the labels of other texts.
     """
     order = torch.randperm(n_fit, generator=torch.Generator().manual_seed(0))
-    shown = labels[:n_fit][order] if is_control else labels[:n_fit]
-    weights = ridge(x[:n_fit], shown, int(labels.max()) + 1)
-    found = torch.einsum("nf,fsv->nsv", x[n_fit:], weights).argmax(-1)
-    return 100 * (found == labels[n_fit:]).double().mean(0)
+    fitted_labels = labels[:n_fit][order] if is_control else labels[:n_fit]
+    weights = ridge(x[:n_fit], fitted_labels, int(labels.max()) + 1)
+    predicted = torch.einsum("nf,fsv->nsv", x[n_fit:], weights).argmax(-1)
+    return 100 * (predicted == labels[n_fit:]).double().mean(0)
 
 
 def probe_states(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
     """Return a row per source token, counted back from the last: accuracy and control (%)."""
     x = features_of(model, examples)
     labels, n_fit = torch.tensor([e.src for e in examples]), 2 * len(examples) // 3
-    found, control = (accuracies(x, labels, n_fit, is_control) for is_control in (False, True))
+    accuracy, control = (accuracies(x, labels, n_fit, is_control) for is_control in (False, True))
     S = labels.shape[1]
     return [
-        {"back": S - j, "accuracy": found[j].item(), "control": control[j].item()}
+        {"back": S - j, "accuracy": accuracy[j].item(), "control": control[j].item()}
         for j in reversed(range(S))
     ]
 
@@ -143,16 +147,16 @@ def source_embeddings(
 
     They are in the graph of the logits: gradients reach them. GPT's go on with the target's.
     """
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def watch(_: Any, args: tuple[Tensor], out: Tensor) -> None:
         if args[0].dim() == 2 and torch.equal(args[0][:, : src.shape[1]], src):
-            found.append(out)
+            outputs.append(out)
 
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
     with ExitStack() as hooks:
         for table in tables:
             hooks.enter_context(table.register_forward_hook(watch))
         logits = model(src, src_mask, tgt_in)
-    (embedded,) = found
+    (embedded,) = outputs
     return logits, embedded

@@ -89,8 +89,8 @@ def _marker(look: Look, **how: Any) -> Line2D:
 
 def _places(group: Sequence[Record]) -> dict[tuple[str, int], int]:
     """Return the place of each attention on the x axis."""
-    found = dict.fromkeys((r["attention"], r["layer"]) for r in rows_of(group[0], "heads"))
-    return {attention: i for i, attention in enumerate(found)}
+    attentions = dict.fromkeys((r["attention"], r["layer"]) for r in rows_of(group[0], "heads"))
+    return {attention: i for i, attention in enumerate(attentions)}
 
 
 def _point(places: Mapping[tuple[str, int], int], row: Row, value: float) -> Point:
@@ -103,12 +103,12 @@ def _dots(ax: Axes, points: Iterable[Point], n_seeds: int) -> None:
     for x, y, kind, head in points:
         look, i = KINDS[kind], seeds.get((x, head), 0)
         seeds[x, head] = i + 1
-        at = x + 0.5 * ((i + 0.5) / n_seeds - 0.5)
+        place = x + 0.5 * ((i + 0.5) / n_seeds - 0.5)
         wide = 0.2 / n_seeds
         if head:
-            ax.plot([at], [y], look.marker, color=look.colour, ms=4.5, alpha=0.75, mew=0)
+            ax.plot([place], [y], look.marker, color=look.colour, ms=4.5, alpha=0.75, mew=0)
         else:
-            ax.plot([at - wide, at + wide], [y, y], color=INK, lw=2, solid_capstyle="butt")
+            ax.plot([place - wide, place + wide], [y, y], color=INK, lw=2, solid_capstyle="butt")
 
 
 def _on_x(ax: Axes, names: Mapping[int, str]) -> None:
@@ -137,7 +137,7 @@ def _draw_rates(ax: Axes, group: Sequence[Record]) -> None:
     _dots(ax, points, len(group))
     ax.set_title("Alignment error rate (%), by reading or writing", loc="left", size=10.5)
     ax.set_ylim(0, 100)
-    _on_x(ax, {at: f"{READINGS[n]}\nlayer {layer}" for (layer, n), at in x.items()})
+    _on_x(ax, {place: f"{READINGS[n]}\nlayer {layer}" for (layer, n), place in x.items()})
 
 
 def _draw_costs(ax: Axes, group: Sequence[Record]) -> None:
@@ -215,15 +215,20 @@ def draw_maps(r: Record) -> Figure:
         maps.setdefault(key(row), []).append([float(w) / 100 for w in row["weights"].split()])
     rows = {key(row): row for row in rows_of(r, "heads")}
     per_row = 8 if max(len(weights[0]) for weights in maps.values()) <= 12 else 4
-    shown = [
+    map_rows = [
         (kind, own[i : i + per_row])
         for kind in KINDS
         for own in [[head for head in maps if head[0] == kind]]
         for i in range(0, len(own), per_row)
     ]
-    edges = [sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in shown]
+    edges = [sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in map_rows]
     longest = max(len(word) for e in edges for words in e for word in words) * LETTER
-    n, gap, margin, above = max(len(own) for _, own in shown), 0.1, longest + 0.25, longest + 0.42
+    n, gap, margin, above = (
+        max(len(own) for _, own in map_rows),
+        0.1,
+        longest + 0.25,
+        longest + 0.42,
+    )
     n_keys = max(len(e.keys) for e in edges)
     cell = min(0.16, max(0.1, ((WIDTH - 2 * margin) / n - gap) / n_keys))
     width = max(WIDTH, 2 * margin + n * (cell * n_keys + gap))
@@ -231,7 +236,7 @@ def draw_maps(r: Record) -> Figure:
     figure, _, top = style.canvas(body, *_texts(r), width)
     height = figure.get_figheight()
     y = top * height - 0.2
-    for (kind, own), e in zip(shown, edges, strict=True):
+    for (kind, own), e in zip(map_rows, edges, strict=True):
         tall, wide, look = cell * len(e.read), cell * len(e.keys), KINDS[kind]
         heading: dict[str, Any] = {"va": "top", "weight": "bold", "size": 10, "color": look.colour}
         figure.text(0.12 / width, y / height, look.label[0].upper() + look.label[1:], **heading)

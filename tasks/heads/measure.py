@@ -43,13 +43,13 @@ class Attention(NamedTuple):
 
 def attentions(model: nn.Module) -> list[Attention]:
     """Return the modules that merge heads with a W_o, from the source to the target."""
-    found = []
+    modules = []
     for path, module in model.named_modules():
         if hasattr(module, "attention_weights") and hasattr(module, "W_o"):
             stack, layer, name = path.split(".")
             kind = "source" if name == "src_attention" else stack
-            found.append(Attention(kind, int(layer) + 1, module))
-    return sorted(found, key=lambda a: ("encoder", "decoder", "source").index(a.kind))
+            modules.append(Attention(kind, int(layer) + 1, module))
+    return sorted(modules, key=lambda a: ("encoder", "decoder", "source").index(a.kind))
 
 
 # --------------------------------------------------------------------------------- the weights
@@ -82,9 +82,9 @@ def links_of(
     return frozenset((s, t) for t, s in enumerate(best) if src[s] != EOS)
 
 
-def error_rate(found: Sequence[frozenset[Link]], gold: Sequence[Sequence[Link]]) -> float:
+def error_rate(predicted: Sequence[frozenset[Link]], gold: Sequence[Sequence[Link]]) -> float:
     """Return the alignment error rate over all sentences (%); all gold links are sure."""
-    ours, true = ([Links(frozenset(a), frozenset(a)) for a in side] for side in (found, gold))
+    ours, true = ([Links(frozenset(a), frozenset(a)) for a in side] for side in (predicted, gold))
     return float(RATES["aer"].of(link_counts(ours, true).sum(0, keepdims=True))[0])
 
 
@@ -128,18 +128,18 @@ def error_rates(
     model: SequenceModel, a: Attention, examples: Sequence[Example], gold: Sequence[Sequence[Link]]
 ) -> dict[str, list[float]]:
     """Return the alignment error rates (%) over the source, per row of `describe_heads`."""
-    found: dict[str, list[list[frozenset[Link]]]] = {key: [] for key in READINGS}
+    links_by_row: dict[str, list[list[frozenset[Link]]]] = {key: [] for key in READINGS}
     order: list[int] = []
     for run, batch, (w,) in seen(model, [a.module], examples):
         w, order = with_mean(w)[:, :, -batch.tgt_in.shape[1] :], order + run
         for i, heads in zip(run, w, strict=True):
             src, n_words = examples[i].src, len(examples[i].tgt) - 1  # without EOS
             for key, shift in READINGS.items():
-                found[key].append([links_of(head, src, n_words, shift) for head in heads])
+                links_by_row[key].append([links_of(head, src, n_words, shift) for head in heads])
     true = [gold[i] for i in order]
     return {
         key: [error_rate(links, true) for links in zip(*sentences, strict=True)]
-        for key, sentences in found.items()
+        for key, sentences in links_by_row.items()
     }
 
 
@@ -167,9 +167,11 @@ def describe_heads(
 @torch.inference_mode()
 def map_heads(model: SequenceModel, _: SequenceModel, example: Example) -> Rows:
     """Return a row for each query of each head in one example: its weights, in percent."""
-    found, rows = attentions(model), []
-    for _run, _batch, maps in seen(model, [a.module for a in found], [example]) if found else ():
-        for a, weights in zip(found, maps, strict=True):
+    merging, rows = attentions(model), []
+    for _run, _batch, maps in (
+        seen(model, [a.module for a in merging], [example]) if merging else ()
+    ):
+        for a, weights in zip(merging, maps, strict=True):
             for head, queries in enumerate(weights[0], 1):
                 for n, keys in enumerate(queries):
                     text = " ".join(f"{100 * w:.0f}" for w in keys.tolist())
@@ -255,8 +257,8 @@ def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[N
         for W_o, head in heads:
 
             def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
-                kept = torch.arange(n_heads, device=args[0].device) != head
-                return (args[0].unflatten(-1, (n_heads, -1)) * kept.unsqueeze(1)).flatten(-2)
+                is_kept = torch.arange(n_heads, device=args[0].device) != head
+                return (args[0].unflatten(-1, (n_heads, -1)) * is_kept.unsqueeze(1)).flatten(-2)
 
             hooks.enter_context(W_o.register_forward_pre_hook(silence))
         yield

@@ -45,11 +45,11 @@ def rung(r: Record) -> tuple[str, bool]:
 
 def rungs_of(records: Sequence[Record]) -> Rungs:
     """Return the LSTM and its variants by rung."""
-    found: Rungs = {}
+    by_rung: Rungs = {}
     for r in records:
         if "attention" in r["model_config"] or r["model"] in (REVERSED, FORWARD):
-            found.setdefault(rung(r), []).append(r)
-    return found
+            by_rung.setdefault(rung(r), []).append(r)
+    return by_rung
 
 
 def shown(test: dict[str, Any]) -> list[int]:
@@ -78,8 +78,8 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     for ax, place in zip(axes[0], shown(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
-        at = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
-        ax.set_title(at, loc="left", size=10.5)
+        panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
+        ax.set_title(panel_title, loc="left", size=10.5)
         if metric.top:
             ax.set_ylim(0, metric.top)
     return figure

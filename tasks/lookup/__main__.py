@@ -181,8 +181,8 @@ def make_task(args: argparse.Namespace) -> Task:
     train = draw_pairs(rng, size["n_train"])
     valid = [draw_query(rng, MAX_TRAIN) for _ in range(size["n_valid"])]
     test = [draw_query(rng, n) for n in PAIRS for _ in range(size["per_number"])]
-    shown = draw_source(rng, 6)
-    links = [(2 * list(shown).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(shown))]
+    values = draw_source(rng, 6)
+    links = [(2 * list(values).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(values))]
     tokenizer = Words([*KEYS, *VALUES])
     return Task(
         name="lookup",
@@ -207,7 +207,7 @@ def make_task(args: argparse.Namespace) -> Task:
         },
         n_parameters=240_000,
         alignment_example=AlignmentExample(
-            encode(pair_of(shown, sorted(shown)), tokenizer), links
+            encode(pair_of(values, sorted(values)), tokenizer), links
         ),
         figures=FIGURES,
     )  # fmt: skip

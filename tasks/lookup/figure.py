@@ -45,23 +45,23 @@ def passed(r: Record) -> float:
 
 def scores_by(records: Sequence[Record], place: int, x: Callable[[Record], float]) -> Scores:
     """Return each model's scores in one bucket of the first test set, by x, in ascending order."""
-    test, found = records[0]["tests"][0], {}
+    test, by_model = records[0]["tests"][0], {}
     for model, group in reading.group_by_model(records).items():
         by_x: dict[float, list[Record]] = {}
         for r in sorted(group, key=x):
             by_x.setdefault(x(r), []).append(r)
-        found[model] = {
-            at: reading.score_array(same, test["name"], test["primary_metric"])[:, place + 1, 0]
-            for at, same in by_x.items()
+        by_model[model] = {
+            value: reading.score_array(same, test["name"], test["primary_metric"])[:, place + 1, 0]
+            for value, same in by_x.items()
         }
-    return found
+    return by_model
 
 
 def draw_widths(records: Sequence[Record]) -> Figure:
     """Draw the score at the longest trained length against bytes, and against the width."""
     test = records[0]["tests"][0]
     place = longest_trained_bucket(test) or 0
-    metric, at = metric_of(test["primary_metric"]), format_bucket(test["buckets"][place])
+    metric, bucket = metric_of(test["primary_metric"]), format_bucket(test["buckets"][place])
     n_tokens = records[0]["data"]["n_tokens_source"]
     caption = (
         "Line: mean of the seeds; whisker: lowest to highest seed. Left: the float32 vectors that "
@@ -69,7 +69,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     )
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
-    title = f"Score at {at} {test['axis']}, by memory and by width"
+    title = f"Score at {bucket} {test['axis']}, by memory and by width"
     looks = style.looks(reading.group_by_model(records))
     texts = title, format_subtitle(records), caption
     figure, axes = style.panels(texts, list(looks.values()))
@@ -80,7 +80,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
         scores = scores_by(records, place, x)
         for model, look in looks.items():
             _draw_model(ax, look, scores[model])
-        ax.set_title(f"{metric.name} at {at}", loc="left", size=10.5)
+        ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
         ax.set_xlabel(label)
         unit, base = ("B", 10) if x is passed else ("", 2)
         ax.set_xscale("log", base=base)

@@ -311,17 +311,17 @@ def continuations(ready: PreparedText, context: int) -> Windowed:
         starts[split] = range(before, end, CONTINUATION)
     train = ContextWindows(ready.train, starts["train"], CONTINUATION, context, seed=1)
     valid = ContextWindows(ready.valid, starts["valid"][:MAX_EVAL], CONTINUATION, context, seed=2)
-    shown = [
+    test_examples = [
         Example(ready.test.slice(i - context, i), ready.test.slice(i, i + CONTINUATION))
         for i in starts["test"][:: -(-len(starts["test"]) // MAX_EVAL)]
     ]
     left_out = {
         "valid": len(starts["valid"]) - len(valid),
-        "test": len(starts["test"]) - len(shown),
+        "test": len(starts["test"]) - len(test_examples),
     }
     data = {f"n_{split}": len(places) for split, places in starts.items()}
     data |= {f"n_left_out_{split}": k for split, k in left_out.items() if k}
-    tests = [context_test(shown, context, train)]
+    tests = [context_test(test_examples, context, train)]
     return Windowed(train, valid, tests, before + CONTINUATION + 1, data)
 
 
@@ -389,8 +389,8 @@ def corpus_task(args: argparse.Namespace) -> Task:
     corpus = open_text(args.data, args.column, args.limit)
     print(presets.describe(args.data[0]) + corpus.first_line())
     kind = args.tokenizer or recipe.tokenizer
-    known = presets.TEXT.get(args.data[0])
-    if kind == "words" and known and known.is_tokenized:
+    preset = presets.TEXT.get(args.data[0])
+    if kind == "words" and preset and preset.is_tokenized:
         kind = "spaces"
     default = MAX_VOCAB if kind == "spaces" else recipe.vocab_size
     size = resolve_vocab_size(kind, args.vocab, default)
