@@ -74,6 +74,9 @@ def n_positions(name: str, n: int) -> dict[str, int]:
     return {"n_positions": n} if "n_positions" in TINY[name] else {}
 
 
+DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
+"""The folder of real text, before tests change the environment."""
+
 Tiny = Callable[..., SequenceModel]
 Pairs = tuple[Tensor, Tensor, Tensor]
 Run = Callable[..., int]
@@ -109,10 +112,9 @@ def _same_numbers_every_time() -> None:
 @pytest.fixture
 def data() -> Path:
     """Return the folder of real text, or skip the test."""
-    folder = os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data")
-    if not Path(folder).is_dir():
-        pytest.skip(f"no real text at {folder}")
-    return Path(folder)
+    if not DATA.is_dir():
+        pytest.skip(f"no real text at {DATA}")
+    return DATA
 
 
 @pytest.fixture
