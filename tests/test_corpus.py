@@ -35,7 +35,7 @@ def read_all(opened: ParallelCorpus) -> list[Pair]:
 
 
 def test_folder(folder: Path) -> None:
-    """Keep out pairs that are dropped, doubled, shifted, or read only once; a stale key."""
+    """Keeps out pairs that are dropped, doubled, shifted, or read only once; a stale key."""
     tiny = read_parallel([folder])
     assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
     assert list(tiny.splits) == ["train", "valid", "test"]
@@ -51,7 +51,7 @@ def test_folder(folder: Path) -> None:
 
 
 def test_direction(folder: Path) -> None:
-    """Keep out a direction by chance, and a fallback to another one."""
+    """Keeps out a direction by chance, and a fallback to another one."""
     assert read_split(read_parallel([folder], ("de", None)), "valid") == [Pair("vier", "four", 1)]
     for languages in (("en", None), (None, "de"), ("en", "de")):
         back = read_parallel([str(folder)], languages)
@@ -64,14 +64,14 @@ def test_direction(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["val", "dev", "validation"])
 def test_other_names_of_valid(name: str, folder: Path) -> None:
-    """Keep out a folder that has to be renamed before it is read."""
+    """Keeps out a folder that has to be renamed before it is read."""
     for code in ("de", "en"):
         (folder / f"valid.{code}").rename(folder / f"{name}.{code}")
     assert read_split(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
 
 
 def test_folders_that_lack_files(folder: Path, tmp_path: Path) -> None:
-    """Keep out a language that is chosen by the order of the folder, and one complaint per file."""
+    """Keeps out a language chosen by the order of the folder, and one complaint per file."""
     (folder / "valid.de").unlink()
     (folder / "test.en").unlink()
     with pytest.raises(ValueError, match=r"tiny has no valid\.de, test\.en; needed: train\.de, "):
@@ -85,7 +85,7 @@ def test_folders_that_lack_files(folder: Path, tmp_path: Path) -> None:
 
 
 def test_sides_that_do_not_pair(folder: Path) -> None:
-    """Keep out `zip`, which cuts the longer file, and one language twice."""
+    """Keeps out `zip`, which cuts the longer file, and one language twice."""
     (folder / "valid.en").write_text("four\nfive\n")
     with pytest.raises(ValueError, match=r"valid\.de has 1 lines and .*valid\.en has 2"):
         read_split(read_parallel([folder]), "valid")
@@ -95,7 +95,7 @@ def test_sides_that_do_not_pair(folder: Path) -> None:
 
 
 def test_invalid_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a traceback for a path with a typing error, a single file, a folder of others."""
+    """Keeps out a traceback for a path with a typing error, a single file, a folder of others."""
     for data, fault in (([folder / "x"], "does not exist"), ([folder / "train.de"], "two text fil"),
                         ([folder / "train.de"] * 3, "^3 files")):  # fmt: skip
         with pytest.raises(ValueError, match=fault):
@@ -119,7 +119,7 @@ def test_invalid_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_files(tmp_path: Path) -> None:
-    """Keep out a split by chance, one that loses something, or one sentence in two splits."""
+    """Keeps out a split by chance, one that loses something, or one sentence in two splits."""
     pairs = [(f"Satz {i - i % 3 // 2}", f"sentence {i}") for i in range(3_000)]
     for i, code in enumerate(("de", "en")):
         (tmp_path / f"all.{code}").write_text("".join(f"{pair[i]}\n" for pair in pairs))
@@ -141,7 +141,7 @@ def test_two_files(tmp_path: Path) -> None:
 
 
 def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a test set that grows with the corpus."""
+    """Keeps out a test set that grows with the corpus."""
     monkeypatch.setattr(corpus, "MAX_HELD_OUT", 200)
     many = [Pair(f"{i}", "x", i) for i in range(10_000)]
     large = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, lambda: len(many), "")
@@ -154,7 +154,7 @@ def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> No
     [("ok.de", "ok.en"), ("a.de.txt", "b.en.txt"), ("de.txt", "en.txt"), ("a.de", "b.txt")],
 )
 def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Path) -> None:
-    """Keep out a direction that is only renamed: German to English with English's label."""
+    """Keeps out a direction that is only renamed: German to English with English's label."""
     paths = [tmp_path / name for name in names]
     for path, line in zip(paths, ("eins", "one"), strict=True):
         path.write_text(f"{line}\n")
@@ -171,7 +171,7 @@ def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Pa
 
 
 def test_two_files_without_languages(tmp_path: Path) -> None:
-    """Keep out a direction other than the files' order where nothing else tells it."""
+    """Keeps out a direction other than the files' order where nothing else tells it."""
     for name, line in (("a.txt", "eins"), ("b.txt", "one"), ("c.en", "1"), ("d.en", "i")):
         (tmp_path / name).write_text(f"{line}\n")
     unnamed = [tmp_path / "b.txt", tmp_path / "a.txt"]
@@ -192,7 +192,7 @@ def test_two_files_without_languages(tmp_path: Path) -> None:
 
 
 def test_first_lines(tmp_path: Path) -> None:
-    """Keep out a first line that clears the screen or fills it; a blank one says so."""
+    """Keeps out a first line that clears the screen or fills it; a blank one says so."""
     (tmp_path / "x.de").write_text("\x1b[2J" + "la " * 90 + "\nb\n")
     (tmp_path / "x.en").write_text("\n\n")
     source, target = read_parallel([tmp_path / "x.de", tmp_path / "x.en"]).first_lines().split("\n")
@@ -214,7 +214,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(name: str, tmp_path: Path) -> None:
-    """Keep out a reader that guesses: "NA" is a word, 12 a text, a quotation mark may be alone."""
+    """Keeps out a reader that guesses: "NA" is a word, 12 a text, a quotation mark may be alone."""
     (tmp_path / name).write_text(TABLES[name], newline="")
     opened = read_parallel([tmp_path / name], ("de", "en"))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
@@ -226,7 +226,7 @@ def test_tables(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
 def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) -> None:
-    """Keep out a first pair that is taken for names, by our reader or by the hub's, and lost."""
+    """Keeps out a first pair that is taken for names, by our reader or by the hub's, and lost."""
     path = tmp_path / f"x.{ending}"
     comma = {"tsv": "\t", "csv": ","}[ending]
     path.write_text(f"No{comma}Non !\nHi.{comma}Salut !\n")  # no: Norwegian
@@ -249,7 +249,7 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
 )  # fmt: skip
 @pytest.mark.parametrize("limit", [None, 1])
 def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Path) -> None:
-    """Keep out names that are learned as a sentence and its translation."""
+    """Keeps out names that are learned as a sentence and its translation."""
     (tmp_path / "x.csv").write_text(f"{first}\n" + ",".join("abc"[: first.count(",") + 1]) + "\n")
     opened = read_parallel([tmp_path / "x.csv"], languages, limit)
     assert [pair[:2] for pair in read_all(opened)] == [expected]
@@ -276,14 +276,14 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
     ],
 )  # fmt: skip
 def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
-    """Keep out a traceback from a parser, and rows that are dropped or filled in silence."""
+    """Keeps out a traceback from a parser, and rows that are dropped or filled in silence."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=re.escape(name) + fault):
         read_all(read_parallel([tmp_path / name], ("de", "en")))
 
 
 def test_sacrebleu_testset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a traceback from sacreBLEU, and a test set read from target to source."""
+    """Keeps out a traceback from sacreBLEU, and a test set read from target to source."""
     for test, code in (("wmt99", "en"), ("wmt14", "xx")):
         with pytest.raises(ValueError, match=f"no test set {test} de-{code}"):
             corpus.sacrebleu_testset(test, "de", code)

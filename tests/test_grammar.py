@@ -159,13 +159,13 @@ PAIRS = [
 
 @pytest.mark.parametrize(("phenomenon", "tree", "en", "de"), PAIRS)
 def test_pairs(phenomenon: str, tree: Clause, en: str, de: str) -> None:
-    """Keep out a wrong case, ending, auxiliary, comma or word order: each was read by hand."""
+    """Keeps out a wrong case, ending, auxiliary, comma or word order: each was read by hand."""
     pair = render([tree])
     assert (pair.en_text, pair.de_text) == (en, de)
 
 
 def test_main_clauses_are_joined_with_a_comma() -> None:
-    """Keep out inversion after und, and a comma between aber and its clause."""
+    """Keeps out inversion after und, and a comma between aber and its clause."""
     first = clause("the dog", vp("see", np("the cat", relative=who(vp("sleep")))))
     last = clause("he", vp("laugh"), front=sub("if", clause("she", vp("wake"))))
     pair = render([first, clause("we", vp("wait")), last], ["and", "but"])
@@ -183,7 +183,7 @@ def linked(pair: Sentence) -> str:
 
 
 def test_links_follow_the_words() -> None:
-    """Keep out an alignment that is shifted by a comma or lost when a verb moves."""
+    """Keeps out an alignment that is shifted by a comma or lost when a verb moves."""
     relative = clause(np("the dog", relative=ABLE), vp("sleep"))
     assert linked(render([relative])) == (
         "The–Der dog–Hund who–der must–muss have–haben been–können able–können to–können "
@@ -194,7 +194,7 @@ def test_links_follow_the_words() -> None:
 
 
 def test_links_join_both_halves_of_a_verb() -> None:
-    """Keep out a particle or a separated prefix without a link, and shared adverbs' cross-links."""
+    """Keeps out a particle or a separated prefix without a link, shared adverbs' cross-links."""
     first = clause("she", vp("wake", frequency="often"))
     second = clause("he", vp("sleep", frequency="often"))
     assert linked(render([first, second], ["and"])) == (
@@ -205,7 +205,7 @@ def test_links_join_both_halves_of_a_verb() -> None:
 
 @pytest.mark.parametrize("n_words", [4, 5, 7, 10, 19, 40, 100])
 def test_length_is_exact(n_words: int) -> None:
-    """Keep out a sampler that misses its budget by a word."""
+    """Keeps out a sampler that misses its budget by a word."""
     rng = random.Random(n_words)
     for _ in range(20):
         pair = draw_sentence(rng, n_words)
@@ -220,7 +220,7 @@ class Everything(set[tuple[str, ...]]):
 
 
 def test_invalid_lengths() -> None:
-    """Keep out an endless loop or a wrong length below the shortest sentence."""
+    """Keeps out an endless loop or a wrong length below the shortest sentence."""
     with pytest.raises(ValueError, match="4 or more"):
         draw_sentence(random.Random(0), 3)
     with pytest.raises(ValueError, match="multiple of 10"):
@@ -237,7 +237,7 @@ def pairs() -> list[Sentence]:
 
 
 def test_german_is_a_function_of_english(pairs: list[Sentence]) -> None:
-    """Keep out a choice made on the German side alone, and English with two derivations."""
+    """Keeps out a choice made on the German side alone, and English with two derivations."""
     german: dict[str, Sentence] = {}
     for pair in pairs:
         assert german.setdefault(pair.en_text, pair) == pair
@@ -245,7 +245,7 @@ def test_german_is_a_function_of_english(pairs: list[Sentence]) -> None:
 
 
 def test_sentences_are_well_formed(pairs: list[Sentence]) -> None:
-    """Keep out words without a translation, doubled commas, and a missing capital or stop."""
+    """Keeps out words without a translation, doubled commas, and a missing capital or stop."""
     for pair in pairs:
         assert list(pair.links) == sorted(set(pair.links))
         for side, tokens in enumerate((pair.en, pair.de)):
@@ -257,7 +257,7 @@ def test_sentences_are_well_formed(pairs: list[Sentence]) -> None:
 
 
 def test_the_verb_ends_a_subordinate_clause() -> None:
-    """Keep out V2 behind a conjunction: a flat clause after weil ends with its finite verb."""
+    """Keeps out V2 behind a conjunction: a flat clause after weil ends with its finite verb."""
     finite = {f"{v.prefix}{form}" for v in VERB.values() for form in v.de[1:5]}
     auxiliaries = (lexicon.HABEN, *lexicon.OPERATORS.values())
     finite |= {form for v in auxiliaries for form in v.de[1:5]}
@@ -271,7 +271,7 @@ def test_the_verb_ends_a_subordinate_clause() -> None:
 
 
 def test_the_lexicon(pairs: list[Sentence]) -> None:
-    """Keep out "buies", rows that were split at the wrong place, and words that are rare."""
+    """Keeps out "buies", rows that were split at the wrong place, and words that are rare."""
     forms = {base: VERB[base].en[1:3] for base in ("buy", "carry", "watch", "please")}
     assert forms == {
         "buy": ("buys", "bought"), "carry": ("carries", "carried"),
@@ -288,7 +288,7 @@ def test_the_lexicon(pairs: list[Sentence]) -> None:
 
 
 def test_corpus_splits() -> None:
-    """Keep out test sentences in train, thin bins, wrong lengths, a test that hangs on train."""
+    """Keeps out test sentences in train, thin bins, wrong lengths, a test that hangs on train."""
     train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
     assert (len(train), len(valid), len(test)) == (1000, 200, 120)
     assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
@@ -304,7 +304,7 @@ def test_corpus_splits() -> None:
 
 
 def test_same_seed_same_corpus() -> None:
-    """Keep out hash order and whatever else differs between machines and Python versions."""
+    """Keeps out hash order and whatever else differs between machines and Python versions."""
     pairs = [pair for part in draw_corpus(0, 300, 30, per_bucket=10) for pair in part]
     text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
     digest = "71b0ced00dc8dfe85f790d496f884c34ac1eb7b17087098b00439c870a30ff28"
@@ -312,7 +312,7 @@ def test_same_seed_same_corpus() -> None:
 
 
 def test_the_task_that_is_made_of_it() -> None:
-    """Keep out sides that are exchanged, and an example for the figure that is straight or long."""
+    """Keeps out sides that are exchanged, an example for the figure that is straight or long."""
     drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
     task = grammar_task(drawn, 100, has_source_eos=False)
     assert task.tokenizer.decode(task.train[0].src) == drawn.train[0].en_text

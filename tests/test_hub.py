@@ -46,7 +46,7 @@ def read_split(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("make", [flat, nested])
 def test_layouts(make: Callable[..., pa.Table], tmp_path: Path) -> None:
-    """Keep out a reader that knows one of the hub's two layouts, or shuffles its files."""
+    """Keeps out a reader that knows one of the hub's two layouts, or shuffles its files."""
     opened = read_parallel([write_dataset(tmp_path / "tiny", make)], ("de", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("tiny", "de", "en")
     assert opened.size() == 300
@@ -58,7 +58,7 @@ def test_layouts(make: Callable[..., pa.Table], tmp_path: Path) -> None:
 
 
 def test_a_readme_that_names_the_files(tmp_path: Path) -> None:
-    """Keep out a dataset whose README tells where its files are: opus_books has train alone."""
+    """Keeps out a dataset whose README tells where its files are: opus_books has train alone."""
     folder = tmp_path / "books"
     (folder / "de-en").mkdir(parents=True)
     pq.write_table(nested(PAIRS), folder / "de-en" / "train-00000-of-00001.parquet")
@@ -75,7 +75,7 @@ def test_a_readme_that_names_the_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv"])
 def test_folders_of_text_tables(ending: str, tmp_path: Path) -> None:
-    """Keep out pandas' notion that NA and null are missing and 12 is a number."""
+    """Keeps out pandas' notion that NA and null are missing and 12 is a number."""
     rows = [("NA", "null"), ("12", "1e3"), ("None", "nan"), *PAIRS[:5]]
     for split in ("train", "val", "test"):
         if ending == "jsonl":
@@ -89,7 +89,7 @@ def test_folders_of_text_tables(ending: str, tmp_path: Path) -> None:
 
 
 def test_tables_without_header(tmp_path: Path) -> None:
-    """Keep out the first row of each split as names of columns."""
+    """Keeps out the first row of each split as names of columns."""
     for split, pair in (("train", "a,b"), ("val", "c,d"), ("test", "e,f")):
         (tmp_path / f"{split}.csv").write_text(pair)
     with pytest.raises(ValueError, match=r" \| .; .* --source 1 --target 2$"):
@@ -111,14 +111,14 @@ def test_tables_without_header(tmp_path: Path) -> None:
 
 
 def test_missing_cells_are_blank(tmp_path: Path) -> None:
-    """Keep out None as a sentence."""
+    """Keeps out None as a sentence."""
     pq.write_table(pa.table({"de": ["a", None], "en": [None, "b"]}), tmp_path / "x.parquet")
     pairs = [pair for _, pair in read_parallel([tmp_path / "x.parquet"]).pairs(*SPLITS)]
     assert pairs == [Pair("a", "", 1), Pair("", "b", 2)]
 
 
 def test_streams(tmp_path: Path) -> None:
-    """Keep out a corpus that is fetched for its first rows, and rows that are not shuffled."""
+    """Keeps out a corpus that is fetched for its first rows, and rows that are not shuffled."""
     opened = read_parallel([write_dataset(tmp_path / "tiny", flat)], ("de", "en"), limit=40)
     train = read_split(opened, "train")
     assert len(train) == len(set(train)) == opened.size() == 40
@@ -128,7 +128,7 @@ def test_streams(tmp_path: Path) -> None:
 
 
 def test_wrong_columns(tmp_path: Path) -> None:
-    """Keep out a direction or a column by chance."""
+    """Keeps out a direction or a column by chance."""
     tables = {
         "two": flat(PAIRS[:9]), "three": flat(PAIRS[:9]).append_column("note", [["x"] * 9]),
         "one": pa.table({"a": list(range(9)), "b": ["x"] * 9}),
@@ -144,7 +144,7 @@ def test_wrong_columns(tmp_path: Path) -> None:
 
 
 def test_broken_files(tmp_path: Path) -> None:
-    """Keep out a traceback from a parser inside `datasets`, and the wrong file's name."""
+    """Keeps out a traceback from a parser inside `datasets`, and the wrong file's name."""
     (tmp_path / "x.parquet").write_text("hello")
     with pytest.raises(ValueError, match=r"x\.parquet cannot be read: [^\n]*$"):
         read_parallel([tmp_path / "x.parquet"])
@@ -165,7 +165,7 @@ def test_broken_files(tmp_path: Path) -> None:
 
 
 def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out half a minute of waiting, and an error that does not say what else there is."""
+    """Keeps out half a minute of waiting, and an error that does not say what else there is."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no route to host")
@@ -181,7 +181,7 @@ def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_that_are_not_on_the_hub() -> None:
-    """Keep out "no network" for a name with a typing error."""
+    """Keeps out "no network" for a name with a typing error."""
     with pytest.raises(ValueError, match=r"^a b/c is not a dataset on the hub: "):
         hub.latest_revision("a b/c")
     for data in ("nothing", "./x/y", "a/b/c", "x/y.jsonl"):
@@ -190,7 +190,7 @@ def test_names_that_are_not_on_the_hub() -> None:
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a bare "Not a directory" for a home that cannot be written to."""
+    """Keeps out a bare "Not a directory" for a home that cannot be written to."""
     (tmp_path / "home").write_text("")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "home" / "datasets"))
     with pytest.raises(ValueError, match=r"cache .*home.* Not a directory; set HF_HOME"):
@@ -198,7 +198,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a lost configuration or revision, and rows that are read another way."""
+    """Keeps out a lost configuration or revision, and rows that are read another way."""
     folder, calls = write_dataset(tmp_path / "tiny", nested), []
 
     def load_dataset(path: str, name: str | None, revision: str) -> object:

@@ -52,7 +52,7 @@ def prepare_quietly(corpus: ParallelCorpus, config: PrepareConfig = BYTES) -> pr
 
 
 def test_counts() -> None:
-    """Keep out a pair that goes, or a fault that stays, without being counted."""
+    """Keeps out a pair that goes, or a fault that stays, without being counted."""
     ready = prepare_quietly(corpus_of())
     assert [example.line for example in ready.train] == [1, 3, 4, 5, 6, 7, 8, 10, 11, 12]
     n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
@@ -75,7 +75,7 @@ def test_counts() -> None:
 
 
 def test_cleaned() -> None:
-    """Keep out a flag that also cleans valid and test, or does not clean at all."""
+    """Keeps out a flag that also cleans valid and test, or does not clean at all."""
     ready = prepare_quietly(corpus_of(), CLEANED)
     assert [example.line for example in ready.train] == [1, 3, 5, 6, 8]
     assert ready.data["name"] == "tiny de→en, cleaned"
@@ -84,7 +84,7 @@ def test_cleaned() -> None:
 
 
 def test_unknown_words() -> None:
-    """Keep out words that no model can know and that are not reported."""
+    """Keeps out words that no model can know and that are not reported."""
     lines = summarize(prepare_quietly(corpus_of(), WORDS).data, False).split("\n")
     shares = [("train", "13 ", "15.29%"), ("valid", "4 ", "33.33%"), ("test", "3 ", "25.00%")]
     for line, (split, n, share) in zip(lines[-3:], shares, strict=True):
@@ -94,7 +94,7 @@ def test_unknown_words() -> None:
 
 
 def test_lower_case() -> None:
-    """Keep out references in another case than the targets, and duplicates by case alone."""
+    """Keeps out references in another case than the targets, and duplicates by case alone."""
     ready = prepare_quietly(corpus_of(), LOWER)
     assert ready.data["name"] == "tiny de→en, lower-cased"
     assert (ready.data["case"], ready.data["n_duplicate_train"]) == ("lower", 2)
@@ -103,7 +103,7 @@ def test_lower_case() -> None:
 
 
 def test_checksum_is_of_the_content() -> None:
-    """Keep out a checksum that changes with direction, tokenizer or cleaning, or with nothing."""
+    """Keeps out a checksum that changes with direction, tokenizer or cleaning, or with nothing."""
     forth = prepare_quietly(corpus_of()).data["sha256"]
     splits = zip(SPLITS, (TRAIN, VALID, TEST), strict=True)
     back = corpus_of("back", **{split: [(b, a) for a, b in pairs] for split, pairs in splits})
@@ -115,7 +115,7 @@ def test_checksum_is_of_the_content() -> None:
 @pytest.mark.parametrize(("split", "most"), [("train", 200), ("valid", 200), ("test", 400)])
 @pytest.mark.parametrize("config", [BYTES, WORDS])
 def test_nothing_left(split: str, most: int, config: PrepareConfig) -> None:
-    """Keep out a run that fails at its first batch, or at its end, for lack of sentences."""
+    """Keeps out a run that fails at its first batch, or at its end, for lack of sentences."""
     empty = corpus_of(**{split: [("", "x"), (" ", " "), ("y " * 900, "y " * 900)]})
     with pytest.raises(ValueError, match=f"no pair of {split} is left: 2 .* 1 .* {most} tokens"):
         prepare_quietly(empty, config)
@@ -124,7 +124,7 @@ def test_nothing_left(split: str, most: int, config: PrepareConfig) -> None:
 
 @pytest.mark.parametrize("pairs", [[("a", "b")], [("A ", "b"), ("a", "c")] * 40, [("", " ")] * 9])
 def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
-    """Keep out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
+    """Keeps out a wrong cause for an empty split: too long, or a vocabulary to be changed."""
     whole = corpus_of(train=pairs)
     alone = whole._replace(splits={"train": whole.splits["train"]}, size=lambda: len(pairs))
     with pytest.raises(ValueError, match=r"is left: [09] have .* with other sources"):
@@ -132,7 +132,7 @@ def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
 
 
 def test_a_source_ends_with_eos() -> None:
-    """Keep out a source without the EOS that its record claims, or one that is asked for none."""
+    """Keeps out a source without the EOS that its record claims, or one that is asked for none."""
     for config, end in ((BYTES, [EOS]), (replace(BYTES, has_source_eos=False), [])):
         ready = prepare_quietly(corpus_of(), config)
         assert ready.data["source_end"] == ("EOS" if end else "none")
@@ -143,7 +143,7 @@ def test_a_source_ends_with_eos() -> None:
 
 
 def test_max_tokens() -> None:
-    """Keep out a limit on length that is hidden, fixed, off by one, or of one side only."""
+    """Keeps out a limit on length that is hidden, fixed, off by one, or of one side only."""
     side = "x" * 9  # ten tokens with EOS
     pairs = [(side, side), (f"{side}x", side), (side, f"{side}x")]
     test = [(side * 2 + "x", side), (side * 2 + "xx", side)]
@@ -171,7 +171,7 @@ def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
 
 
 def test_pairs_are_those_of_a_naive_loop(tmp_path: Path) -> None:
-    """Keep out faults that are counted by other rules than a loop over the pairs follows."""
+    """Keeps out faults that are counted by other rules than a loop over the pairs follows."""
     config = PrepareConfig(tokenizer="bytes", is_cleaned=True, is_lowercase=True, max_tokens=10**6)
     opened = read_parallel(write_pairs(tmp_path))
     ready, seen, n = prepare_quietly(opened, config), set(), {}
@@ -204,7 +204,7 @@ def test_pairs_are_those_of_a_naive_loop(tmp_path: Path) -> None:
 
 
 def test_a_fault_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a shift beyond the first chunk, and half a cache."""
+    """Keeps out a shift beyond the first chunk, and half a cache."""
     monkeypatch.setattr(readers, "CHUNK_BYTES", 1_000)
     lines = [b"line %d" % i for i in range(1_200)]
     (tmp_path / "a.de").write_bytes(b"\n".join(lines))
@@ -219,7 +219,7 @@ def test_a_fault_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out work that is done again, and what was prepared in another way or of another text."""
+    """Keeps out work that is done again, what was prepared in another way or of another text."""
     first = prepare_quietly(corpus_of())
     monkeypatch.setattr(prepare, "build", lambda *_: pytest.fail("prepared again"))
     again = prepare_quietly(corpus_of())
@@ -250,7 +250,7 @@ def write_examples(folder: Path, examples: list[Example]) -> TokenizedPairs:
 
 
 def test_examples_on_disk(tmp_path: Path) -> None:
-    """Keep out examples that differ from those that were written, by one place or at the ends."""
+    """Keeps out examples that differ from those that were written, by one place or at the ends."""
     examples = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
     examples += [Example([200_019], [EOS], line=2**40), Example([4], [5], line=3)]
     examples += [Example([6, 7, 8, 9], [5, EOS], line=8)]

@@ -46,7 +46,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
 def test_a_text_is_downloaded_once(
     internet: Internet, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep out a download for every run, one that is not the text, and one without network."""
+    """Keeps out a download for every run, one that is not the text, and one without network."""
     names = b"emma\nolivia\nava\n" * 50
     preset = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())
     monkeypatch.setitem(presets.TEXT, "names", preset)
@@ -66,7 +66,7 @@ def test_a_text_is_downloaded_once(
 
 
 def test_a_download_that_is_cut(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out the first part of a large text as if it were the whole."""
+    """Keeps out the first part of a large text as if it were the whole."""
     book = b"*** START OF THE BOOK ***\nOnce.\n*** END OF THE BOOK ***\n"
     internet(**{"2600": b"<html>Try later.</html>"})
     with pytest.raises(ValueError, match=r"2600.* returned something else; .*war-and-peace"):
@@ -81,7 +81,7 @@ def test_a_download_that_is_cut(internet: Internet, monkeypatch: pytest.MonkeyPa
 
 
 def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a name that is not found on disk, and one without a way to have it offline."""
+    """Keeps out a name that is not found on disk, and one without a way to have it offline."""
     monkeypatch.setattr(hub, "latest_revision", lambda name: None)
     assert presets.describe("my/own") == ""
     for name, preset in presets.PARALLEL.items():
@@ -109,7 +109,7 @@ def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_checksum_warning() -> None:
-    """Keep out another text under a known name, without a word."""
+    """Keeps out another text under a known name, without a word."""
     for name, preset in (presets.PARALLEL | presets.TEXT).items():
         assert presets.checksum_warning(name, preset.sha256 or "0") == ""
         assert bool(presets.checksum_warning(name, "0")) == (preset.sha256 is not None)
@@ -117,7 +117,7 @@ def test_checksum_warning() -> None:
 
 
 def test_checksums_of_presets(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a checksum that is not of the text whose scores are in the results."""
+    """Keeps out a checksum that is not of the text whose scores are in the results."""
     monkeypatch.setenv("SEQMODELS_DATA", str(data))
     for name, languages in (("multi30k", ("de", "en")), ("bible", ("en", "de"))):
         opened = corpus.open_parallel([name], languages)
@@ -156,7 +156,7 @@ def write_ebible(splits: dict[str, list[tuple[str, str, str]]]) -> dict[str, byt
 def test_the_bible_is_split(
     is_local: bool, internet: Internet, cached: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    """Keep out a split that an outsider cannot make: from an address, or from three files."""
+    """Keeps out a split that an outsider cannot make: from an address, or from three files."""
     contents = write_ebible(VERSES)
     if is_local:
         (tmp_path / "data" / "bible").mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_the_bible_is_split(
 
 
 def test_another_bible(tmp_path: Path) -> None:
-    """Keep out another edition's split by the same name, and verses that are shifted."""
+    """Keeps out another edition's split by the same name, and verses that are shifted."""
     paths = []
     for name, content in write_ebible(VERSES | {"test": VERSES["test"][1:]}).items():
         (tmp_path / name).write_bytes(content)
@@ -207,7 +207,7 @@ def fail(_: Path) -> dict[str, Any]:
 
 
 def test_a_folder_is_built_once() -> None:
-    """Keep out work that is done again, and one folder for two keys."""
+    """Keeps out work that is done again, and one folder for two keys."""
     folder = build_cached()
     assert json.loads((folder / "made.json").read_text()) == {"n": 1}
     assert (build_cached(build=fail) / "content").read_text() == "content"
@@ -216,7 +216,7 @@ def test_a_folder_is_built_once() -> None:
 
 
 def test_leftovers_of_a_killed_process() -> None:
-    """Keep out half a folder, and a disk that fills up with what killed processes had begun."""
+    """Keeps out half a folder, and a disk that fills up with what killed processes had begun."""
     folder = build_cached()
     left = folder.with_name(f"{folder.name}.part-abc")
     left.mkdir()
@@ -248,7 +248,7 @@ def build_slowly(cache: str, ready: Any, go: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")  # pytest-xdist has a thread
 def test_two_processes() -> None:
-    """Keep out two processes that write the same files; the second waits, and says so."""
+    """Keeps out two processes that write the same files; the second waits, and says so."""
     context = multiprocessing.get_context("fork")
     ready, go = context.Event(), context.Event()
     other = context.Process(target=build_slowly, args=(str(presets.cache_dir()), ready, go))
@@ -270,7 +270,7 @@ def test_two_processes() -> None:
 def test_a_disk_without_locks(
     code: int, is_tolerated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep out a network disk being refused for what it cannot do, and faults that are hidden."""
+    """Keeps out a network disk being refused for what it cannot do, and faults that are hidden."""
 
     def refuse(*_: object) -> None:
         raise OSError(code, os.strerror(code))
@@ -281,7 +281,7 @@ def test_a_disk_without_locks(
 
 
 def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a traceback for a cache that is a file, or a user without a home."""
+    """Keeps out a traceback for a cache that is a file, or a user without a home."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(files.WriteError, match="Not a directory; set SEQMODELS_CACHE"):
@@ -300,7 +300,7 @@ def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_fingerprint(tmp_path: Path) -> None:
-    """Keep out a changed file that is taken for the old one: even of the same size and time."""
+    """Keeps out a changed file that is taken for the old one: even of the same size and time."""
     path = tmp_path / "a"
     path.write_text("a line\n")
     before, times = presets.fingerprint(path), path.stat()

@@ -36,14 +36,14 @@ both = pytest.mark.parametrize("read", [read_lines, read_chunks])
     ],
 )
 def test_lines(raw: bytes, lines: list[str], tmp_path: Path) -> None:
-    """Keep out line ends other than LF, which shift every later pair, and marks left in words."""
+    """Keeps out line ends other than LF, which shift every later pair, and marks left in words."""
     (tmp_path / "file.txt").write_bytes(raw)
     assert read_lines(tmp_path / "file.txt") == lines
     assert readers.count_lines(tmp_path / "file.txt") == len(lines)
 
 
 def test_chunks_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a character or a line end that falls between two chunks."""
+    """Keeps out a character or a line end that falls between two chunks."""
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffä\r\n\r\nöß\r\n€€€€€€€€€€\r\nlast\r".encode())
     for n in range(1, 12):
@@ -76,7 +76,7 @@ def test_chunks_are_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_fault_has_its_line(
     read: Read, raw: bytes, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keep out what is not text, and a line that is counted from the beginning of a chunk."""
+    """Keeps out what is not text, and a line that is counted from the beginning of a chunk."""
     (tmp_path / "a.txt").write_bytes(raw)
     for n in (2**20, 4):
         monkeypatch.setattr(readers, "CHUNK_BYTES", n)
@@ -86,7 +86,7 @@ def test_a_fault_has_its_line(
 
 @both
 def test_unreadable_files(read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a traceback, a pipe that is waited for, and a file that fills the memory."""
+    """Keeps out a traceback, a pipe that is waited for, and a file that fills the memory."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/zero"):
         with pytest.raises(ValueError, match=rf"^{path} is not a regular file"):
@@ -102,7 +102,7 @@ def test_unreadable_files(read: Read, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a file without line ends, which would fill the memory; a long line is read."""
+    """Keeps out a file without line ends, which would fill the memory; a long line is read."""
     monkeypatch.setattr(readers, "MAX_LINE", 100)
     monkeypatch.setattr(readers, "CHUNK_BYTES", 10)
     path = tmp_path / "x.de"
@@ -116,7 +116,7 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_checksum(tmp_path: Path) -> None:
-    """Keep out a checksum that cannot tell where one text ends, and another than sha256sum's."""
+    """Keeps out a checksum that cannot tell where one text ends, and another than sha256sum's."""
     assert sha256(["ab", "c"]) != sha256(["a", "bc"])
     assert sha256(["ab", "c"]) != sha256(["c", "ab"])
     a_line = "87428fc522803d31065e7bce3cf03fe475096631e5e07bbd7a0fde60c4cf25c7"  # echo a

@@ -104,7 +104,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 @some
 @given(parts=st.lists(st.sampled_from(NAMES) | ANY_TEXT))
 def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
-    """Keep out a split that loses characters, a byte map with a hole, text that writes specials."""
+    """Keeps out a split that loses characters, byte maps with a hole, text that writes specials."""
     written = "".join(parts)
     ids = tokenizer.encode(written)
     assert tokenizer.decode(ids) == written
@@ -114,7 +114,7 @@ def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
 
 @each
 def test_specials_when_decoded(tokenizer: Tokenizer) -> None:
-    """Keep out padding in translations that are scored, and an unknown word that vanishes."""
+    """Keeps out padding in translations that are scored, and an unknown word that vanishes."""
     ids = tokenizer.encode("The dog")
     assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "The dog"
     assert tokenizer.decode([UNK]) == "⁇"
@@ -123,7 +123,7 @@ def test_specials_when_decoded(tokenizer: Tokenizer) -> None:
 
 
 def test_surrogates_are_refused() -> None:
-    """Keep out text that is replaced without a word."""
+    """Keeps out text that is replaced without a word."""
     trainers = (Words.train, Characters.train, lambda lines: BPE.train(lines, 300))
     for use in (*(t.encode for t in LOSSLESS), *trainers):
         with pytest.raises(ValueError, match="surrogates not allowed"):
@@ -131,7 +131,7 @@ def test_surrogates_are_refused() -> None:
 
 
 def test_long_runs_of_one_character() -> None:
-    """Keep out a splitter or a trainer that overflows, or takes quadratic time, on a long run."""
+    """Keeps out a splitter or a trainer that overflows, or takes quadratic time, on a long run."""
     for tokenizer in LOSSLESS:
         assert tokenizer.decode(tokenizer.encode("a" * 50_000)) == "a" * 50_000
     assert BPE_LINES.decode(BPE_LINES.encode(" " * 1_100_000)) == " " * 1_100_000
@@ -145,14 +145,14 @@ def test_long_runs_of_one_character() -> None:
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
 def test_a_block_ends_where_the_pattern_splits(tokenizer: Tokenizer, written: str) -> None:
-    """Keep out text whose tokens change where it is cut beforehand."""
+    """Keeps out text whose tokens change where it is cut beforehand."""
     for boundary in BOUNDARY.finditer(written):
         left, right = written[: boundary.start()], written[boundary.start() :]
         assert tokenizer.encode(left) + tokenizer.encode(right) == tokenizer.encode(written)
 
 
 def test_blocks() -> None:
-    """Keep out blocks that lose text, have no end, or end in the middle of a word for no reason."""
+    """Keeps out blocks that lose text, have no end, or end within a word for no reason."""
     for written in ("", "a" * BLOCK, "word " * BLOCK, " " * 5 * BLOCK, "漢。" * 3 * BLOCK):
         cut = list(blocks(written))
         assert "".join(cut) == written
@@ -165,14 +165,14 @@ def test_blocks() -> None:
 
 
 def test_split_words() -> None:
-    """Keep out punctuation that sticks to words, and words cut at an apostrophe or hyphen."""
+    """Keeps out punctuation that sticks to words, and words cut at an apostrophe or hyphen."""
     assert split_words("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
     assert split_words("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
     assert split_words("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]
 
 
 def test_words_by_hand() -> None:
-    """Keep out another order of the vocabulary, lost words, and spaces before punctuation."""
+    """Keeps out another order of the vocabulary, lost words, and spaces before punctuation."""
     words = Words.train(["b a b", "d a b c"])
     assert words.tokens(range(4, words.vocab_size)) == ["b", "a", "c", "d"]
     assert words.encode("c a x") == [6, 5, UNK]
@@ -191,7 +191,7 @@ def test_words_by_hand() -> None:
 
 
 def test_spaces_by_hand() -> None:
-    """Keep out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces."""
+    """Keeps out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces."""
     spaces = Spaces.train([" = A =\n <unk> @,@ B .\n"])
     ids = spaces.encode(" = A =\n <unk> @,@ B .\n")
     assert spaces.tokens(ids) == ["=", "A", "=", "\\n", "<unk>", "@,@", "B", ".", "\\n"]
@@ -199,7 +199,7 @@ def test_spaces_by_hand() -> None:
 
 
 def test_characters_by_hand() -> None:
-    """Keep out ids that hang on the order of the text, and an unknown character that vanishes."""
+    """Keeps out ids that hang on the order of the text, and an unknown character that vanishes."""
     characters = Characters.train(["bé", "ab\n"])
     assert characters.name == "characters (8)"
     assert characters.tokens(range(4, 8)) == [r"\n", "a", "b", "é"]
@@ -209,7 +209,7 @@ def test_characters_by_hand() -> None:
 
 
 def test_merges_by_hand() -> None:
-    """Keep out merges in another order than they were learned: the most frequent pair is first."""
+    """Keeps out merges in another order than they were learned: the most frequent pair is first."""
     bpe = BPE.train(["ab", "ab", "ab", "abc", "abc", "cd"], 4 + 256 + 10)
     assert bpe.name == "BPE (262)"
     assert bpe.tokens([260, 261]) == ["ab", "abc"]
@@ -221,7 +221,7 @@ def test_merges_by_hand() -> None:
 
 
 def test_labels_can_be_drawn() -> None:
-    """Keep out labels that are invisible, clear the terminal, or are half a character."""
+    """Keeps out labels that are invisible, clear the terminal, or are half a character."""
     assert Words(["\x1b", "\u202e"]).labels[4:] == [r"\x1b", r"\u202e"]
     assert Bytes().tokens(Bytes().encode(" é\n")) == ["▁", r"\xc3", r"\xa9", r"\n"]
     for tokenizer in ALL:
@@ -229,7 +229,7 @@ def test_labels_can_be_drawn() -> None:
 
 
 def test_tiktoken_merges_as_trained() -> None:
-    """Keep out ties broken by chance, and ranks that tiktoken or its file's readers take otherwise.
+    """Keeps out ties broken by chance, and ranks that tiktoken merges in another order.
 
     The trainer and the encoder are two libraries.
     """
@@ -239,7 +239,7 @@ def test_tiktoken_merges_as_trained() -> None:
 
 
 def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a file from which others get other ids, and one that belongs to another BPE."""
+    """Keeps out a file from which others get other ids, and one that belongs to another BPE."""
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     bpe = BPE.train(TEXT, 600)
     bpe.save(tmp_path / "tokenizer.json")
@@ -257,7 +257,7 @@ def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("published")
 def test_make() -> None:
-    """Keep out a name on the command line that makes another tokenizer, and wrong defaults."""
+    """Keeps out a name on the command line that makes another tokenizer, and wrong defaults."""
     made_by_kind = {kind: make(kind, iter(LINES), 300) for kind in TOKENIZERS}
     assert [*map(type, made_by_kind.values())] == [
         BPE, Words, Spaces, Characters, Bytes, Published, Published,
@@ -276,7 +276,7 @@ def test_make() -> None:
 
 
 def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a limit for characters: one that comes late would be unknown."""
+    """Keeps out a limit for characters: one that comes late would be unknown."""
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
     lines = ["abcabc", "ab", "cacacaz"]
     assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
@@ -285,7 +285,7 @@ def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out training that holds a whole stream in memory, or drops its first lines."""
+    """Keeps out training that holds a whole stream in memory, or drops its first lines."""
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10_000)
     first = [" ab"] * 2_000
     trained = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
@@ -305,7 +305,7 @@ def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
 @each
 @pytest.mark.usefixtures("published")
 def test_saved_and_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    """Keep out a saved vocabulary whose ids have moved, so that a trained model talks nonsense."""
+    """Keeps out a saved vocabulary whose ids have moved, so that a trained model talks nonsense."""
     tokenizer.save(tmp_path / "tokenizer.json")
     again = load(tmp_path / "tokenizer.json")
     assert (type(again), again.name) == (type(tokenizer), tokenizer.name)
@@ -357,7 +357,7 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
 )
 @pytest.mark.usefixtures("published")
 def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
-    """Keep out a traceback, a hang or a full memory, whoever wrote the file."""
+    """Keeps out a traceback, a hang or a full memory, whoever wrote the file."""
     path = tmp_path / "tokenizer.json"
     path.write_text(written)
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
@@ -365,7 +365,7 @@ def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Keep out an OSError or a decoding error without the file's name."""
+    """Keeps out an OSError or a decoding error without the file's name."""
     with pytest.raises(ValueError, match=r"none\.json .*No such file"):
         load(tmp_path / "none.json")
     (tmp_path / "latin1.json").write_bytes(b'{"kind": "\xff"}')
@@ -379,7 +379,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
 @pytest.mark.usefixtures("published")
 def test_ids_are_those_of_tiktoken(name: str) -> None:
-    """Keep out ids that are shifted by another number, and cuts that tiktoken does not make."""
+    """Keeps out ids that are shifted by another number, and cuts that tiktoken does not make."""
     published, theirs = Published(name), tiktoken.get_encoding(name)
     assert published.name == f"{name} ({N_SPECIALS + len(RANKS):,})"
     for written in ("\n".join(TEXT), "\n\n".join(LINES * 50), "a!\n//b\n" * 2_000, *NAMES):
@@ -389,7 +389,7 @@ def test_ids_are_those_of_tiktoken(name: str) -> None:
 
 @pytest.mark.usefixtures("published")
 def test_a_saved_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out other ranks under the same name, and a copy of the published ones."""
+    """Keeps out other ranks under the same name, and a copy of the published ones."""
     path = tmp_path / "tokenizer.json"
     Published("gpt2").save(path)
     assert path.stat().st_size < 200
@@ -414,7 +414,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_encodings_come_from_a_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out an encoding that needs the network where its file lies at hand."""
+    """Keeps out an encoding that needs the network where its file lies at hand."""
     monkeypatch.setattr("tiktoken.load.check_hash", lambda *_: True)  # that of other ranks
     lines = (f"{base64.b64encode(piece).decode()} {rank}\n" for piece, rank in RANKS.items())
     cache.write_text("".join(lines))
@@ -423,7 +423,7 @@ def test_encodings_come_from_a_cache(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("state", ["missing", "damaged", "folder", "login page"])
 def test_an_unavailable_encoding(state: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep out a traceback, or a wait, and an error that does not say what to do offline."""
+    """Keeps out a traceback, or a wait, and an error that does not say what to do offline."""
 
     class Page:
         content = b"<html>"
