@@ -172,6 +172,7 @@ def test_arguments_are_checked(call: Call, tmp_path: Path) -> None:
         ["translate", "run", "text", "--beam", 65],
         ["generate", "run", "text", "--length", 10_001],
         ["generate", "run", "text", "--temperature", 1e-4],
+        ["generate", "run", "text", "--temperature", 1_001],
     ):
         check_one_line(call(main, *argv))
 

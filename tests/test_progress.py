@@ -163,6 +163,10 @@ def test_lines_are_printed_once(
     board.refresh()
     status.add_line("second")
     board.refresh()
+    assert [run.run for run in board.running()] == TITLES[:1]
+    status.write(state="waiting")
+    board.refresh()
+    assert board.running() == []
     status.write(state="running", began=2.0, lines=["again"])
     board.refresh()
     status.add_line("last")
