@@ -126,6 +126,7 @@ def test_manifest(trained: Path, export_run: Export, name: str) -> None:
         assert manifest["max_tokens"] == record["model_config"]["n_positions"]
 
 
+@pytest.mark.slow
 def test_the_lines_in_the_documentation(
     export_run: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,10 +134,10 @@ def test_the_lines_in_the_documentation(
     text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(import json\n.*?)^```$", text, re.M | re.S)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "exported").symlink_to(export_run("gpt"))
+    (tmp_path / "exported").symlink_to(export_run("bahdanau"))
     names: dict[str, Any] = {}
     exec(block, names)
-    tokens, _, _ = translate(export_run("gpt"), [17, 4, 95, EOS], 40)
+    tokens, _, _ = translate(export_run("bahdanau"), [17, 4, 95, EOS], 40)
     assert [token for token in names["text"] if token != EOS] == tokens != []
 
 
