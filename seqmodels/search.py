@@ -55,16 +55,16 @@ class LengthLimits:
         self.ends = {*self.rows.tolist()}
         self.longest = max(self.ends)
 
-    def unfinished(self, t: int, done: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
+    def unfinished(self, t: int, finished: Bool[Tensor, " R"]) -> Int[Tensor, " R2"] | None:
         """Return the rows to keep after t tokens; None to keep all.
 
         Finished rows are kept until dropping them pays off. A row at its limit is always dropped:
         the model may have no position for another token.
         """
-        if t not in self.ends and not is_check_due(t, done.device):
+        if t not in self.ends and not is_check_due(t, finished.device):
             return None
-        left = (~done & (self.rows > t)).nonzero().squeeze(1)
-        if t not in self.ends and len(left) > MAX_KEPT_SHARE * len(done):
+        left = (~finished & (self.rows > t)).nonzero().squeeze(1)
+        if t not in self.ends and len(left) > MAX_KEPT_SHARE * len(finished):
             return None
         self.rows = self.rows[left]
         return left
@@ -83,21 +83,21 @@ def generate(
     state, limits = model.encode(src, src_mask), LengthLimits(max_len, src)
     model = prepack(model, len(src))
     y = torch.full((len(src),), BOS, device=src.device)
-    done, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
+    finished, texts = torch.zeros_like(y, dtype=torch.bool), torch.arange(len(y), device=y.device)
     generated = torch.full((len(src), limits.longest), EOS, device=src.device)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
         if prefix is not None and t < prefix.shape[1]:
             y = prefix[texts, t]
         else:
-            y = choose(logits).masked_fill(done, EOS)
+            y = choose(logits).masked_fill(finished, EOS)
         generated[texts, t] = y
-        done = done | (y == EOS)
-        if (rows := limits.unfinished(t + 1, done)) is not None:
+        finished = finished | (y == EOS)
+        if (rows := limits.unfinished(t + 1, finished)) is not None:
             if not len(rows):
                 break
             state, y = reorder(state, rows, rows), y[rows]
-            texts, done = texts[rows], done[rows]
+            texts, finished = texts[rows], finished[rows]
     return [trim_at_eos(row) for row in generated.tolist()]
 
 
@@ -179,21 +179,21 @@ def beam(
     y = torch.full((B * width,), BOS, device=device)
     log_p = torch.full((B, width), -torch.inf, device=device)
     log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
-    length, done = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
+    length, finished = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
     generated = torch.full((B, width, limits.longest), EOS, device=device)
     texts, best = torch.arange(B, device=device), torch.full_like(generated[:, 0], EOS)
     for t in range(limits.longest):
         logits, state = model.step(y, state)
-        log_p, parent, token = expand_beams(log_p, mask_specials(logits), done)
-        length = length.gather(1, parent) + ~done.gather(1, parent)
-        done = done.gather(1, parent) | (token == EOS)
+        log_p, parent, token = expand_beams(log_p, mask_specials(logits), finished)
+        length = length.gather(1, parent) + ~finished.gather(1, parent)
+        finished = finished.gather(1, parent) | (token == EOS)
         generated = generated.gather(1, parent.unsqueeze(2).expand_as(generated))
         generated[:, :, t] = token
         best[texts] = generated[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
-        if (rows := limits.unfinished(t + 1, done.all(1))) is not None:
+        if (rows := limits.unfinished(t + 1, finished.all(1))) is not None:
             if not len(rows):
                 break
-            texts, log_p, length, done = texts[rows], log_p[rows], length[rows], done[rows]
+            texts, log_p, length, finished = texts[rows], log_p[rows], length[rows], finished[rows]
             generated, parent, token = generated[rows], parent[rows], token[rows]
             first = rows.unsqueeze(1) * width
         else:
@@ -204,7 +204,7 @@ def beam(
 
 
 def expand_beams(
-    log_p: Float[Tensor, "B K"], logits: Float[Tensor, "R V"], done: Bool[Tensor, "B K"]
+    log_p: Float[Tensor, "B K"], logits: Float[Tensor, "R V"], finished: Bool[Tensor, "B K"]
 ) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K"], Int[Tensor, "B K"]]:
     """Return log p, parent and last token of the K most likely extensions for each source.
 
@@ -216,7 +216,7 @@ def expand_beams(
     step = (step - logits.logsumexp(1, keepdim=True)).view(B, K, -1)
     only_one = torch.full_like(step[0, 0], -torch.inf)
     only_one[0] = 0.0
-    total = log_p.unsqueeze(2) + torch.where(done.unsqueeze(2), only_one, step)
-    token = token.view(B, K, -1).masked_fill(done.unsqueeze(2), PAD)
+    total = log_p.unsqueeze(2) + torch.where(finished.unsqueeze(2), only_one, step)
+    token = token.view(B, K, -1).masked_fill(finished.unsqueeze(2), PAD)
     log_p, best = total.flatten(1).topk(K, dim=1)
     return log_p, best // step.shape[2], token.flatten(1).gather(1, best)

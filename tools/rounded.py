@@ -29,7 +29,7 @@ KEPT = 5
 def rounded(path: Path, out: Path, task: Task) -> Path:
     """Round a run's weights and write it, evaluated anew, to a folder; return its new record.
 
-    Raises ValueError for what is not a run of this task.
+    Raises ValueError for a run of another task.
     """
     run = trained.load(path)
     if run.record["data"] != task.data:
@@ -41,21 +41,21 @@ def rounded(path: Path, out: Path, task: Task) -> Path:
         test_rows, entry = runs.evaluate(run.model, task, test, "cpu")
         rows += test_rows
         tests.append(entry)
-    made = out / path.name
-    record.save(made, run.record | {
+    new = out / path.name
+    record.save(new, run.record | {
         "tests": tests,
         "alignment": runs.example_alignment(run.model, task, "cpu"),
-        "weights_sha256": checkpoint.save_weights(made.with_suffix(".safetensors"), weights),
+        "weights_sha256": checkpoint.save_weights(new.with_suffix(".safetensors"), weights),
         "rounded_from_sha256": run.record["weights_sha256"],
     }, rows)  # fmt: skip
     lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in sample(rows, tests)]
-    files.write(made.with_suffix(".jsonl"), "".join(lines))
-    return made
+    files.write(new.with_suffix(".jsonl"), "".join(lines))
+    return new
 
 
 def sample(rows: Sequence[dict[str, Any]], tests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the first KEPT rows of each bucket, as they are in the test sets."""
-    kept = []
+    first = []
     for test in tests:
         for bucket in test["buckets"]:
             inside = [
@@ -63,8 +63,8 @@ def sample(rows: Sequence[dict[str, Any]], tests: Sequence[dict[str, Any]]) -> l
                 for row in rows
                 if row["set"] == test["name"] and bucket["low"] <= row["x"] <= bucket["high"]
             ]
-            kept += inside[:KEPT]
-    return kept
+            first += inside[:KEPT]
+    return first
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -87,22 +87,22 @@ def kill_in(phase: str, program: Any, out: Path, rng: random.Random) -> bool:
 
 
 def results(out: Path) -> dict[str, Any]:
-    """Return what must be identical: weights, hypotheses, and records without times."""
+    """Return weights, hypotheses, and records without times and events, which must be identical."""
 
     def timeless(value: Any) -> Any:
         if isinstance(value, dict):
             return {k: timeless(v) for k, v in value.items() if k not in TIMES}
         return [timeless(v) for v in value] if isinstance(value, list) else value
 
-    found: dict[str, Any] = {}
+    files: dict[str, Any] = {}
     for path in sorted(out.glob("*-seed*")):
-        found[path.name] = path.read_bytes()
+        files[path.name] = path.read_bytes()
         if path.suffix == ".json":
-            record = json.loads(found[path.name])
-            found[path.name] = timeless(
+            record = json.loads(files[path.name])
+            files[path.name] = timeless(
                 {k: v for k, v in record.items() if k not in ("events", "provenance")}
             )
-    return found
+    return files
 
 
 def survive(
@@ -113,11 +113,11 @@ def survive(
     Raises AssertionError with what differs.
     """
     rng, kills = random.Random(seed), Counter[str]()
-    done = subprocess.run(
+    process = subprocess.run(
         command(folder / "whole", models, tokens), cwd=ROOT, capture_output=True, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "2"}, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     wanted, phases = results(folder / "whole"), itertools.cycle(PHASES)
     phase = next(phases)
     assert len(wanted) == 4 * len(models), sorted(wanted)
@@ -133,17 +133,17 @@ def survive(
                 print(f"kill {kills.total():3} in comparison {n}, {phase}", flush=True)
                 phase = next(phases)
                 continue
-            said, _ = program.communicate()
-            assert program.returncode == 0, said
+            output, _ = program.communicate()
+            assert program.returncode == 0, output
             break
-        found = results(out)
-        differ = [name for name in {*wanted, *found} if wanted.get(name) != found.get(name)]
+        files = results(out)
+        differ = [name for name in {*wanted, *files} if wanted.get(name) != files.get(name)]
         assert not differ, (
             f"comparison {n} differs from the uninterrupted one in {sorted(differ)}: see {folder}"
         )
         left = [path.name for path in out.iterdir() if ".part" in path.name]
         assert not left, f"comparison {n} left {left}"
-        print(f"comparison {n}: {len(found)} files identical to the uninterrupted one", flush=True)
+        print(f"comparison {n}: {len(files)} files identical to the uninterrupted one", flush=True)
         if kills.total() == n_kills:
             return n, kills
     raise AssertionError("endless")

@@ -38,7 +38,7 @@ def rates(text: str) -> tuple[str, list[float]]:
 
 
 def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
-    """Return what a task would compare with these flags."""
+    """Return a task and its parsed flags."""
     module: Any = import_module(f"tasks.{name}.__main__")
     args = module.PARSER.parse_args(argv)
     return module.make_task(args), args
@@ -51,16 +51,16 @@ def try_rates(
     device, path = resolve_device(args.device), out / FILE
     task = choose_precision(task, args.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    earlier: list[dict[str, Any]] = [json.loads(line) for line in lines]
     pairs = [(model, lr) for model, values in chosen for lr in values]
     for (model, lr), seed in product(pairs, args.seeds):
         cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        at = out / f"{model}-{lr:g}-seed{seed}.json"
-        run = Run(make_arm(model), task, cfg, at, device, args.checkpoint_every)
+        record = out / f"{model}-{lr:g}-seed{seed}.json"
+        run = Run(make_arm(model), task, cfg, record, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
-        found = [one["curve"] for one in known if one["settings"] == settings]
-        curve = found[0] if found else train_run(run, build_model(run)).curve
-        if not found:
+        curves = [trial["curve"] for trial in earlier if trial["settings"] == settings]
+        curve = curves[0] if curves else train_run(run, build_model(run)).curve
+        if not curves:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
             run.checkpoints().remove()

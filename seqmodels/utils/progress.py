@@ -255,10 +255,10 @@ class ProgressBoard:
 
     def remaining_s(self) -> float | None:
         """Return the time left at the speed so far, or None if it is not known yet."""
-        done = len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
-        gained = done - TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
+        n_done = len(self.ended) + TRAINING_SHARE * sum(run.trained for run in self.running())
+        gained = n_done - TRAINING_SHARE * sum(run.trained_before for run in self.runs.values())
         over_s = time.monotonic() - self.since_s
-        return over_s * (len(self.records) - done) / gained if gained > 0 else None
+        return over_s * (len(self.records) - n_done) / gained if gained > 0 else None
 
     def summary(self) -> tuple[float, str]:
         """Return the fraction of the time that has passed, and the line about all runs."""
