@@ -210,8 +210,8 @@ def coverage(draw: Draw, n: int, n_draws: int, **how: bool) -> float:
 @pytest.mark.parametrize("draw", [skewed, contexts, translations], ids=lambda draw: draw.__name__)
 def test_intervals_hold_the_truth(draw: Draw) -> None:
     """Keeps out intervals that are narrower or wider than they claim, for 30 rows and for 100."""
-    assert 91 <= coverage(draw, 30, 600) <= 98
-    assert 93 <= coverage(draw, 100, 600) <= 97
+    assert 91 <= coverage(draw, 30, 2_000) <= 98
+    assert 93 <= coverage(draw, 100, 2_000) <= 97
 
 
 def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
