@@ -11,7 +11,13 @@ import pytest
 from seqmodels.evaluation import metrics
 from seqmodels.evaluation.intervals import student_p_value, student_quantile
 from seqmodels.records import significance
-from seqmodels.records.significance import Difference, compute_differences, holm
+from seqmodels.records.significance import (
+    Difference,
+    Mean,
+    compute_difference,
+    compute_differences,
+    holm,
+)
 
 Models = dict[str, list[np.ndarray]]
 
@@ -62,6 +68,15 @@ def test_a_case_by_hand() -> None:
     assert found.p == pytest.approx(0.0048, abs=1e-4)
     assert found.high == pytest.approx(10 + student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
     assert found.low == pytest.approx(10 - student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+
+
+def test_the_variance_of_examples_by_hand() -> None:
+    """Keeps out a variance with n for n − 1: 1 over the draws of 10 rows is 10/9, 9 degrees."""
+    row = Mean(3.0, np.array([2.0, 4.0]), math.nan, 1)
+    column = Mean(1.0, np.array([1.0, 1.0]), math.nan, 1)
+    difference = compute_difference(row, column, 10)
+    assert difference.p == pytest.approx(student_p_value(2 / math.sqrt(10 / 9), 9))
+    assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
 
 
 def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
