@@ -391,22 +391,17 @@ def open_tab(chromium: Any, site_folder: Path) -> Iterator[Any]:
         tab.context.close()
 
 
-@pytest.mark.parametrize("name", ["index", "attention"])
+SLOW_PAGES = ["bahdanau", "rnn_encdec-bahdanau", "rnn_encdec-gpt", "results", "sources"]
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "attention", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOW_PAGES)]
+)
 def test_pages(open_tab: Any, name: str) -> None:
     """Keeps out requests, messages, and text that a screen reader or a weak eye cannot read."""
     tab = open_tab(name)
     tab.check_isolation()
     tab.check_access()
-
-
-@pytest.mark.slow
-def test_all_pages(open_tab: Any, site_folder: Path) -> None:
-    """Keeps out the same from every other page."""
-    tab = open_tab("index")
-    for path in sorted(site_folder.glob("*.html")):
-        tab.open(path)
-        tab.check_isolation()
-        tab.check_access()
 
 
 def test_phone(open_tab: Any, site_folder: Path) -> None:
