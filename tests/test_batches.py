@@ -191,3 +191,9 @@ def test_a_billion_examples_start_at_once() -> None:
     resumed = batches.batch_indices(Formula(), 4096, 7, 0, 10**4)
     assert next(resumed).rows == next(walk).rows
     assert batches.locate_batch(Formula(), 4096, 7, 10**4) == (0, 10**4)
+
+
+def test_examples_longer_than_a_pool_are_drawn() -> None:
+    """Keeps out an error where one example is longer than fifty batches."""
+    examples = [Example([4] * 3_000, [EOS])] * 2
+    assert sorted(batches.shuffled_batches(examples, 10, 1, 0)) == [[0], [1]]

@@ -210,3 +210,8 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
     for part in (entry["overall"], entry["buckets"][0]):
         assert part["bleu"]["value"] == pytest.approx(theirs.score)
         assert part["chance_bleu"]["value"] < part["bleu"]["value"]
+
+
+def test_a_state_is_measured_up_to_the_last_position(fresh: Tiny) -> None:
+    """Keeps out a length that is left out although one token could be written after it."""
+    assert [n for n, _ in evaluate.measure_cache_bytes(fresh("gpt", n_positions=9))] == [8]

@@ -246,3 +246,40 @@ def test_p_values_are_those_of_the_closed_forms(t: float) -> None:
     }
     for df, p in expected.items():
         assert student_p_value(t, df) == pytest.approx(p, rel=1e-6, abs=1e-30)
+
+
+def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
+    """Keeps out an interval that takes groups of answers for single ones."""
+    answers = np.random.default_rng(1).integers(2, size=(60, 1)).astype(float)
+    columns, groups = np.hstack([answers, np.ones_like(answers)]), [i // 3 for i in range(60)]
+
+    def share(sums: np.ndarray) -> np.ndarray:
+        return 100 * sums[..., 0] / sums[..., 1]
+
+    grouped = intervals.compute_interval(columns, share, groups, is_percent=True)
+    assert (
+        intervals.compute_interval(columns, share, groups, is_percent=True, is_yes_no=True)
+        == grouped
+    )
+    assert (
+        intervals.compute_interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
+    )
+
+
+def test_an_interval_is_bca_by_the_book() -> None:
+    """Keeps out an interval that is not corrected for bias or skew (Efron 1987, eqs. 2.3, 6.6)."""
+    x = np.random.default_rng(3).exponential(size=40)
+    columns = np.stack([x, np.ones(40)], 1)
+    found = intervals.compute_interval(columns, lambda sums: sums[..., 0] / sums[..., 1])
+    drawn = intervals.resample_sums(columns)[:, 0] / 40
+    normal = NormalDist()
+    bias = normal.inv_cdf(float((drawn < x.mean()).mean()))
+    assert abs(bias) > 0.02
+    without = (x.sum() - x) / 39
+    off = without.mean() - without
+    pull = (off**3).sum() / (6 * (off**2).sum() ** 1.5)
+    wide = intervals.student_quantile(39) * math.sqrt(40 / 39)
+    for side, end in ((-1, "low"), (1, "high")):
+        z = bias + side * wide
+        level = normal.cdf(bias + z / (1 - pull * z))
+        assert found[end] == pytest.approx(np.quantile(drawn, level), rel=1e-9)

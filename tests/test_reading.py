@@ -196,7 +196,7 @@ LISTED = {
     "tasks/translation/__main__.py": "recipes",
     "benchmarks/contests.py": "sizes beside which peers are built",
     "tests/test_papers.py": "the order of history, and what each paper hands over",
-    "tests/test_wiring.py": "where each paper drops units",
+    "tests/test_end_to_end.py": "where each paper drops units",
 }
 """Where all five models are named, and why."""
 

@@ -255,3 +255,10 @@ def test_a_temperature_is_above_zero(temperature: float) -> None:
     """Keeps out a division by zero, and likelihoods that are not numbers."""
     with pytest.raises(ValueError, match="above zero"):
         search.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)
+
+
+def test_a_gpu_is_asked_now_and_then() -> None:
+    """Keeps out a search that waits for a GPU at every token, or that never asks who is done."""
+    gpu = torch.device("cuda")
+    assert [t for t in range(1, 50) if search.is_check_due(t, gpu)] == [16, 32, 48]
+    assert all(search.is_check_due(t, torch.device("cpu")) for t in range(1, 50))

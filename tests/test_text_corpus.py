@@ -268,3 +268,12 @@ def test_texts_of_the_results(data: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert presets.checksum_warning(name, sha256) == ""
     raw = (data / "wikitext2" / "wiki.valid.tokens").read_text("utf-8")
     assert len(tokenizers.Spaces.train([raw]).encode(raw)) == 217_646  # as published
+
+
+def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:
+    """Keeps out letters that the model is tested on and was never shown, known all the same."""
+    (tmp_path / "a.txt").write_text("ab" * 950 + "cd" * 50)
+    opened = read_text_corpus([tmp_path / "a.txt"])
+    ready = prepare_text(opened, "characters", 300, log=lambda line: None)
+    assert ready.tokenizer.vocab_size == 4 + 2
+    assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]

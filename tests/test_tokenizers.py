@@ -445,3 +445,9 @@ def test_an_unavailable_encoding(state: str, cache: Path, monkeypatch: pytest.Mo
     saved.write_text(published_file("o200k_base"))
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
         load(saved)
+
+
+def test_words_are_counted_in_bytes() -> None:
+    """Keeps out bits per character under the name of bits per byte."""
+    words = Words(["für", "a"])
+    assert words.n_bytes(words.encode("für a")) == len("für a".encode()) == 6

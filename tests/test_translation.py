@@ -16,10 +16,12 @@ from seqmodels import EOS
 from seqmodels.cli import compare
 from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
-from seqmodels.data.corpus import SPLITS
+from seqmodels.data.corpus import SPLITS, Pair
+from seqmodels.data.tokenizers import Words
 from seqmodels.records import record
 from tasks import recipes
 from tasks.lookup import __main__ as lookup
+from tasks.made import pairs
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -226,3 +228,12 @@ def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any])
         content = record.load(path)
         assert content["train_config"]["lr"] == chosen[content["model"]].lr, path.name
         assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path.name
+
+
+@pytest.mark.parametrize("has_source_eos", [True, False])
+def test_sentences_end_with_eos(has_source_eos: bool) -> None:
+    """Keeps out targets that never end, and sources that end where they are not to."""
+    words = Words(["a", "b"])
+    (found,) = pairs.examples([Pair("a b", "b a", 7)], words, has_source_eos)
+    assert found.src == [4, 5, *([EOS] if has_source_eos else [])]
+    assert (found.tgt, found.line) == ([5, 4, EOS], 7)

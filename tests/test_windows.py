@@ -104,3 +104,13 @@ def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < n
     finally:
         tracemalloc.stop()
+
+
+def test_the_windows_of_a_seed_are_pinned(tmp_path: Path) -> None:
+    """Keeps out another draw of contexts: stored records could not be made again."""
+    ids = write(tmp_path / "ids", [*range(4, 200)])
+    windows = ContextWindows(ids, range(40, 136, 8), 8, context=40, seed=1)
+    assert windows.contexts.tolist() == PINNED
+
+
+PINNED = [11, 15, 21, 36, 0, 0, 38, 37, 1, 1, 39, 15]

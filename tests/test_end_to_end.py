@@ -1,4 +1,4 @@
-"""Wiring: what a run does is what its record says, and dropout acts where the papers have it."""
+"""Whole runs: each does what its record says, and dropout acts where the papers have it."""
 
 from __future__ import annotations
 
