@@ -225,6 +225,7 @@ def test_an_arm_of_a_variant_is_a_variant() -> None:
         ("n_heads=two", ["n_heads=two"]),
         ("n_heads=0", ["n_heads=0", "positive"]),
         ("lr=nan", ["lr=nan", "finite"]),
+        ("warmup=1", ["warmup 1.0", "below 1"]),
         ("seed=3", ["seed"]),
         ("n_heads=2,,4", ["FIELD=A,B,C"]),
     ],

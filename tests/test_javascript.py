@@ -195,6 +195,19 @@ def test_order_of_examples() -> None:
     assert [runs for _, runs in orders] == [[0, 2, 4], [1, 3, 5], [1, 3, 5]] + [[0, 2, 4]] * 3
 
 
+def test_the_first_of_a_list_is_shown_unless_one_is_named() -> None:
+    """Keeps out example 0 for an address that names none: an empty text is the number 0."""
+    data = report_data()
+    data["folders"][1]["tests"][0]["buckets"][1]["low"] = 2
+    body = """return given.named.map((e) => {
+      location.hash = `#f=1&t=0&b=1&seed=1&sort=gap${e}`;
+      return readState().e;
+    });"""
+    named = ["", "&e=", "&e=0", "&e=2", "&e=3"]
+    shown = run_node(body, "page.js", "report.js", data=json.dumps(data), named=named)
+    assert shown == [4, 4, 0, 4, 3]
+
+
 def test_example_side_by_side() -> None:
     """Keeps out another example, another seed's text, and a sample that claims to be all."""
     body = """location.hash = "#f=1&t=0&b=1&seed=2&e=3";

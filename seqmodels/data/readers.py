@@ -171,9 +171,9 @@ def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) 
     """Return the names of the columns of a TSV or CSV file.
 
     The first line is a header if one of its cells is asked for by name, or `min_common` of them are
-    KNOWN. Columns that are asked for by number are named 1, 2, … Raises ValueError if it is unclear
-    whether there is a header: a row taken for a header would be lost, and a header taken for a row
-    would be trained on.
+    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, … Raises ValueError if it
+    is unclear whether there is a header: a row taken for a header would be lost, and a header taken
+    for a row would be trained on.
     """
     first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)

@@ -39,6 +39,12 @@ class TrainConfig:
     shards: int = 1
     """Parts of a batch, each with its own random numbers, divided among the processes."""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a share that is not one: the schedule would divide by zero."""
+        for name in ("warmup", "label_smoothing", "beta_2"):
+            if not 0 <= (share := getattr(self, name)) < 1:
+                raise ValueError(f"{name} {share}: give a number from 0 to below 1")
+
     def settings(self) -> dict[str, Any]:
         """Return the fields that a record holds: shards only where a batch is divided."""
         return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}

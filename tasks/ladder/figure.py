@@ -121,7 +121,7 @@ def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     """Return (3, places): the points that reading backwards gains, low and high; None if unknown.
 
     The interval takes words as independent. If both models have several seeds, these vary as well,
-    as in `metrics.significance`.
+    as in `records.significance`.
     """
     if not {REVERSED, FORWARD} <= groups.keys():
         return None

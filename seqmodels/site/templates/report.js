@@ -19,7 +19,7 @@ function readState() {
   const b = parseIndex(given.b, test.buckets.length);
   const sort = given.sort || "gap";
   const listed = sortExamples(test, test.buckets[b], runs, sort);
-  const e = listed.includes(Number(given.e)) ? Number(given.e) : listed[0];
+  const e = given.e && listed.includes(Number(given.e)) ? Number(given.e) : listed[0];
   const m = parseIndex(given.m, folder.runs.length, -1);
   return { f, folder, t, test, seeds, seed, runs, b, sort, listed, e, m, l: given.l, h: given.h };
 }
