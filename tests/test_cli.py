@@ -61,7 +61,7 @@ def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> N
     files = [Path(line) for line in out.splitlines()]
     names = {file.name for file in files}
     assert names >= {"score-length.svg", "curves.svg", "state.svg", "alignment.svg", "tables.md"}
-    for file in files:
+    for file in (file for file in files if file.suffix != ".png"):
         assert file.read_bytes() == (trained / file.name).read_bytes()
 
 

@@ -107,7 +107,7 @@ def test_invalid_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "opened", refuse)
+        patch.setattr(files, "open_regular", refuse)
         with pytest.raises(ValueError, match=r"train\.de cannot be read: Permission denied$"):
             read_split(read_parallel([folder]), "train")
     monkeypatch.setattr(corpus.os, "listdir", refuse)

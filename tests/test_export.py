@@ -25,8 +25,7 @@ from seqmodels.cli import main
 from seqmodels.interface import BOS, EOS, PAD
 from seqmodels.site import export, graphs
 
-NAMES = [pytest.param("bahdanau", marks=pytest.mark.slow),
-         pytest.param("lstm_seq2seq", marks=pytest.mark.slow), "gpt"]  # fmt: skip
+NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "lstm_seq2seq", "gpt")]
 """The models of the toy runs; the last one's weights are rounded."""
 Export = Callable[[str], Path]
 

@@ -26,6 +26,7 @@ def made(size: str) -> Task:
         return positions.make_task(argparse.Namespace(size=size, tokens=None))
 
 
+@pytest.mark.slow
 def test_positions_runs(run: Run, tmp_path: Path) -> None:
     """Keeps out variants that the harness cannot train, search, score or draw."""
     assert run(positions, "--out", tmp_path) == 0
@@ -38,7 +39,7 @@ def test_positions_runs(run: Run, tmp_path: Path) -> None:
     assert all(f"Transformer, {kind}" in drawn for kind in ("sinusoids", "learned", "no pos"))
 
 
-@pytest.mark.parametrize("size", ["smoke", "laptop", "full"])
+@pytest.mark.parametrize("size", ["smoke", "full"])
 def test_positions_alone_differ(size: str) -> None:
     """Keeps out a difference in size, rate or layers that would pass for one of positions."""
     task = made(size)

@@ -97,6 +97,7 @@ def test_figures_tell_variants_apart() -> None:
     assert key[2] == "Transformer, rotary positions (2021)\n3.00 M"
 
 
+@pytest.mark.slow
 def test_variants_run_where_they_are_named(run: Run, tmp_path: Path) -> None:
     """Keeps out a lookup that knows models alone, in training, records, figures or tables."""
     models = ["transformer", "transformer_rotary", "lstm_seq2seq_x2"]
