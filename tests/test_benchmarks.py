@@ -154,19 +154,3 @@ def test_mistakes(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
             run(*given)
         err = capsys.readouterr().err
         assert (stopped.value.code, err.count("\n"), given[-1] in err) == (2, 1, True), err
-
-
-def test_missing_points_leave_a_gap(tmp_path: Path) -> None:
-    """Keeps out drawing that stops at a model without a point, and a reason that gets lost."""
-    point = {"rows": 1, "width": 8, "step_s": 0.1, "peak_bytes": 1, "token_s": 1}
-    points = [point | {"model": "gpt", "n": n} for n in (8, 16)]
-    points += [point | {"model": "rnn_encdec", "n": 8}]
-    points += [{"model": "rnn_encdec", "n": 16, "rows": 1, "width": 8, "skipped": "too much"}]
-    _, results = command.open_results("smoke", 1, tmp_path)
-    for axis in draw.GROWTH:
-        part = {"kind": "growth", "axis": axis, "points": points}
-        results["parts"][f"growth-{axis}"] = part
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(results))
-    assert len(draw.draw(path)) == 4
-    assert "too much" in path.with_suffix(".md").read_text(encoding="utf-8")

@@ -150,34 +150,6 @@ def test_commands_are_parsed_by_their_programs(path: Path) -> None:
         check(words, project)
 
 
-def test_a_wrong_command_is_noticed() -> None:
-    """Keeps out a check of commands that passes everything."""
-    project: dict[str, Any] = {"optional-dependencies": {"dev": []}}
-    for line in (
-        "python -m tasks.recall --sedes 1",
-        "python -m tools.survival --dead",
-        "seqmodels transalte RUN text",
-        "pip install -e .[nothing]",
-        "python tests/nothing.py",
-        "git diff --no-index seqmodels/gpt.py",
-    ):
-        with pytest.raises((SystemExit, AssertionError)):
-            check(line.split(), project)
-
-
-def test_the_readme_sets_up_trains_and_tests() -> None:
-    """Keeps out a README whose first steps do not set up, run and test the project."""
-    block = README.read_text(encoding="utf-8").partition("## Quick start")[2]
-    found = FENCE.search(block)
-    assert found
-    assert found[2].splitlines() == [
-        "python3 -m venv .venv && . .venv/bin/activate",
-        "pip install -e '.[dev]'",
-        "python -m tasks.translation",
-        "pytest",
-    ]
-
-
 # ----------------------------------------------------------------------------------- What is said
 
 

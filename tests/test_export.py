@@ -191,23 +191,6 @@ def test_only_rounded_weights_are_halved() -> None:
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
-def test_loops_come_back() -> None:
-    """Keeps out scans that stay in the models when a trace fails."""
-
-    def methods() -> list[Any]:
-        return [getattr(owner, attribute) for owner, attribute, _ in graphs.SCANS]
-
-    def fail() -> None:
-        with graphs.replace_methods(graphs.SCANS):
-            assert before != methods()
-            raise ArithmeticError
-
-    before = methods()
-    with pytest.raises(ArithmeticError):
-        fail()
-    assert before == methods()
-
-
 def change(model: Any, logits_by: float, weights_by: float) -> export.Run:
     """Return a runner that computes the same as the model, but for these changes."""
     states: list[Any] = []

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import fake_record, write
+from fake_records import fake_record
 
 from seqmodels.models import papers
-from seqmodels.report import figures, style
+from seqmodels.report import style
 from tasks.lookup import figure
 
 
@@ -103,14 +103,3 @@ def test_only_several_widths_on_the_same_data_are_drawn() -> None:
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in FOLDERS["width-32"]]
     assert figure.draw_across([one, other]) == {}
     assert {*figure.draw_across([*FOLDERS.values()])} == {"widths-lookup"}
-
-
-def test_the_results_page_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a plot of several folders that nobody sees, or that other tasks' folders join."""
-    monkeypatch.setattr(style, "save", lambda figure, path: path)
-    for name, records in FOLDERS.items():
-        write(tmp_path / name, [r | {"task": "lookup"} for r in records])
-    write(tmp_path / "other", [fake_record("gpt", 1)])
-    assert tmp_path / "widths-lookup.svg" in figures.plot_results(tmp_path)
-    page = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "![widths-lookup](widths-lookup.svg)" in page

@@ -44,15 +44,6 @@ def test_sentence_scores(tmp_path: Path) -> None:
     assert [*scores] == ["bleu", "chrf", "nats"]
 
 
-def test_other_scores(tmp_path: Path) -> None:
-    """Keeps out BLEU of symbols, and of texts that no one wrote."""
-    assert shown(tmp_path, row(), primary_metric="exact_match")["scores"] == [
-        {"right": 66.7, "nats": 1.5}
-    ]
-    example = shown(tmp_path, row(hyp=None), primary_metric="nats")
-    assert (example["hyps"], example["scores"]) == ([None], [{"nats": 1.5}])
-
-
 def test_runs_are_aligned(tmp_path: Path) -> None:
     """Keeps out one model's sentence beside another's, and rows of other test sets."""
     a = rows.read(write(tmp_path / "a.jsonl", row(), row(set="greedy", src="q"), row(src="d")))

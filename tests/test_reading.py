@@ -180,39 +180,6 @@ def test_a_diff_is_of_code_alone() -> None:
     assert diffs.changed(old, new) == ['-    return "#"', '+    return "@"']
 
 
-@each_model
-def test_a_chapter_shows_no_trick(path: Path) -> None:
-    """Keeps out closures over a caller's variables, attributes hung on tensors, muted checkers."""
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\bnonlocal\b|\bsetattr\b|\bhasattr\b|type: ignore|noqa|lambda", text)
-
-
-LISTED = {
-    "seqmodels/models/__init__.py": "the list itself",
-    "seqmodels/report/style.py": "colours",
-    "tasks/distance/__main__.py": "recipes",
-    "tasks/lookup/__main__.py": "recipes",
-    "tasks/recipes.py": "recipes: a model without one gets the defaults",
-    "tasks/translation/__main__.py": "recipes",
-    "benchmarks/contests.py": "sizes beside which peers are built",
-    "tests/test_papers.py": "the order of history, and what each paper hands over",
-    "tests/test_end_to_end.py": "where each paper drops units",
-}
-"""Where all five models are named, and why."""
-
-
-def test_there_is_one_list_of_models() -> None:
-    """Keeps out a second list: a sixth model would have to be named there as well."""
-    found, five = set(), set(list(PAPERS)[:5])
-    for path in [*PROGRAMS, *TESTS, *sorted((ROOT / "tools").rglob("*.py"))]:
-        for node in ast.walk(tree(path)):
-            held = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
-            first = [n.elts[0] if isinstance(n, ast.Tuple) and n.elts else n for n in held]
-            if five <= {n.value for n in first if isinstance(n, ast.Constant)}:
-                found.add(name_of(path))
-    assert found == LISTED.keys()
-
-
 # ------------------------------------------------------------------------------------- the arrows
 
 

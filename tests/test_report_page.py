@@ -138,15 +138,6 @@ def test_tables_and_ids(trained: Path, page: Path) -> None:
     assert {*re.findall(r"url\(#(.*?)\)", text)} <= {*ids}
 
 
-def test_maps_are_spread_over_the_buckets() -> None:
-    """Keeps out maps of the shortest sentences alone."""
-    x = [1, 2, 3, 11, 12, 25, 99]
-    buckets = [{"low": low, "high": low + 9} for low in (1, 11, 21)]
-    assert report.spread_over_buckets(x, buckets, 3) == [0, 3, 5]
-    assert report.spread_over_buckets(x, buckets, 5) == [0, 1, 3, 4, 5]
-    assert report.spread_over_buckets(x, buckets, 9) == [0, 1, 2, 3, 4, 5]
-
-
 def test_tasks_without_sentences(language_model: Path, tmp_path: Path) -> None:
     """Keeps out a report of translations alone."""
     (folder,) = data_of(report.write([language_model], tmp_path / "p.html", 2))["folders"]
@@ -225,56 +216,6 @@ def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
     for x, y, opacity in cells:
         if (s := columns.index(x)) < len(src):
             assert opacity == pytest.approx(float(weights[rows_of_map.index(y), s]), abs=0.006)
-
-
-def test_the_address_keeps_the_place(tab: Tab) -> None:
-    """Keeps out a page that forgets the choice when it is reloaded, and no way back."""
-    tab.page.locator(".pick a").nth(2).click()
-    tab.settle()
-    tab.page.select_option('[data-key="m"]', label="GPT")
-    tab.page.select_option('[data-key="l"]', label="layer 1")
-    tab.settle()
-    address, text = tab.page.url, tab.text(".pick [aria-current]")
-    tab.page.reload()
-    tab.page.wait_for_selector('[data-key="h"]')
-    assert (tab.page.url, tab.text(".pick [aria-current]")) == (address, text)
-    assert tab.page.locator('[data-key="l"]').input_value() == "0"
-    tab.page.go_back()
-    tab.page.wait_for_selector('[data-key="h"]', state="detached")
-    tab.settle()
-    assert tab.text(".pick [aria-current]") == text
-    tab.page.locator("#folders a").nth(1).click()
-    tab.settle()
-    assert tab.page.locator(".folder:visible").get_attribute("id") == "f1"
-    assert tab.messages == []
-
-
-def test_by_keyboard_alone(tab: Tab) -> None:
-    """Keeps out a control that only a mouse reaches, and a focus that is lost on the way."""
-    focus = """(now => now === document.body ? "" : now.textContent + "|" + (now.dataset.key || ""))
-        (document.activeElement)"""
-
-    def press(key: str) -> None:
-        tab.page.keyboard.press(key)
-        tab.settle()
-
-    def tab_to(what: str) -> None:
-        for _ in range(60):
-            tab.page.keyboard.press("Tab")
-            if what in tab.page.evaluate(focus):
-                return
-        pytest.fail(f"{what} cannot be reached")
-
-    second = tab.page.locator(".pick a").nth(1).inner_text()
-    tab_to(second)
-    press("Enter")
-    assert tab.text(".pick [aria-current]") == second
-    assert second in tab.page.evaluate(focus)
-    for key in ("|m", "|l", "|h"):
-        tab_to(key)
-        press("ArrowDown")
-        assert key in tab.page.evaluate(focus)
-    assert re.search("m=2.*l=0.*h=1", tab.page.url)
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:

@@ -83,17 +83,6 @@ def test_a_missing_score_leaves_a_gap() -> None:
     assert ["not recorded" in texts_of(ax) for ax in drawn_scores(records).axes[:2]] == [0, 1]
 
 
-def test_areas_cover_their_buckets() -> None:
-    """Keeps out a page that leads from one bucket to the sentences of another."""
-    records, ids = several(1), set()
-    for ax in drawn_scores(records).axes:
-        for area in (patch for patch in ax.patches if patch.get_gid()):
-            number = int(area.get_gid().removeprefix("bucket-").rstrip("bcd"))
-            assert area.get_bbox().intervalx.tolist() == [number - 0.5, number + 0.5]
-            ids.add(area.get_gid())
-    assert len(ids) == 4 * len(records[0]["tests"][0]["buckets"])
-
-
 @pytest.mark.parametrize(
     ("task", "beam", "titles"),
     [
@@ -115,49 +104,10 @@ def test_a_title_names_the_search(task: str, beam: int | None, titles: list[str]
     assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
 
 
-@pytest.mark.parametrize("metric", ["aer", "chrf", "rouge"])
-def test_the_better_direction_is_named(metric: str) -> None:
-    """Keeps out an error captioned "higher is better", and a panel without a title."""
-    ax = drawn_scores(scored({"gpt": (3, 2, 1)}, primary_metric=metric)).axes[0]
-    words = "lower is better ↓" if metric == "aer" else "higher is better ↑"
-    assert words in texts_of(ax)
-    assert ax.get_title("left").lower().startswith(metric)
-
-
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
     """Keeps out a metric that is turned round in every table and figure."""
     losses = {key for key, metric in METRICS.items() if metric.is_loss}
     assert losses == {"nats", "bits_per_byte", "perplexity", "aer"}
-
-
-@pytest.mark.parametrize(("top", "limit"), [(50.1, 100), (45.0, None)])
-def test_the_axis_of_bleu_fits_real_text(top: float, limit: float | None) -> None:
-    """Keeps out curves pressed to the floor, and an axis of the grammar that is cut short."""
-    bleu, nats = drawn_scores(scored({"gpt": (30, top, 1)}, half=0.1)).axes[:2]
-    low, high = bleu.get_ylim()
-    assert low == 0
-    assert high == limit if limit else high < 50
-    assert nats.get_ylim()[1] < 100
-
-
-@pytest.mark.parametrize(
-    ("seeds", "counts", "models", "words"),
-    [
-        ([1], (100, 30, 2), ["bahdanau"], {"Hollow", "One seed"}),
-        ([1, 2], (100, 30, 30), ["bahdanau"], {"whisker", "averaged"}),
-        ([1], (99, 99, 99), ["bahdanau", "rnn_encdec"], {"One seed", "Dashed", "Solid"}),
-    ],
-)
-def test_a_caption_explains_what_is_drawn(
-    seeds: list[int], counts: tuple[int, ...], models: list[str], words: set[str]
-) -> None:
-    """Keeps out the caption of another figure: one seed that reads like a result of many."""
-    values = dict.fromkeys(models, (30, 20, 25))
-    records = [r | {"seed": seed} for seed in seeds for r in scored(values, counts=counts)]
-    caption = drawn_scores(records).get_label()
-    possible = ("Hollow", "One seed", "whisker", "averaged", "Dashed", "Solid", "Dash-dotted")
-    assert {word for word in possible if word in caption} == words
-    assert "interval (bootstrap) over sentences" in caption
 
 
 def test_a_context_is_drawn_as_the_gain_from_it() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import types
 from collections.abc import Callable
@@ -185,17 +184,6 @@ def test_systems_are_compared_as_by_sacrebleu(
     assert [row[-1] for row in rows] == ["the same"] * 2
 
 
-def test_lengths_are_words_of_the_source(score: Score, flags: list[object]) -> None:
-    """Keeps out a sentence in two buckets or in none, and one longer than the last bucket."""
-    result = score(*flags, "--buckets", "1,3,5")
-    for system in result["systems"]:
-        parts = [(part["low"], part["high"], part["n"]) for part in system["buckets"]]
-        assert parts == [(1, 1, 1), (4, 5, 2), (6, 7, 1)]
-        assert system["overall"]["n"] == 4
-    one = BLEU().corpus_score(GOOD[2:3], [REF[2:3]]).score
-    assert result["systems"][0]["buckets"][2]["bleu"]["value"] == pytest.approx(one)
-
-
 def test_blank_lines_are_scored_and_counted(
     score: Score, flags: list[object], write: Write
 ) -> None:
@@ -211,15 +199,6 @@ def test_blank_lines_are_scored_and_counted(
     assert overall["bleu"]["value"] == pytest.approx(theirs)
     assert nothing["bleu"] == nothing["chrf"] == {"value": 0.0, "low": None, "high": None}
     assert nothing["length_ratio"] == 0.0
-
-
-@pytest.mark.parametrize(("n", "flags"), [(99, []), (100, []), (100, ["--tokenize", "none"])])
-def test_tokenized_text_is_noted(n: int, flags: list[str], run: Run, write: Write) -> None:
-    """Keeps out a score of a tokenized text beside those of others, without a word."""
-    ref, src = write("ref", ["a b."] * 101), write("src", ["a"] * 101)
-    hyp = write("hyp", ["a b ."] * n + ["a b."] * (101 - n))
-    out = run("--ref", ref, "--src", src, hyp, *flags)[1]
-    assert ("is it tokenized?" in out) == (n == 100 and not flags)
 
 
 @pytest.mark.parametrize(
@@ -264,23 +243,6 @@ def test_the_table_has_the_numbers_of_the_json(
         assert rows[i + 5][3] == f"{pair['difference']:+.2f} (p = {pair['p']:.3f})"
     for signature in (*result["signatures"].values(), *result["paired_signatures"].values()):
         assert f"`{signature}`" in out
-
-
-def test_files_are_the_same_without_torch(
-    scored: tuple[list[object], Path], tmp_path: Path
-) -> None:
-    """Keeps out scores only where models can run; a date, a random id or unseeded draws in them."""
-    argv, folder = scored
-    program = "import sys; sys.modules['torch'] = None; from seqmodels.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "score", *argv, "--out", tmp_path]
-    process = subprocess.run(
-        [str(each) for each in command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (process.returncode, process.stderr) == (0, "")
-    names = {"score.json", "score-length.svg", "score-length.png", "report.html"}
-    assert {path.name for path in tmp_path.iterdir()} == names
-    for path in tmp_path.iterdir():
-        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
 def test_figures_show_systems_as_strangers(

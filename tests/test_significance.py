@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 
-from seqmodels.evaluation import metrics
 from seqmodels.evaluation.intervals import student_p_value, student_quantile
 from seqmodels.records import significance
 from seqmodels.records.significance import (
@@ -112,30 +111,6 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     assert width(found) / 2 == pytest.approx(half, rel=0.05)
 
 
-def test_the_same_sentences_are_drawn_for_both() -> None:
-    """Keeps out two models whose sentences are drawn apart: hard ones would no longer cancel."""
-    models = losses(np.random.default_rng(1))
-    (paired,) = compute_differences(models, ratio).values()
-    models["new"] = [run[::-1] for run in models["new"]]
-    (unpaired,) = compute_differences(models, ratio).values()
-    assert paired.value == pytest.approx(unpaired.value)
-    assert width(unpaired) > 3 * width(paired)
-
-
-def test_row_minus_column() -> None:
-    """Keeps out a difference that is turned round, and a pair that is left out or named twice."""
-    rng = np.random.default_rng(1)
-    models = {
-        name: [columns(rng.normal(value, 0.1, 50)) for _ in range(2)]
-        for name, value in (("cho", 1.0), ("gpt", 4.0), ("bahdanau", 9.0))
-    }
-    found = compute_differences(models, ratio)
-    expected = {("gpt", "cho"): 3, ("bahdanau", "cho"): 8, ("bahdanau", "gpt"): 5}
-    assert {pair: round(each.value) for pair, each in found.items()} == expected
-    for each in found.values():
-        assert each.low < each.value < each.high
-
-
 def test_one_seed_knows_sentences_alone() -> None:
     """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
     rng = np.random.default_rng(1)
@@ -208,94 +183,3 @@ def test_equal_models_seldom_differ() -> None:
     """Keeps out seeds that are ignored, as one seed ignores them."""
     assert false_positives(3, 0.2, 150) <= 7
     assert false_positives(1, 0.2, 60) > 20
-
-
-N, N_PARTS, N_SEEDS = 600, 4, 3
-SIMULATED = ("first", "second", "third", "fourth", "better")
-"""Four models of the same quality, and one of two BLEU more."""
-
-
-def translations(rng: np.random.Generator, quality: np.ndarray) -> np.ndarray:
-    """Draw sacreBLEU's counts of N sentences, (models, seeds, N, 10), given each run's quality.
-
-    A word is right with a probability that depends on the run, on the sentence, which is as hard
-    for all, on what the sentence is to a model, and to a single seed. A longer n-gram can only be
-    right where a shorter one is.
-    """
-    n_ref = rng.integers(5, 30, N)
-    logits = quality[..., None] + rng.normal(0, 0.8, N)
-    logits = logits + rng.normal(0, 0.5, (len(quality), 1, N)) + rng.normal(0, 0.6, logits.shape)
-    chance = 1 / (1 + np.exp(-logits))
-    n_hyp = np.maximum(n_ref + rng.integers(-2, 3, logits.shape), 4)
-    written = n_hyp[..., None] - np.arange(4)
-    right = [rng.binomial(np.minimum(n_ref, n_hyp), chance)]
-    for k in (1, 2, 3):
-        right.append(rng.binomial(np.minimum(right[-1], written[..., k]), 0.35 + 0.6 * chance))
-    both = np.broadcast_to(n_ref, n_hyp.shape)
-    return np.concatenate([np.stack([n_hyp, both, *right], -1), written], -1).astype(np.float64)
-
-
-def compared(runs: np.ndarray, n_seeds: int = N_SEEDS) -> dict[tuple[str, str], Difference]:
-    """Compare the models by BLEU."""
-    models = {name: list(own[:n_seeds]) for name, own in zip(SIMULATED, runs, strict=False)}
-    return compute_differences(models, metrics.bleu_of_counts, is_percent=True)
-
-
-def simulated(rng: np.random.Generator, sd: float, per_bleu: float) -> list[float]:
-    """Return whether differences were found in one comparison: (see test_simulated_errors)."""
-    quality = 0.4 + per_bleu * rng.normal(0, sd, (len(SIMULATED), N_SEEDS))
-    quality[-1] += 2 * per_bleu
-    runs = translations(rng, quality)
-    overall = compared(runs)
-    parts = [compared(runs[:, :, k::N_PARTS]) for k in range(N_PARTS)]
-    p = {(pair, i): d.p for i, part in enumerate([overall, *parts]) for pair, d in part.items()}
-    null = [key for key in p if "better" not in key[0]]
-    alone = compared(runs[:2], n_seeds=1)["second", "first"].p
-    pairs = [pair for pair in overall if "better" not in pair]
-    powers = [pair for pair in overall if "better" in pair]
-    corrected = dict(zip(p, holm([*p.values()]), strict=True))
-    return [
-        float(np.mean([overall[pair].p <= 0.05 for pair in pairs])),
-        float(min(holm([p[key] for key in null])) <= 0.05),
-        float(alone <= 0.05),
-        float(np.mean([overall[pair].p <= 0.05 for pair in powers])),
-        float(np.mean([corrected[pair, 0] <= 0.05 for pair in powers])),
-    ]
-
-
-@pytest.fixture
-def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw the same 300 resamples of sentences in every simulation, without drawing them again."""
-    times = {}
-    for n in (N, N // N_PARTS):
-        draws = np.random.default_rng(1).integers(n, size=(300, n))
-        times[n] = np.stack([np.bincount(draw, minlength=n) for draw in draws]).astype(np.float64)
-    monkeypatch.setattr(
-        significance, "resample_sums", lambda columns: times[len(columns)] @ columns
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("drawn_once")
-@pytest.mark.parametrize("sd", [0.0, 0.3, 1.0])
-def test_simulated_errors(sd: float) -> None:
-    """Keeps out false positives, with seeds that differ by 0 to 1.0 BLEU, and a weak test.
-
-    200 comparisons of 600 sentences, three seeds: among equal models, how often one pair differs,
-    and any pair overall or in a bucket after the correction; one pair by sentences alone, from one
-    seed; and for two BLEU more, how often that is found, before and after the correction.
-    """
-    low, high = (
-        metrics.bleu_of_counts(
-            translations(np.random.default_rng(3), np.full((200, 1), logit)).sum((1, 2))
-        )
-        for logit in (0.35, 0.45)
-    )
-    per_bleu = 0.1 / float(np.mean(high - low))
-    draws = [simulated(np.random.default_rng([7, i]), sd, per_bleu) for i in range(200)]
-    pair, family, alone, power, corrected = 100 * np.mean(draws, axis=0)
-    assert pair <= 7
-    assert family <= 7
-    assert alone > 10 or sd < 1
-    assert power >= corrected
-    assert power > 20

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 import torch
-from browser import PHONE, Tab
+from browser import Tab
 from conftest import Call
 from matplotlib.figure import Figure
 
@@ -117,14 +117,6 @@ def test_marks_are_the_changes(names: tuple[str, str]) -> None:
         assert (block.kind == "same") == all(row.kind == "same" for row in block.rows)
 
 
-def test_marks_on_a_page() -> None:
-    """Keeps out marks that slip by a character at a sign or the end of a token."""
-    marks = [False] * 3 + [True] * 6 + [False]
-    markup = str(layout.highlight("if x < 10:", marks, "ins"))
-    assert strip_tags(markup) == "if x < 10:"
-    assert strip_tags("".join(re.findall("<ins>(.*?)</ins>", markup))) == "x < 10"
-
-
 def test_every_change_has_its_reason(site_folder: Path) -> None:
     """Keeps out a unit that changed without a sentence why, and a reason for an unchanged unit."""
     assert {*pair.REASONS} == {"-".join(names) for names in CONSECUTIVE}
@@ -136,31 +128,6 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
         for name, reason in changed.items():
             (section,) = re.findall(rf'id="{re.escape(name)}".*?</section>', text, re.S)
             assert str(layout.format_prose(reason)) in section
-
-
-@each_chapter
-def test_help_stands_beside_its_field(chapter: Chapter) -> None:
-    """Keeps out the help of another field, and a field without help."""
-    text = chapter.path.read_text()
-    classes = (node for node in ast.parse(text).body if isinstance(node, ast.ClassDef))
-    (node,) = (node for node in classes if node.name == "Config")
-    fields = r'^    (\w+): [^\n]*\n    """(.*?)"""'
-    expected = re.findall(fields, ast.get_source_segment(text, node) or "", re.M | re.S)
-    (unit,) = (unit for unit in chapter.units if unit.name == "Config")
-    head, *segments = build.split_into_segments(chapter, unit)
-    noted = [(s.lines[-1].text.partition(":")[0].strip(), s.note) for s in segments if s.note]
-    assert (head.name, noted) == ("Config", expected)
-    assert noted
-
-
-def test_symbol_table() -> None:
-    """Keeps out a cell in another column, and one that spans too few."""
-    text = "  paper   code   meaning\n  h, c    state\n  W       W      weights of it\n"
-    assert build.parse_symbol_table(text) == [
-        [("paper", 1), ("code", 1), ("meaning", 1)],
-        [("h, c", 1), ("state", 2)],
-        [("W", 1), ("W", 1), ("weights of it", 1)],
-    ]
 
 
 @each_chapter
@@ -271,51 +238,6 @@ def test_numbers_of_a_figure() -> None:
     ]  # fmt: skip
 
 
-def test_a_table_survives_its_address() -> None:
-    """Keeps out a download that is cut at a # or a quote."""
-    table = [["a,b", 'c"d', "é"], ["#1", "50 %", "x\ny"]]
-    address = layout.csv_url(table)
-    assert [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))] == table
-    assert not {*'#"\n'} & {*address}
-
-
-def test_figures_keep_their_texts() -> None:
-    """Keeps out a text that is taken for a colour or an element, and ids that two figures share."""
-    plot = Figure()
-    plot.text(0, 0, "#123456 <b> 1.2345", color="#1b75bc")
-    text = figure.inline(plot, "a")
-    assert "fill: #1b75bc" in text
-    assert "#123456 &lt;b&gt; 1.2345" in text
-    assert "<metadata" not in text
-    assert all(name.startswith("a-") for name in re.findall(r'\bid="(.*?)"', text))
-
-
-def test_results_are_listed_by_title(site_folder: Path) -> None:
-    """Keeps out links to another figure than the one they name."""
-    text = page(site_folder, "results")
-    links = dict(re.findall(r'<li><a href="#([^"]+)">([^<]+)</a> \(<code>', text))
-    assert links == dict(
-        re.findall(r'<figure id="([^"]+)".*?<title[^>]*>([^<]+)</title>', text, re.S)
-    )
-    assert links.keys() >= {"bottleneck", "translation-grammar-laptop"}
-
-
-def test_folders_with_models() -> None:
-    """Keeps out a comparison without one of two models, and a smaller one of other tasks."""
-
-    def make_folder(task: str, models: str) -> reading.Folder:
-        records = {str(i): {"model": name, "task": task} for i, name in enumerate(models)}
-        return reading.Folder(Path(), records, [])
-
-    folders = {
-        "large": make_folder("recall", "abababc"), "small": make_folder("translation", "ab"),
-        "middle": make_folder("translation", "aab"), "other": make_folder("recall", "ac"),
-    }  # fmt: skip
-    assert build.find_folder(folders, "a", "b") == "middle"
-    assert build.find_folder(folders, "a", "c") == "large"
-    assert build.find_folder(folders, "c", "d") is None
-
-
 def test_checksums_of_the_sources(site_folder: Path) -> None:
     """Keeps out a checksum of another file, and a chapter or record that is not named."""
     text = page(site_folder, "sources")
@@ -402,37 +324,6 @@ def test_pages(open_tab: Any, name: str) -> None:
     tab = open_tab(name)
     tab.check_isolation()
     tab.check_access()
-
-
-def test_phone(open_tab: Any, site_folder: Path) -> None:
-    """Keeps out a page that is wider than a phone."""
-    tab = open_tab("index", **PHONE)
-    for path in sorted(site_folder.glob("*.html")):
-        tab.open(path)
-        assert tab.width() == 390, path.name
-
-
-def test_equations_in_their_column(open_tab: Any) -> None:
-    """Keeps out equations away from their line or cut off, and tags below the code."""
-    tab = open_tab("index", viewport={"width": 1360, "height": 900})
-    for name, chapter in CHAPTERS.items():
-        tab.open(tab.path.with_name(f"{name}.html"))
-        boxes = tab.page.evaluate("""[...document.querySelectorAll('.equations')].map((part) => {
-            const line = document.getElementById('L' + part.id.slice(3)).getBoundingClientRect();
-            const box = part.getBoundingClientRect(), column = part.closest('.beside');
-            const tag = part.querySelector('.tag'), maths = [...part.querySelectorAll('math')];
-            const away = Math.abs(box.top + box.bottom - line.top - line.bottom) / 2;
-            return { away: away / line.height,
-              over: tag.getBoundingClientRect().right - column.getBoundingClientRect().right,
-              heights: maths.map((math) => math.getBoundingClientRect().height),
-              cut: Math.max(...maths.map((math) => math.scrollWidth - math.clientWidth)) };
-        })""")
-        assert len(boxes) == len(tagged_lines(chapter))
-        for box in boxes:
-            assert box["away"] <= 1
-            assert box["over"] <= 0.5
-            assert box["cut"] <= 0 or name != "transformer"
-            assert all(12 <= height <= 80 for height in box["heights"])
 
 
 def test_by_keyboard_and_without_scripts(open_tab: Any) -> None:
