@@ -26,17 +26,11 @@ def write(path: Path, *made: dict[str, Any]) -> Path:
     return path
 
 
-def shown(tmp_path: Path, made: dict[str, Any], **test: Any) -> dict[str, Any]:
-    """Return one row as it is shown."""
-    read = rows.read(write(tmp_path / "a.jsonl", made))
-    (example,) = rows.side_by_side({"a": read}, TEST | test, "13a")
-    return example
-
-
 def test_sentence_scores(tmp_path: Path) -> None:
     """Keeps out another score than sacreBLEU's, and loss summed instead of averaged."""
     texts = "The cat sat there .", "The cat sits there ."
-    (scores,) = shown(tmp_path, row(hyp=texts[0], ref=texts[1]))["scores"]
+    read = rows.read(write(tmp_path / "a.jsonl", row(hyp=texts[0], ref=texts[1])))
+    ((scores,),) = (example["scores"] for example in rows.side_by_side({"a": read}, TEST, "13a"))
     expected = BLEU(effective_order=True).sentence_score(texts[0], [texts[1]]).score
     assert scores["bleu"] == round(expected, 1) > 20
     assert scores["chrf"] == round(CHRF().sentence_score(texts[0], [texts[1]]).score, 1)
