@@ -50,7 +50,7 @@ def test_ratios_are_within_rounds() -> None:
 
 
 def test_sides_take_turns() -> None:
-    """Keeps out all turns of one side before the other's, and turns shorter than asked."""
+    """Keeps out all turns of one side before the other's."""
     turns: list[str] = []
 
     def work(name: str) -> Callable[[], float]:
@@ -59,9 +59,6 @@ def test_sides_take_turns() -> None:
     rates = measure.alternate({"a": work("a"), "b": work("b")}, measure.Effort(3, 0.0))
     assert "".join(turns) == "ab" + 3 * "ab"  # a warm-up, then the rounds
     assert {name: len(values) for name, values in rates.items()} == {"a": 3, "b": 3}
-    turns.clear()
-    assert measure.pace(work("a"), 0.01) <= (len(turns) + 1) / 0.01
-    assert len(turns) > 10
 
 
 def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,19 +110,6 @@ def test_all_parts_without_peers(
     assert not [point for point in points if "skipped" in point]
     for row in parts["profile"]["rows"]:
         assert sum(row["shares"].values()) == pytest.approx(100, abs=1)
-
-
-@pytest.mark.slow
-def test_limits_of_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a point that takes the machine's memory, the suite's time, or the suite."""
-    monkeypatch.setattr(growth, "LIMIT_S", 600)  # on a busy machine a start alone takes long
-    point = growth.in_own_process(growth.train_point, "gpt", 8, 10**8, 8, 0.0)
-    assert point == {"skipped": "needs more than 4 GB"}
-    point = growth.in_own_process(growth.train_point, "no such model", 8, 1, 8, 0.0)
-    assert "no such model" in point["skipped"]
-    monkeypatch.setattr(growth, "LIMIT_S", 0)
-    point = growth.in_own_process(growth.train_point, "gpt", 8, 1, 8, 0.0)
-    assert point == {"skipped": "takes more than 0 s"}
 
 
 def test_results_of_two_states_never_mix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

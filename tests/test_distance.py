@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,18 +27,11 @@ from tasks.distance.measure import source_embeddings
 UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    """One size."""
-
-    vocab_size: int = 9
-
-
 class Decay(SequenceModel):
     """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
 
     def __init__(self, a: float):
-        super().__init__(Config())
+        super().__init__(SimpleNamespace(vocab_size=9))
         self.a, self.embed = a, nn.Embedding(9, 9)
 
     def encode(self, src: Tensor, src_mask: Tensor) -> tuple[Tensor]:

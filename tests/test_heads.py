@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from checks import check_folder
 from conftest import Run, Tiny
-from fake_records import fake_record
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -20,7 +18,7 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import EOS
 from tasks.heads import __main__ as task_file
-from tasks.heads import figure, measure
+from tasks.heads import measure
 
 WITH_HEADS = ["transformer", "gpt", "linear_attention"]
 EXAMPLES = [
@@ -215,54 +213,3 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
     assert task.measure["maps"].keywords["example"] is example
     assert all(s < len(example.src) - 1 and t < len(example.tgt) - 1 for s, t in links)
     assert len(collate([example]).src[0]) <= 12  # the maps are small
-
-
-# ------------------------------------------------------------------------------------ The figures
-
-
-SELF = {"previous": 0.1, "own": 0.2, "next": 0.3}
-N_HEADS = 2
-
-
-def head_of(kind: str, head: int) -> dict[str, Any]:
-    """Name a head of the only layer."""
-    return {"attention": kind, "layer": 1, "head": head}
-
-
-def record(pruned: list[float]) -> dict[str, Any]:
-    """Make a record with these nats after each removal."""
-    made = fake_record("transformer", 1)
-    described, removed = [], [{"removed": 0, "nats": 1.0, "accuracy": 50.0}]
-    for kind in figure.KINDS:
-        for head in (0, 1, 2):
-            row = head_of(kind, head) | {"entropy": 1.0 + head}
-            row |= (
-                {"aer_read": 80.0, "aer_written": 70.0 if head else 5.0}
-                if kind == "source"
-                else SELF
-            )
-            described.append(row)
-            removed.append(head_of(kind, head) | {"removed": 1, "nats": 1.5 + head})
-    order = [head_of(kind, head) for head in (1, 2) for kind in figure.KINDS]
-    steps = zip(order, pruned, strict=True)
-    pruning = [{"removed": i} | row | {"nats": n} for i, (row, n) in enumerate(steps, 1)]
-    made["analyses"] = {
-        "heads": described, "ablation": removed,
-        "pruning": [{"removed": 0, "nats": 1.0}, *pruning],
-        "parameters": [{"part": "attention", "n": 1}, {"part": "embeddings", "n": 3}],
-    }  # fmt: skip
-    return made
-
-
-def test_pruning_runs_from_all_heads_to_none() -> None:
-    """Keeps out a curve that is drawn backwards, and a marker of another head than the removed."""
-    *_, pruning = figure.draw_heads([record([0.99, 1.04, 1.06, 1.01, 2, 3])]).axes
-    curve = next(line for line in pruning.lines if len(line.get_xdata()) == 7)
-    assert [*curve.get_xdata()] == [6, 5, 4, 3, 2, 1, 0]
-    assert [*curve.get_ydata()] == [1.0, 0.99, 1.04, 1.06, 1.01, 2, 3]
-    left, right = pruning.get_xlim()
-    assert left > right
-    marked = {line.get_xdata()[0]: line.get_color() for line in pruning.lines
-              if line.get_marker() != "None"}  # fmt: skip
-    colours = [look.colour for look in figure.KINDS.values()]
-    assert marked == dict(zip([5, 4, 3, 2, 1, 0], 2 * colours, strict=True))

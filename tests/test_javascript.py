@@ -6,7 +6,6 @@ The live page runs on fake models, which copy their source (see fake_runtime.js)
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import random
@@ -201,24 +200,6 @@ def test_the_first_of_a_list_is_shown_unless_one_is_named() -> None:
     assert shown == [4, 4, 0, 4, 3]
 
 
-def test_example_side_by_side() -> None:
-    """Keeps out another example, another seed's text, and a sample that claims to be all."""
-    body = """location.hash = "#f=1&t=0&b=1&seed=2&e=3";
-    const state = readState(), rows = drawExample(state).flatMap((part) => part.all("tr"));
-    const cells = (name) => rows.map((row) => row.all(name).map((cell) => cell.textContent));
-    return [cells("td").slice(1), cells("th").flat(), drawControls(state)[2].all("select").map(
-      ({ attributes, value, children }) => [attributes["data-key"], value, children.length]),
-      ...listExamples(state).map((part) => part.textContent)];"""
-    rows, heads, choosers, count, names = run_node(
-        body, "page.js", "report.js", data=json.dumps(report_data())
-    )
-    assert rows == [["one two", value, "–", "2 of 3"] for value in ("8.5", "1.5", "7.5")]
-    assert heads == ["model", "written", "BLEU", "nats", "words", "A", "B", "C"]
-    assert choosers == [["t", 0, 2], ["seed", 2, 2], ["sort", "gap", 5]]
-    assert count.startswith("3 of 8 sentences of 3–5")
-    assert names == "s5s3s4"
-
-
 # ------------------------------------------------------------------------------ The live page
 
 WORDS = Words([*"abcdefg"])
@@ -257,20 +238,6 @@ def run_live(body: str, **changes: Any) -> Any:
         data=json.dumps(page | changes),
         **given,
     )
-
-
-def test_live_texts() -> None:
-    """Keeps out a text under another model, an EOS that is written, and weights woven wrongly."""
-    body = """move({ text: "B d f" });
-    await until(() => document.body.dataset.done === "2");
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    return [0, 1, 2, 3].map((i) => [query(`#run-${i}`).dataset.tokens,
-      query(`#run-${i}`).querySelector(".written").textContent, query(`#sum-${i}`).textContent]);"""
-    tokens, texts, sums = zip(*run_live(body), strict=True)
-    assert tokens == ("5", "5 7", "5 7 9", "5 7 9")
-    assert texts == ("b", "b d", "b d f", "b d f")
-    planes = [bytes([1, 4, 2, 5, 3, i]) for i in range(4)]
-    assert sums == tuple(hashlib.sha256(plane).hexdigest() for plane in planes)
 
 
 def test_requests_to_models() -> None:

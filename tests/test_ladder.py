@@ -11,14 +11,13 @@ import pytest
 import torch
 from checks import check_folder
 from conftest import Pairs, Run, Tiny, V
-from fake_records import fake_record, scored
+from fake_records import scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
 from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
 from seqmodels.comparison.arm import count_parameters, model_sizes
-from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.models import papers
@@ -142,14 +141,6 @@ def test_seeds_widen_the_gain() -> None:
 # ------------------------------------------------------------------------------------------ Task
 
 
-def made(size: str) -> Task:
-    """Return the task with few sentences in training."""
-    few = ladder.SIZES[size] | {"n_train": 200, "n_valid": 10}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ladder.SIZES, size, few)
-        return ladder.make_task(argparse.Namespace(size=size, tokens=None))
-
-
 def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
     """Keeps out a rung that the harness cannot train, search, score, measure or draw."""
     names = ["lstm_seq2seq", "lstm_seq2seq_forward", "lstm_seq2seq_dot_fed"]
@@ -166,9 +157,10 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", ["smoke", "full"])
-def test_rungs_alone_differ(size: str) -> None:
+def test_rungs_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a difference in parameters, rate or start that would pass for one of rungs."""
-    task = made(size)
+    monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
+    task = ladder.make_task(argparse.Namespace(size=size, tokens=None))
     sizes = {name: model_sizes(name, task) for name in NAMES}
     counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
     assert max(counts) / min(counts) < 1.1
@@ -199,43 +191,16 @@ def climbed(shift: float = 0.0, seed: int = 1) -> list[dict[str, Any]]:
     return records
 
 
-def bars(ax: Any) -> dict[tuple[str, float], float]:
-    """Return the height of each bar by colour and place."""
-    found = {}
-    for bar in ax.patches:
-        colour = to_hex(bar.get_facecolor()).upper()
-        found[colour, round(bar.get_x() + bar.get_width() / 2, 2)] = bar.get_height()
-    return found
-
-
 def test_a_bar_is_its_rung_and_bucket() -> None:
     """Keeps out a bar of another bucket or rung, and one seed drawn for the mean."""
     left, right = figure.draw_rungs([*climbed(), *climbed(2.0, 2)]).axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
         expected = {(style.looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()}
-        assert bars(ax) == pytest.approx(expected)
+        bars = {}
+        for bar in ax.patches:
+            colour = to_hex(bar.get_facecolor()).upper()
+            bars[colour, round(bar.get_x() + bar.get_width() / 2, 2)] = bar.get_height()
+        assert bars == pytest.approx(expected)
     assert left.get_title("left") == "BLEU at 11–20 words"
     assert right.get_title("left") == "BLEU at 21–30 words, longer than trained"
-
-
-# ---------------------------------------------------------------------------------------- Places
-
-
-def placed(model: str, accuracy: list[float], seed: int = 1) -> dict[str, Any]:
-    """Make a record with these accuracies in the quarters, of 400 words each."""
-    rows = [{"place": float(k), "n": 400.0, "accuracy": a} for k, a in enumerate(accuracy)]
-    return fake_record(model, seed) | {"analyses": {"places": rows}}
-
-
-PLACED = [
-    placed("lstm_seq2seq", [80, 60, 50, 50]), placed("lstm_seq2seq", [90, 60, 50, 50], 2),
-    placed("lstm_seq2seq_forward", [60, 55, 50, 52]),
-]  # fmt: skip
-
-
-def test_a_gain_is_a_difference_at_its_place() -> None:
-    """Keeps out a gain with its sign turned, one seed for the mean, and a place too far."""
-    lines, bars = figure.draw_places(PLACED).axes
-    assert [list(line.get_ydata()) for line in lines.lines] == [[85, 60, 50, 50], [60, 55, 50, 52]]
-    assert [bar.get_height() for bar in bars.patches] == pytest.approx([25, 5, 0, -2])

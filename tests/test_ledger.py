@@ -37,12 +37,6 @@ PARAMETERS = {"13.76": 13.9, "20.61": 14.2, "28.30": 20.5, "36.52": 9.0, "41.02"
 
 
 @pytest.fixture
-def undrawn_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save no figures, which takes seconds."""
-    monkeypatch.setattr(style, "save", lambda figure, path: path)
-
-
-@pytest.fixture
 def valid() -> dict[str, Any]:
     """Make a ledger of one entry that can be compared and one that cannot."""
     ours = {"folder": "records", "model": "bahdanau", "test": "length", "score": "bleu"}
@@ -104,9 +98,11 @@ def test_the_committed_ledger_has_every_published_figure() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("undrawn_files")
-def test_the_committed_tables_are_those_of_the_records(tmp_path: Path) -> None:
+def test_the_committed_tables_are_those_of_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out a README older than a record or the ledger, and a number typed into it."""
+    monkeypatch.setattr(style, "save", lambda figure, path: path)
     for path in [*RESULTS.glob("*/*.json"), RESULTS / "ledger.json"]:
         copy = tmp_path / path.relative_to(RESULTS)
         copy.parent.mkdir(exist_ok=True)
@@ -170,9 +166,7 @@ def test_a_missing_record_is_a_dash(
         ("beam", 5),
         ("url", "http://example.org"),
         ("why", "two | cells"),
-        ("comparable", "yes"),
         ("figures", []),
-        ("figures.0.value", 28.3),
         ("figures.0.value", "28,30"),
         ("figures.0.model", "mamba"),
         ("figures.0.metric", "meteor"),

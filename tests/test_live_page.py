@@ -86,10 +86,9 @@ def test_content_of_a_language_model(language_model: Path, tmp_path: Path, fakes
 
 
 def test_the_first_seed_with_weights(
-    call: Call, trained: Path, tmp_path: Path, fakes: None, monkeypatch: pytest.MonkeyPatch
+    call: Call, trained: Path, tmp_path: Path, fakes: None
 ) -> None:
-    """Keeps out a seed without weights, a model that is in the page twice, and a full test set."""
-    monkeypatch.setattr(live, "EXAMPLES_PER_BUCKET", 2)
+    """Keeps out a seed without weights, and a model that is in the page twice."""
     folder = tmp_path / "seeds"
     folder.mkdir()
     shutil.copy(trained / "tokenizer.json", folder)
@@ -101,12 +100,7 @@ def test_the_first_seed_with_weights(
             shutil.copy(trained / "gpt-seed1.safetensors", folder / f"gpt-seed{seed}.safetensors")
     code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
     assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
-    data = data_of(tmp_path / "live.html")
-    rows = [json.loads(line) for line in (trained / "gpt-seed1.jsonl").read_text().splitlines()]
-    inside = [[r["src"] for r in rows if b["low"] <= r["x"] <= b["high"]] for b in data["buckets"]]
-    assert {e["src"] for e in data["examples"]} == {src for its in inside for src in its[:2]}
-    assert max(map(len, inside)) > 2
-    assert len(data["runs"]) == 1
+    assert len(data_of(tmp_path / "live.html")["runs"]) == 1
 
 
 def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
@@ -167,17 +161,6 @@ def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
     assert runtime.build_runtime() == runtime.build_runtime() == ("script", b"\0asm", declared)
     assert programs == ["npm", "esbuild", "esbuild"]
-
-
-def test_the_lock_has_checksums() -> None:
-    """Keeps out packages that anyone on the way could change, and addresses of one registry."""
-    text = (runtime.TEMPLATES / "package-lock.json").read_text()
-    packages = {k: v for k, v in json.loads(text)["packages"].items() if k}
-    assert all(its["integrity"].startswith("sha512-") for its in packages.values())
-    assert "http" not in text
-    declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
-    for name, version in declared.items():
-        assert packages[f"node_modules/{name}"]["version"] == version
 
 
 # --------------------------------------------------------------- In a browser, on fake models

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from fake_records import fake_record
 
 from seqmodels.models import papers
@@ -33,12 +32,6 @@ RECORDS = [
     learning("bahdanau", 1, [5, 20, 30, 97]),
     learning("bahdanau", 2, [5, 20, 30, 40]),
 ]
-
-
-@pytest.mark.parametrize(("place", "step"), [(0, 300), (1, 200), (2, 400), (3, None)])
-def test_the_first_validation_counts(place: int, step: int | None) -> None:
-    """Keeps out the last step below the threshold, and the best step instead of the first."""
-    assert figure.steps_to(RECORDS[place]) == step
 
 
 def test_every_seed_has_its_marker() -> None:

@@ -9,7 +9,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -102,13 +101,6 @@ def configs(path: Path) -> list[ast.ClassDef]:
 # ------------------------------------------------------------------------- the five, side by side
 
 
-def test_every_model_file_is_a_paper() -> None:
-    """Keeps out another file between the models, and rules below that check nothing."""
-    assert len(MODEL_FILES) >= 5
-    found = set((ROOT / "seqmodels" / "models").glob("*.py"))
-    assert found == {*MODEL_FILES, ROOT / "seqmodels" / "models" / "__init__.py"}
-
-
 @each_model
 def test_sections_stand_in_the_same_order(path: Path) -> None:
     """Keeps out a file that cannot be read beside the others, and a class under a wrong ruler."""
@@ -127,18 +119,6 @@ def test_sections_stand_in_the_same_order(path: Path) -> None:
     methods = [n.name for n in model.body if isinstance(n, ast.FunctionDef)]
     interface = ["__init__", "encode", "step", "forward"]
     assert [name for name in methods if name in interface] == interface
-
-
-@each_model
-def test_the_docstring_tells_the_same_story(path: Path) -> None:
-    """Keeps out a file without its paper, its departures or its cost."""
-    text = ast.get_docstring(tree(path), clean=False) or ""
-    title, *blocks = re.findall(r"^\S.*$", text, re.MULTILINE)
-    assert title.endswith(".")
-    assert blocks == ["Paper", "Before", "Idea", "Symbols", "Differs", "Cost"]
-    differs = text.partition("\nDiffers\n")[2].partition("\n\nCost\n")[0]
-    numbers = [int(n) for n in re.findall(r"^    (\d+)\. ", differs, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1)) != []
 
 
 def test_configs_are_frozen_and_explained() -> None:
@@ -252,13 +232,6 @@ def test_figures_and_scores_are_made_without_torch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
-def test_the_library_has_no_cycles() -> None:
-    """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
-    names = {module_of(path) for path in LIBRARY}
-    order = TopologicalSorter({module_of(path): imports(path) & names for path in LIBRARY})
-    assert set(order.static_order()) >= names
-
-
 def test_nothing_opens_a_connection_by_itself() -> None:
     """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`.
 
@@ -301,13 +274,3 @@ def test_the_lock_holds_what_is_declared() -> None:
         needed = Requirement(line)
         assert needed.specifier.contains(versions[needed.name]), line
     assert "//" not in lock
-
-
-def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
-    """Keeps out slow tests that a newcomer waits for, and slow tests that nobody ever runs."""
-    assert "slow" in {line.partition(":")[0] for line in pytestconfig.getini("markers")}
-    given = pytestconfig.getini("addopts")
-    assert "--strict-markers" in given
-    assert given[given.index("-m") + 1] == "not slow"
-    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert lines.index("pytest") < lines.index("pytest -m slow")

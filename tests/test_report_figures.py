@@ -11,24 +11,14 @@ from fake_records import MODELS, fake_record, fake_tests, several, write
 from seqmodels.report import alignment, drawing, figures, reading, style, tables
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Draw a folder once for all tests."""
+def test_a_folder_gets_all_figures_and_the_tables(tmp_path: Path) -> None:
+    """Keeps out a missing figure, a half-written file that stays, and a date or a random id."""
     records = [fake_record(model, seed) for model in MODELS[:2] for seed in (1, 2)]
-    folder = write(tmp_path_factory.mktemp("records"), records)
-    figures.plot_folder(folder)
-    return folder
-
-
-def test_a_folder_gets_all_figures_twice_and_the_tables(drawn: Path) -> None:
-    """Keeps out a missing figure, and a half-written file that stays in the folder."""
+    drawn = write(tmp_path / "records", records)
+    figures.plot_folder(drawn)
     names = {"score-length", "curves", "state", "alignment"}
     expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png")} | {"tables.md"}
     assert {p.name for p in drawn.iterdir() if p.suffix != ".json"} == expected
-
-
-def test_redrawn_figures_have_the_same_bytes(drawn: Path, tmp_path: Path) -> None:
-    """Keeps out a date or a random id in a figure, so that every redrawing shows as a change."""
     again = figures.plot_folder(drawn, tmp_path / "out")
     assert len(again) == 9
     for path in again:

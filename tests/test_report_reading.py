@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fake_records import MODELS, fake_record, row, several, write
 
-from seqmodels.report import drawing, figures, reading, style, tables
+from seqmodels.report import figures, reading, style, tables
 
 
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
@@ -24,8 +24,6 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     looks = style.looks(names)
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
-    key = drawing.draw_scores(records, records[0]["tests"][0]).legends[0].get_texts()
-    assert "a_sixth\n1.03 M" in [text.get_text() for text in key]
 
 
 @pytest.mark.parametrize(
@@ -75,16 +73,6 @@ def test_a_record_of_another_version_is_named(
     monkeypatch.setattr(style, "save", lambda figure, path: path)
     figures.plot_folder(folder)
     assert re.fullmatch(rf"not drawn: .*{why}seqmodels\.record/4\n", capsys.readouterr().err)
-
-
-def test_a_score_without_an_interval_is_drawn() -> None:
-    """Keeps out [nan, nan] in the table of a score that has no interval."""
-    record = fake_record("gpt", 1, "next_token")
-    record["tests"][0]["overall"]["bits_per_byte"] |= {"low": None, "high": None}
-    text = tables.format_tables([record])
-    assert "nan" not in text
-    assert " [–] |" in text
-    drawing.draw_scores([record], record["tests"][0])
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
