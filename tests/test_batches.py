@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from conftest import Tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.testing import assert_close
 from toy_training import draw_examples
 
 from seqmodels import BOS, EOS, PAD
 from seqmodels.data import batches
-from seqmodels.data.batches import Example, LazyExamples, batch_ends, collate, shuffled_batches
+from seqmodels.data.batches import Example, batch_ends, collate, shuffled_batches
 from seqmodels.evaluation import evaluate
 
 BUDGET = 300
@@ -119,12 +116,6 @@ def test_an_order_is_resumed_anywhere(examples: list[Example]) -> None:
     assert next(batches.batch_indices(examples, BUDGET, 7, 0, n_first)) == drawn[n_first]
 
 
-def test_training_batches(examples: list[Example]) -> None:
-    """Keeps out tensors of other rows than those of the order."""
-    for rows, batch in zip(draw(examples)[:20], batches.training_batches(examples, BUDGET, 7)):  # noqa: B905
-        assert_close(batch, collate([examples[i] for i in rows]))
-
-
 def test_longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out the longest of the first examples alone, and sides that are exchanged."""
     examples = [Example([4] * n, [5] * m) for n, m in ((1, 2), (7, 1), (2, 9), (3, 3), (1, 1))]
@@ -159,38 +150,6 @@ def test_unscored_tokens(tiny: Tiny) -> None:
 
 
 # -------------------------------------------------------------------------------------- a billion
-
-
-class Formula(LazyExamples):
-    """A billion examples, whose lengths are numbers from a formula."""
-
-    def lengths_between(self, start: int, end: int) -> np.ndarray:
-        """Return the lengths of some examples."""
-        mixed = np.arange(start, end, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        return (1 + (mixed[:, None] >> np.array([40, 50], np.uint64)) % np.uint64(60)).astype(int)
-
-    def __len__(self) -> int:
-        return 10**9
-
-    def build(self, i: int) -> Example:
-        """Return an example; only type checks ask for one."""
-        return Example([4], [5])
-
-
-@pytest.mark.slow
-def test_a_billion_examples_start_at_once() -> None:
-    """Keeps out a start, or a resumption, that reads an index of a billion examples."""
-    before = psutil.Process().memory_info().rss
-    for n in (0, 10**6):
-        since = time.process_time()
-        batch = next(batches.batch_indices(Formula(), 4096, 7, 0, n))
-        assert time.process_time() - since < 30  # 0.1 and 7 s on a core of its own
-        assert (batch.epoch, batch.batch, len(batch.rows) > 60) == (0, n, True)
-    assert psutil.Process().memory_info().rss - before < 1e9
-    walk = islice(batches.batch_indices(Formula(), 4096, 7), 10**4, None)
-    resumed = batches.batch_indices(Formula(), 4096, 7, 0, 10**4)
-    assert next(resumed).rows == next(walk).rows
-    assert batches.locate_batch(Formula(), 4096, 7, 10**4) == (0, 10**4)
 
 
 def test_examples_longer_than_a_pool_are_drawn() -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pickle
 import random
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from conftest import TINY, Pairs, Tiny, V
-from matplotlib.figure import Figure
+from conftest import Tiny
+from toy_task import contents
 from toy_training import CFG, examples
 
 from seqmodels import build
@@ -26,7 +21,7 @@ from seqmodels.comparison import trained
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import collate
 from seqmodels.records import record
-from seqmodels.report import reading, style
+from seqmodels.report import reading
 from seqmodels.training import checkpoint, loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.trainer import Trainer
@@ -36,43 +31,6 @@ ROOT = Path(__file__).parents[1]
 
 
 # ------------------------------------------------------------------------------------------ Weights
-
-
-def entry(name: str) -> dict[str, Any]:
-    """Return the part of a record that describes the tiny model."""
-    return {"model": name, "model_config": {"vocab_size": V, **TINY[name]}}
-
-
-def test_weights_come_back(name: str, fresh: Tiny, pairs: Pairs, tmp_path: Path) -> None:
-    """Keeps out a parameter that is not saved, and dropout in a model that was loaded."""
-    model, path = fresh(name), tmp_path / "run.safetensors"
-    checkpoint.save_weights(path, model.state_dict())
-    loaded = trained.load_model(entry(name), path)
-    assert not loaded.training
-    assert torch.equal(model(*pairs), loaded(*pairs))
-
-
-def test_weights_must_fit_their_record(fresh: Tiny, tmp_path: Path) -> None:
-    """Keeps out a traceback for missing, foreign or broken weights, and one flipped bit in use."""
-    path, unknown_size = tmp_path / "run.safetensors", {"vocab_size": V, "n_wings": 2}
-    with pytest.raises(ValueError, match="are missing"):
-        trained.load_model(entry("gpt"), path)
-    checkpoint.save_weights(path, fresh("bahdanau").state_dict())
-    with pytest.raises(ValueError, match="does not match its record"):
-        trained.load_model(entry("gpt"), path)
-    sha256 = checkpoint.save_weights(path, fresh("gpt").state_dict())
-    with pytest.raises(ValueError, match="does not match its record"):
-        trained.load_model({"model": "gpt", "model_config": unknown_size}, path)
-    trained.load_model(entry("gpt") | {"weights_sha256": sha256}, path)
-    content = bytearray(path.read_bytes())
-    content[-3] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="is damaged or belongs to another run"):
-        trained.load_model(entry("gpt") | {"weights_sha256": sha256}, path)
-    trained.load_model(entry("gpt") | {"weights_sha256": None}, path)
-    path.write_bytes(content[:100])
-    with pytest.raises(ValueError, match="does not match its record"):
-        trained.load_model(entry("gpt"), path)
 
 
 # -------------------------------------------------------------------------------------- Checkpoints
@@ -118,55 +76,24 @@ def test_checkpoints_of_other_runs_are_not_read(two: Checkpoints) -> None:
         assert Checkpoints(two.folder / f"{name}.json").latest() is None
 
 
-@pytest.mark.parametrize(("write_s", "due_s"), [(5.0, 500.0), (0.1, 30.0)])
-def test_checkpoints_cost_little(
-    write_s: float, due_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a slow disk and a run that only writes, and a fast disk without an interval."""
-    clock = itertools.count(0.0, write_s)  # advances at each reading
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: next(clock))
-    checkpoints = Checkpoints(tmp_path / "run.json", every_s=30.0)
-    checkpoints.save({"x": torch.zeros(3)}, {})
-    assert checkpoints.due == pytest.approx(2 * write_s + due_s)
-
-
 # ----------------------------------------------------------------------------------------- The disk
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a disk of six megabytes, where that is allowed."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only root may mount a small disk here")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def test_a_full_disk(small_disk: Path, two: Checkpoints) -> None:
+def test_a_full_disk(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a torn file in place of a whole one, and an error that is not reported."""
-    checkpoints, saved = Checkpoints(small_disk / "gpt-seed1.json"), two.latest()
-    assert saved is not None
-    figure = Figure()
-    figure.add_subplot().plot(np.sin(np.arange(20_000)))
-    writers = [
-        lambda: checkpoints.save(saved.tensors, saved.state),
-        lambda: style.save(figure, small_disk / "a.svg"),
-    ]
-    for write in writers:
-        write()
-    before = {path.name: path.read_bytes() for path in small_disk.iterdir()}
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 8_192))
-    for write in writers:
-        with pytest.raises(files.WriteError, match="No space left on device"):
-            write()
-    ballast.unlink()
-    assert {path.name: path.read_bytes() for path in small_disk.iterdir()} == before
-    with pytest.raises(files.WriteError, match="No such file or directory"):
-        files.write(small_disk / "removed" / "a.svg", "")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    saved, figure = two.latest(), two.folder / "a.svg"
+    files.write(figure, "whole")
+    before = contents(two.folder)
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(files.WriteError, match="No space left on device"):
+        two.save(saved.tensors, saved.state)
+    with pytest.raises(files.WriteError, match="No space left on device"):
+        files.write(figure, "torn")
+    assert contents(two.folder) == before
 
 
 # ------------------------------------------------------------------------------------------ Pickles

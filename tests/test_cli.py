@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from argparse import ArgumentTypeError
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -158,25 +157,6 @@ def test_unknown_words_are_counted(trained: Path, call: Call) -> None:
         assert err.startswith("3 of 6 words ")
 
 
-def test_arguments_are_checked(call: Call, tmp_path: Path) -> None:
-    """Keeps out a port, a page or a folder that the command finds impossible only at its end."""
-    with pytest.raises(ArgumentTypeError):
-        main.port("65536")
-    assert main.port("65535") == 65_535
-    for argv in (
-        ["report", tmp_path],
-        ["report", tmp_path, "--out", tmp_path / "a.html", "--serve"],
-        ["report", tmp_path, "--out", tmp_path / "a.txt"],
-        ["report", tmp_path, "--out", tmp_path / "missing" / "a.html"],
-        ["plot", tmp_path / "missing"],
-        ["translate", "run", "text", "--beam", 65],
-        ["generate", "run", "text", "--length", 10_001],
-        ["generate", "run", "text", "--temperature", 1e-4],
-        ["generate", "run", "text", "--temperature", 1_001],
-    ):
-        check_one_line(call(main, *argv))
-
-
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
 
 
@@ -248,15 +228,6 @@ def test_an_error_is_one_line(
         monkeypatch.setattr(sys, "stderr", stream)
         assert terminal.print_error("task", "no", 2) == 2
         assert stream.getvalue() == expected
-
-
-def test_tables_are_aligned() -> None:
-    """Keeps out numbers that are aligned to the left, names to the right, and spaces at the end."""
-    rows = [("run", "tokens", "s"), ("a", "9", ""), ("gpt-2", "12,345", "7")]
-    left = ["run    tokens  s", "a      9", "gpt-2  12,345  7"]
-    right = ["run    tokens  s", "a           9", "gpt-2  12,345  7"]
-    assert terminal.format_table(rows) == left
-    assert terminal.format_table(rows, is_right=True) == right
 
 
 # --------------------------------------------------------------------------------------- The doctor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.forecast import Forecast
 from seqmodels.data import tokenizers
 from seqmodels.records import record
-from seqmodels.report import figures, reading, style
+from seqmodels.report import reading, style
 from seqmodels.training.config import TrainConfig
 from tasks.recall import __main__ as recall
 
@@ -95,36 +93,6 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
     assert contents(copied) == before
 
 
-def test_records_of_another_version_stay(copied: Path) -> None:
-    """Keeps out an old record that is overwritten or read as if it were new."""
-    path = copied / "gpt-seed1.json"
-    old = json.dumps(json.loads(path.read_text()) | {"schema": "seqmodels.record/0"})
-    path.write_text(old)
-    with pytest.raises(ValueError, match=r"seqmodels\.record/0"):
-        compare.compare(toy(), flags(copied))
-    assert path.read_text() == old
-
-
-@pytest.mark.usefixtures("few_draws")
-def test_a_run_that_diverges_costs_no_other_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out a comparison that stops at the first model whose rate is too high."""
-    run_one = launch.run_one
-
-    def diverge(run: runs.Run, *patience: float) -> dict[str, Any]:
-        if run.name == "rnn_encdec":
-            raise ValueError("training diverged")
-        return run_one(run, *patience)
-
-    monkeypatch.setattr(launch, "run_one", diverge)
-    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [Path("score-length.svg")])
-    with pytest.raises(ValueError, match=r"^rnn_encdec, seed 1: training diverged$"):
-        compare_and_report(toy(), flags(tmp_path, models=["rnn_encdec", "gpt"]))
-    assert (tmp_path / "gpt-seed1.json").exists()
-    assert "score-length.svg" in capsys.readouterr().out
-
-
 def test_the_default_folder_is_named_by_task_data_and_size(tmp_path: Path) -> None:
     """Keeps out comparisons of two texts, or two sizes, in one folder."""
     (tmp_path / "my text.txt").write_text("")
@@ -137,15 +105,6 @@ def test_the_default_folder_is_named_by_task_data_and_size(tmp_path: Path) -> No
 
 
 # ---------------------------------------------------------------------------- Device and precision
-
-
-def test_the_faster_precision_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out bfloat16 on processors where it is not 1.5 times as fast."""
-    monkeypatch.setattr(compare.torch, "ones", lambda *_, **__: torch.zeros(1, 1))
-    for seconds, choice in ((0.7, "float32"), (0.6, "bfloat16")):
-        ticks = itertools.chain.from_iterable((0.0, duration) for duration in [1.0, seconds] * 10)
-        monkeypatch.setattr(compare.time, "perf_counter", lambda ticks=ticks: next(ticks))
-        assert compare.fastest_precision("cpu") == choice
 
 
 def test_the_precision_is_that_of_earlier_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,28 +153,6 @@ def test_an_arm_changes_one_field() -> None:
         n = [count_parameters(seqmodels.build(m, **s)) for m, s in zip(names, sizes, strict=True)]
     assert all(abs(x / toy().n_parameters - 1) <= 0.05 for x in n[:4])
     assert n[4] > 2 * n[0]
-
-
-def test_the_precision_is_chosen_before_arms(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a model that is trained twice in the precision that was measured."""
-    monkeypatch.setattr(compare, "fastest_precision", lambda device: "bfloat16")
-    vary = [("precision", ["float32", "bfloat16"])]
-    args = flags(tmp_path, models=GPT, precision="auto", vary=vary)
-    planned = [run for run, _ in compare.plan_runs(tmp_path, "cpu", toy(), args)]
-    assert [(run.name, run.cfg.precision) for run in planned] == [
-        ("gpt", "bfloat16"), ("gpt-precision-float32", "float32"),
-    ]  # fmt: skip
-
-
-def test_an_arm_of_a_variant_is_a_variant() -> None:
-    """Keeps out an arm that loses the variant's own change, and a recipe that is overlooked."""
-    *_, last = arm.make_arms(["transformer_rotary"], [("rotary_base", ["30"])])
-    last.register()
-    sizes = model_sizes(last.name, toy())
-    assert (sizes["positions"], sizes["rotary_base"], sizes["d_ff"]) == ("rotary", 30.0, 32)
-    assert models.model_of(last.name) == "transformer"
 
 
 @pytest.mark.parametrize(
@@ -273,17 +210,6 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
     assert label == "Transformer, rotary positions, rotary_base 30.0"
 
 
-def test_a_record_cannot_rename_a_model(tmp_path: Path) -> None:
-    """Keeps out a stranger's record that gives a built-in model another label."""
-    path = next((ROOT / "results").glob("*/gpt-seed1.json"))
-    changed = json.loads(path.read_text(encoding="utf-8"))
-    changed["arm"] = {"varies": "transformer", "label": "Mine", "sizes": {}, "width": 1}
-    changed["arm"]["training"] = {}
-    (tmp_path / "gpt-seed1.json").write_text(json.dumps(changed), encoding="utf-8")
-    record.load(tmp_path / "gpt-seed1.json")
-    assert style.looks(["gpt"])["gpt"].label == "GPT"
-
-
 # --------------------------------------------------------------------------------------- Forecasts
 
 
@@ -326,23 +252,6 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     assert "* from records of another machine" in text
     assert "an unknown time" in text
     assert "* from" not in forecast.format_forecasts([local], 0, 2)
-
-
-@pytest.mark.usefixtures("few_draws")
-def test_the_disk_holds_what_is_forecast(tmp_path: Path, undrawn: None) -> None:
-    """Keeps out a disk that fills up: two checkpoints and the weights, with little besides."""
-    sizes, remove = [], compare.Checkpoints.remove
-
-    def measure(self: Any) -> None:
-        sizes.append(sum(path.stat().st_size for path in self.paths()) / len(self.paths()))
-        remove(self)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare.Checkpoints, "remove", measure)
-        compare.compare(toy(), flags(tmp_path, models=GPT))
-    weights = (tmp_path / "gpt-seed1.safetensors").stat().st_size
-    disk_bytes = forecast.forecast_run(gpt_run(tmp_path), 200, 1, []).disk_bytes
-    assert disk_bytes == pytest.approx(2 * sizes[0] + weights, rel=0.1)
 
 
 def test_a_dry_run_writes_nothing(

@@ -18,7 +18,7 @@ from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import metrics
 from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records.record import load as load_record
-from seqmodels.report import figures, ledger
+from seqmodels.report import figures
 from tasks import __main__ as everything
 from tasks.translation import __main__ as translation
 
@@ -118,23 +118,6 @@ def test_a_score_above_100_has_an_interval() -> None:
     rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
     found = metrics.compute_scores(rows)["ter"]
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}
-
-
-@pytest.mark.parametrize("key", ["ter", "rouge"])
-def test_the_ledger_takes_the_metrics_of_the_table(
-    key: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    """Keeps out a list of metrics in the ledger's schema."""
-    figure = {"system": "a", "metric": key, "value": "60.1"}
-    entry = {"source": "A", "corpus": "b", "test": "c", "comparable": False, "why": "d"}
-    made = {"schema": "seqmodels.ledger/1", "entries": [entry | {"figures": [figure]}]}
-    (tmp_path / ledger.FILE).write_text(json.dumps(made))
-    if key == "ter":
-        request.getfixturevalue("ter")
-        assert ledger.load_ledger(tmp_path)[0].figures[0].metric == "ter"
-    else:
-        with pytest.raises(ValueError, match="unknown metric 'rouge'; choose from nats, bits"):
-            ledger.load_ledger(tmp_path)
 
 
 # --------------------------------------------------------------------------------------- A task

@@ -189,14 +189,6 @@ def test_names_that_are_not_on_the_hub() -> None:
             read_parallel([data])
 
 
-def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a bare "Not a directory" for a home that cannot be written to."""
-    (tmp_path / "home").write_text("")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "home" / "datasets"))
-    with pytest.raises(ValueError, match=r"cache .*home.* Not a directory; set HF_HOME"):
-        read_parallel([write_dataset(tmp_path / "tiny", flat)])
-
-
 def test_a_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a lost configuration or revision, and rows that are read another way."""
     folder, calls = write_dataset(tmp_path / "tiny", nested), []

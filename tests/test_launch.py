@@ -123,25 +123,6 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert re.search("gpt, seed 1 +failed .* the loss is not finite", format_status(tmp_path))
 
 
-def test_a_machine_that_lacks_something(tmp_path: Path) -> None:
-    """Keeps out a traceback from another machine, and hours of training for no folder."""
-    ((run, _),) = compare.plan_runs(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
-    moved = run._replace(path=tmp_path / "missing" / "gpt-seed1.json")
-    for impossible, match in ((moved, "--out"), (run._replace(device="cuda"), "CUDA")):
-        result, error = launch.carry_out_remotely(impossible, 1)
-        assert result is None
-        assert match in error
-        assert files.owner() in error
-
-
-def test_a_result_is_described() -> None:
-    """Keeps out evaluation's time for that of training."""
-    overall = {"accuracy": {"value": 12.34, "low": 1.0, "high": 20.0}}
-    test = {"name": "length", "primary_metric": "accuracy", "overall": overall}
-    text = launch.describe_result({"tests": [test], "train_s": 61.2, "evaluate_s": 7.9})
-    assert text.endswith(" 12.3 %, 61 s training, 8 s evaluation")
-
-
 # -------------------------------------------------------------------------------------------- Locks
 
 
@@ -189,19 +170,6 @@ def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
         thread.submit(second.release).result()
     assert not files.is_held(tmp_path, files.LOCK)
     assert not list(tmp_path.iterdir())
-
-
-def test_links_are_not_followed(tmp_path: Path) -> None:
-    """Keeps out a stranger's folder by which a file elsewhere is written over."""
-    target, folder = tmp_path / "target", tmp_path / "run"
-    target.write_text("mine")
-    folder.mkdir()
-    for name in ("tables.md", files.LOCK):
-        (folder / name).symlink_to(target)
-    files.write(folder / "tables.md", "theirs")
-    with pytest.raises(ValueError, match="cannot be written to"):
-        files.Lock(folder)
-    assert target.read_text() == "mine"
 
 
 # ------------------------------------------------------------------------------------------- Status

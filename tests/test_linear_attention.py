@@ -111,28 +111,6 @@ def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> No
     assert (parallel - recurrent).abs().max() < 1e-5
 
 
-def test_random_features_keep_the_contract(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out features that depend on the pads, on the future, or on how the text is read."""
-    model, (src, src_mask, tgt_in) = tiny("linear_attention", **FAVOR), pairs
-    logits = model(src, src_mask, tgt_in)
-    assert_close(unroll(model, model.encode(src, src_mask), tgt_in)[0], logits)
-    for i, n in enumerate(src_mask.sum(1).tolist()):
-        alone = model(src[i : i + 1, :n], src_mask[i : i + 1, :n], tgt_in[i : i + 1])
-        assert_close(logits[i : i + 1], alone)
-    assert_close(model(src, src_mask, tgt_in[:, :3]), logits[:, :3])
-
-
-@BOTH
-def test_the_memory_is_what_is_handed_over(
-    sizes: dict[str, Any], fresh: Tiny, pairs: Pairs
-) -> None:
-    """Keeps out a State with more than the paper's: (K + 1) F numbers for each head and layer."""
-    model, (src, src_mask, _) = fresh("linear_attention", **sizes), pairs
-    state = model.encode(src, src_mask)
-    assert 4 * len(src) * model.config.source_floats(5) == state.s.nbytes + state.z.nbytes
-    assert state.n.tolist() == src_mask.sum(1).tolist()
-
-
 def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out copies that drift apart: without attention, the same weights give the same logits.
 
@@ -158,20 +136,6 @@ def test_softmax_attention_is_kernel_smoothing() -> None:
     q, k, v = torch.randn(3, 9, 6).double()
     found = attend(q[None, None], k[None, None], v[None, None], torch.ones(9, 9).tril().bool())
     assert (found[0, 0] - smooth(exponential, q, k, v)).abs().max() < 1e-6
-
-
-def test_the_root_of_the_width_is_a_bandwidth() -> None:
-    """Keeps out a kernel that is called smoothing and is none: for keys of one length, a Gaussian.
-
-    exp(q·k/√K) is exp(-|q - k|² / 2√K), but for the lengths of q, which cancels, and of k.
-    """
-    q, k, v = torch.randn(3, 9, 6).double()
-    k = 2 * k / k.norm(dim=1, keepdim=True)
-
-    def gaussian(q: Vector, k: Vector) -> float:
-        return math.exp(-(math.dist(q, k) ** 2) / (2 * math.sqrt(6)))
-
-    assert_close(smooth(gaussian, q, k, v), smooth(exponential, q, k, v))
 
 
 @BOTH
@@ -283,21 +247,6 @@ def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> Non
 
 
 # ------------------------------------------------------------------------------------------ limits
-
-
-def test_linear_attention_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:
-    """Keeps out a silent cut and a bare IndexError; the last position itself is used."""
-    model, src = tiny("linear_attention", n_positions=10), torch.randint(4, 11, (2, 6))
-    mask, tgt_in = torch.ones_like(src, dtype=torch.bool), torch.randint(4, 11, (2, 5))
-    n = model.max_target(6)
-    assert n == 4
-    assert model(src, mask, tgt_in[:, :n]).isfinite().all()
-    said = "need 11 positions, this model has 10; shorten the text or build it with more n_pos"
-    with pytest.raises(ValueError, match=said):
-        model(src, mask, tgt_in)
-    _, state = unroll(model, model.encode(src, mask), tgt_in[:, :n])
-    with pytest.raises(ValueError, match=said):
-        model.step(tgt_in[:, n], state)
 
 
 @pytest.mark.parametrize(

@@ -74,15 +74,6 @@ def test_counts() -> None:
     assert summarize(ready.data, False).endswith("1 test sources are also in train")
 
 
-def test_cleaned() -> None:
-    """Keeps out a flag that also cleans valid and test, or does not clean at all."""
-    ready = prepare_quietly(corpus_of(), CLEANED)
-    assert [example.line for example in ready.train] == [1, 3, 5, 6, 8]
-    assert ready.data["name"] == "tiny de→en, cleaned"
-    assert (len(ready.valid), len(ready.test)) == (2, 2)
-    assert "also left out: 1 repeated" in summarize(ready.data, True)
-
-
 def test_unknown_words() -> None:
     """Keeps out words that no model can know and that are not reported."""
     lines = summarize(prepare_quietly(corpus_of(), WORDS).data, False).split("\n")

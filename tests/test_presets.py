@@ -1,7 +1,5 @@
 """Corpora by name: where they are looked for, downloads, the Bible's split, the cache."""
 
-import errno
-import fcntl
 import hashlib
 import io
 import json
@@ -10,7 +8,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -264,20 +261,6 @@ def test_two_processes() -> None:
     other.join()
     assert len(messages) == 1
     assert "waiting" in messages[0]
-
-
-@pytest.mark.parametrize(("code", "is_tolerated"), [(errno.ENOLCK, True), (errno.EIO, False)])
-def test_a_disk_without_locks(
-    code: int, is_tolerated: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a network disk being refused for what it cannot do, and faults that are hidden."""
-
-    def refuse(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    with nullcontext() if is_tolerated else pytest.raises(files.WriteError):
-        build_cached()
 
 
 def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

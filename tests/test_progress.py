@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import re
-import select
-import struct
-import sys
-import termios
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
 
 import pytest
-from conftest import Tiny
 
-from seqmodels.data.batches import Example
-from seqmodels.evaluation.evaluate import generate_targets, score_teacher_forced
-from seqmodels.training.loop import validate
 from seqmodels.utils import progress
 from seqmodels.utils.progress import ProgressBoard, StatusFile
 
@@ -57,49 +43,6 @@ def board_of(files: dict[str, StatusFile], n_recorded: int) -> ProgressBoard:
     return ProgressBoard(records, n_recorded)
 
 
-@pytest.fixture
-def terminal() -> Iterator[tuple[TextIO, Callable[[], str]]]:
-    """Open a terminal of 80 columns; yield its stream, and a function that reads what was drawn."""
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
-    with open(theirs, "w", encoding="utf-8") as stream:
-
-        def read() -> str:
-            drawn = b""
-            while select.select([ours], [], [], 0.3)[0]:
-                drawn += os.read(ours, 4_096)
-            return drawn.decode()
-
-        yield stream, read
-    os.close(ours)
-
-
-def lines_of(drawn: str) -> list[str]:
-    """Return the texts of a terminal's lines, one after the other."""
-    plain = re.sub(r"\x1b\[\w", "", drawn)
-    return [line.rstrip() for line in re.split(r"[\r\n]+", plain) if line.strip()]
-
-
-def test_evaluation_counts_its_examples(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out minutes of silence in validation, teacher-forced scores and search."""
-    updates: list[tuple[str, int, int]] = []
-    status = StatusFile()
-    monkeypatch.setattr(status, "update", lambda *given: updates.append(given))
-    monkeypatch.setattr("seqmodels.evaluation.evaluate.BATCH_TOKENS", 12)
-    model, examples = tiny("bahdanau"), [Example([5, 6, 7], [5, 6, 2])] * 9
-    validate(model, examples, "cpu", status)
-    score_teacher_forced(model, examples, status=status)
-    generate_targets(model, examples, 1, status=status)
-    generate_targets(model, examples, 2, status=status)
-    counts = {phase: [done for name, done, _ in updates if name == phase] for phase, *_ in updates}
-    assert counts == {
-        "validation": [0, 4, 8, 9],
-        "teacher-forced": [0, 4, 8, 9],
-        "search": [0, 4, 8, 9, 0, 2, 4, 6, 8, 9],
-    }
-    assert {total for *_, total in updates} == {9}
-
-
 def test_a_status_is_written_seldom(
     clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,34 +62,6 @@ def test_a_status_is_written_seldom(
     assert saved is not None
     assert (saved.phase, saved.done, saved.total) == ("search", 0, 7)
     assert (saved.tokens, saved.budget, saved.trained) == (1_000, 1_000, 1.0)
-
-
-def test_the_bars_fit_80_columns(
-    terminal: tuple[TextIO, Callable[[], str]],
-    files: dict[str, StatusFile],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Keeps out losses that are cut off, lines that wrap, and bars without end or number."""
-    stream, read = terminal
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress, "MAX_BARS", 2)
-    with board_of(files, 2) as board:
-        board.since_s -= 100
-        for i, title in enumerate(TITLES[:3]):
-            files[title].write(state="running", began=time.time() - 60)
-            files[title].update("training", 0, 10**9)
-            files[title].written_s = 0.0
-            files[title].update("training", (i + 3) * 10**8, 10**9, "train 12.345, valid 12.345")
-        files[TITLES[1]].update("teacher-forced", 30, 120, "test set {length}")
-        board.refresh()
-        lines = lines_of(read())
-    assert max(map(len, lines)) <= 80
-    assert any(re.fullmatch(r"lstm_seq2seq, seed 1 training +30% .* 12\.345", row) for row in lines)
-    assert any(re.search(r"seed 2 teacher-forced *25% .*test set \{length\}$", r) for r in lines)
-    assert not any("seed 3" in line for line in lines)
-    of_all = r"all runs +\d+% \|.*\| 2 of 12 runs done, 3 running, about \d+ min left"
-    assert any(re.fullmatch(of_all, line) for line in lines)
-    assert lines_of(read()) == []
 
 
 def test_lines_are_printed_once(

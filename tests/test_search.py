@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -67,12 +66,6 @@ def brute_force(model: SequenceModel, src: Tensor, src_mask: Tensor, max_len: in
     log_p = logits.log_softmax(-1).gather(2, batch.tgt_out.unsqueeze(2)).squeeze(2)
     total = log_p.masked_fill(batch.tgt_out == PAD, 0.0).sum(1) / (batch.tgt_out != PAD).sum(1)
     return search.trim_at_eos(tgt[total.argmax()])
-
-
-def test_all_texts_are_counted() -> None:
-    """Keeps out a brute force that misses texts, and so agrees with a search that does."""
-    words = SMALL - 3  # all but PAD, BOS and EOS
-    assert len(list(texts(3))) == 1 + words + words**2 + words**3
 
 
 @torch.no_grad()
@@ -195,17 +188,6 @@ def test_no_text_is_longer_than_allowed() -> None:
     assert every_search(short, 1) == [[4]] * 3
 
 
-def test_gpt_writes_to_its_last_position(tiny: Tiny) -> None:
-    """Keeps out `max_target` being off by one: a text cut early, or an error at the end."""
-    model, src = tiny("gpt", n_positions=8), torch.tensor([[4, 5, 6]])
-    mask = torch.ones_like(src).bool()
-    n = model.max_target(3)
-    model(src, mask, torch.full((1, n), 4))
-    with pytest.raises(ValueError, match="9 positions, this GPT has 8"):
-        model(src, mask, torch.full((1, n + 1), 4))
-    assert len(search.beam(model, src, mask, n, 2)[0]) <= n
-
-
 def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a draw from the global generator: same seed, same text, and only then."""
     model, (src, src_mask, _) = tiny(name), pairs
@@ -216,13 +198,6 @@ def test_a_seed_fixes_the_sample(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
     assert draw(1) == draw(1)
     assert len({str(draw(seed)) for seed in range(5)}) > 1
-
-
-def test_a_cold_sample_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out logits that are multiplied by the temperature."""
-    model, (src, src_mask, _) = tiny(name), pairs
-    cold = search.sample(model, src, src_mask, 8, torch.Generator(), 1e-4)
-    assert cold == search.greedy(model, src, src_mask, 8)
 
 
 def test_samples_follow_the_model() -> None:
@@ -248,17 +223,3 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
     assert said == search.trim_at_eos(naive)
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
-def test_a_temperature_is_above_zero(temperature: float) -> None:
-    """Keeps out a division by zero, and likelihoods that are not numbers."""
-    with pytest.raises(ValueError, match="above zero"):
-        search.sample(Chain({}), *ONE_SOURCE, 3, torch.Generator(), temperature)
-
-
-def test_a_gpu_is_asked_now_and_then() -> None:
-    """Keeps out a search that waits for a GPU at every token, or that never asks who is done."""
-    gpu = torch.device("cuda")
-    assert [t for t in range(1, 50) if search.is_check_due(t, gpu)] == [16, 32, 48]
-    assert all(search.is_check_due(t, torch.device("cpu")) for t in range(1, 50))

@@ -129,27 +129,6 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert "test is valid" in summarize_text(ready.data)
 
 
-def test_invalid_columns_and_files(tmp_path: Path) -> None:
-    """Keeps out a column by chance, flags without effect, and a table that is read as a text."""
-    text, table = tmp_path / "a.txt", tmp_path / "a.jsonl"
-    text.write_text("a\n")
-    table.write_text('{"a": "x", "b": "y", "n": 1}\n' * 3)
-    for column in ("words", "n"):
-        with pytest.raises(ValueError, match=f"'{column}', but 'a', 'b'"):
-            read_text_corpus([table], column)
-    with pytest.raises(ValueError, match="'text' or 'sentence', but 'a', 'b'"):
-        read_text_corpus([table])
-    with pytest.raises(ValueError, match=r"a\.jsonl is a table"):
-        read_text_corpus([text, table])
-    with pytest.raises(ValueError, match=r"^a limit applies only"):
-        read_text_corpus([text], limit=3)
-    with pytest.raises(ValueError, match=r"^a column applies only"):
-        read_text_corpus([text], column="text")
-    for paths in ([text, tmp_path / "b.txt"], [tmp_path / "b.txt"]):
-        with pytest.raises(ValueError, match=r"b\.txt does not exist"):
-            read_text_corpus(paths)
-
-
 # ------------------------------------------------------------------------------------------ Books
 
 BOOK = (

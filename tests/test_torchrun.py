@@ -112,16 +112,6 @@ def test_a_share_has_random_numbers_of_its_own(
 # -------------------------------------------------------------------------------- Some processes
 
 
-def test_a_single_process_waits_for_none() -> None:
-    """Keeps out a process that waits for others where there are none."""
-    one = World()
-    assert one.is_first
-    assert one.my_shard([1, 2, 3]) == [1, 2, 3]
-    assert [one.is_any(is_true) for is_true in (False, True)] == [False, True]
-    assert one.on_rank0(lambda: 3) == one.broadcast_from_rank0(lambda: 3) == 3
-    assert one.gather({1: "a"}) == {1: "a"}
-
-
 def test_processes_have_equal_shares() -> None:
     """Keeps out a share that nobody trains on, and a wait for a batch that another lacks."""
     World(0, 2).check_shards(4)

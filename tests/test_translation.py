@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,14 +14,9 @@ from seqmodels import EOS
 from seqmodels.cli import compare
 from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
-from seqmodels.data.corpus import SPLITS, Pair
-from seqmodels.data.tokenizers import Words
+from seqmodels.data.corpus import SPLITS
 from seqmodels.records import record
 from tasks import recipes
-from tasks.lookup import __main__ as lookup
-from tasks.made import pairs
-from tasks.next_token import __main__ as next_token
-from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
 
 
@@ -162,16 +155,6 @@ def test_first_lines_are_printed(folder: Path, capsys: pytest.CaptureFixture[str
         assert line.endswith((folder / f"train.{code}").read_text().split("\n")[0])
 
 
-@pytest.mark.parametrize("task", [translation, next_token], ids=lambda t: t.__name__)
-def test_a_vocabulary_of_fixed_size(task: ModuleType, folder: Path, capsys: Any) -> None:
-    """Keeps out --vocab being ignored in silence."""
-    data = folder if task is translation else folder / "train.qaa"
-    with pytest.raises(SystemExit) as stopped:
-        task.main(["--data", str(data), "--tokenizer", "characters", "--vocab", "300"])
-    assert stopped.value.code == 2
-    assert "--vocab 300" in capsys.readouterr().err
-
-
 def test_every_example_has_its_line(folder: Path) -> None:
     """Keeps out a message about a sentence that no one can find in the file; odd letters in names.
 
@@ -187,17 +170,6 @@ def test_every_example_has_its_line(folder: Path) -> None:
     assert [task.tokenizer.decode(e.src) for e in task.train] == [lines[e.line] for e in task.train]
     assert [e.line for e in task.valid] == list(range(1, 9))
     assert task.data["name"] == r"spo\udcffken\x1b qaa→qab"
-
-
-@pytest.mark.parametrize("task", [recall, translation, next_token, lookup])
-def test_built_in_examples_have_numbers(task: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a message about an example without a number."""
-    few = {"n_train": 9, "n_valid": 4} | ({"per_length": 1} if task is recall else {})
-    monkeypatch.setitem(task.SIZES, "smoke", task.SIZES["smoke"] | few)
-    given = {"size": "smoke", "tokens": None, "context": 8, "no_source_eos": False, "width": None}
-    made = getattr(task, "builtin_task", task.make_task)(argparse.Namespace(**given))
-    assert [e.line for e in made.train] == list(range(1, 10))
-    assert [e.line for e in made.valid] == [1, 2, 3, 4]
 
 
 def test_long_targets_have_positions(folder: Path) -> None:
@@ -228,12 +200,3 @@ def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any])
         content = record.load(path)
         assert content["train_config"]["lr"] == chosen[content["model"]].lr, path.name
         assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path.name
-
-
-@pytest.mark.parametrize("has_source_eos", [True, False])
-def test_sentences_end_with_eos(has_source_eos: bool) -> None:
-    """Keeps out targets that never end, and sources that end where they are not to."""
-    words = Words(["a", "b"])
-    (found,) = pairs.examples([Pair("a b", "b a", 7)], words, has_source_eos)
-    assert found.src == [4, 5, *([EOS] if has_source_eos else [])]
-    assert (found.tgt, found.line) == ([5, 4, EOS], 7)

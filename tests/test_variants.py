@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from checks import check_folder
-from conftest import Pairs, Run, Tiny, V
-from fake_records import fake_record
+from conftest import Pairs, Tiny, V
 from torch.testing import assert_close
 from toy_task import toy
 
@@ -21,8 +18,7 @@ from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, papers, transformer
 from seqmodels.models.variants import positions
-from seqmodels.report import reading, style
-from tasks.recall import __main__ as recall
+from seqmodels.report import style
 
 # -------------------------------------------------------------------------------------- The list
 
@@ -85,33 +81,6 @@ def test_a_variant_has_its_models_recipe() -> None:
     assert toy(recipes={}).recipe("lstm_seq2seq_x2") == Recipe({}, 8e-3)
 
 
-def test_figures_tell_variants_apart() -> None:
-    """Keeps out two lines with one name: the legend has labels, years and parameters."""
-    names = ["rnn_encdec_x2", "transformer_rotary", "rnn_encdec", "gpt"]
-    records = [
-        fake_record(name, 1) | {"n_parameters": 3e6 if name in VARIANTS else 1e6} for name in names
-    ]
-    assert list(reading.group_by_model(records)) == [names[2], names[0], names[1], names[3]]
-    key = [look.label for look in style.key_of(records)]
-    assert key[:2] == ["RNN encoder–decoder (2014)\n1.00 M", "RNN, 2 × width (2014)\n3.00 M"]
-    assert key[2] == "Transformer, rotary positions (2021)\n3.00 M"
-
-
-@pytest.mark.slow
-def test_variants_run_where_they_are_named(run: Run, tmp_path: Path) -> None:
-    """Keeps out a lookup that knows models alone, in training, records, figures or tables."""
-    models = ["transformer", "transformer_rotary", "lstm_seq2seq_x2"]
-    assert run(recall, "--models", *models, "--out", tmp_path) == 0
-    made = {r["model"]: r for r in check_folder(tmp_path, models)}
-    assert not [event for r in made.values() for event in r["events"] if event["kind"] == "recipe"]
-    assert made["transformer_rotary"]["alignment"]
-    assert made["lstm_seq2seq_x2"]["n_parameters"] > 2 * made["transformer"]["n_parameters"]
-    assert (
-        made["lstm_seq2seq_x2"]["source_bytes"][0][1]
-        == 4 * 2 * (made["lstm_seq2seq_x2"]["model_config"]["d_model"])
-    )
-
-
 # ----------------------------------------------------------------------------------- Positions
 
 
@@ -136,19 +105,6 @@ def test_a_rotation_is_the_papers_matrix() -> None:
             matrix[a, a] = matrix[b, b] = math.cos(angle)
             matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
         assert_close(found[:, :, n], x[:, :, n] @ matrix.T, rtol=0, atol=1e-5)
-
-
-def test_a_score_depends_on_the_distance_alone() -> None:
-    """Keeps out queries and keys that are rotated by different angles."""
-    q, k = torch.randn(2, 1, 2, 6, 8).double()
-    place = torch.arange(6)
-
-    def scores(shift: int) -> torch.Tensor:
-        turned = (positions.rotate(x, place + shift, 50.0) for x in (q, k))
-        return torch.einsum("bhnk,bhmk->bhnm", *turned)
-
-    assert_close(scores(0), scores(17), rtol=0, atol=1e-5)
-    assert not torch.allclose(scores(0), q @ k.mT)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
@@ -222,19 +178,6 @@ def test_a_rotary_layer_is_otherwise_the_published_one(
     assert not torch.allclose(rotary(*pairs), none(*pairs))
     monkeypatch.setattr(positions, "rotate", lambda x, position, base: x)
     assert torch.equal(rotary(*pairs), none(*pairs))
-
-
-def test_both_sides_are_rotated_by_their_own_base(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a base that is not read, and an encoder or a decoder that is not rotated."""
-    model = tiny("transformer_rotary")
-    before = model(*pairs)
-    for side in (model.encoder, model.decoder):
-        for layer in side:
-            layer.base = 30.0
-        after = model(*pairs)
-        assert (after - before).abs().amax() > 1e-4
-        before = after
-    assert {layer.base for layer in tiny("transformer_rotary", rotary_base=30.0).encoder} == {30.0}
 
 
 def test_learned_positions_end(fresh: Tiny, pairs: Pairs) -> None:
