@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -114,10 +113,6 @@ def test_a_text_is_continued(trained: Path, call: Call) -> None:
         call(main, "generate", run, "the cat", "--length", 12, "--seed", n)[1] for n in range(2, 5)
     }
     assert len(others | {out}) > 1
-    for text, length in (("", 12), ("the", 1), ("the", 99)):
-        code, out, _ = call(main, "generate", run, text, "--length", length)
-        assert code == 0
-        assert len(out.split()) <= len(text.split()) + length
 
 
 @pytest.mark.parametrize("name", ["gpt", "lstm_seq2seq"])
@@ -164,9 +159,7 @@ SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "toke
     ("arguments", "code"),
     [
         (["seqmodels.cli.main", "score", "--help"], 0),
-        (["seqmodels.cli.main", "nonsense"], 2),
         (["tasks.translation", "--source", "de"], 2),
-        (["tasks", "--help"], 0),
     ],
 )
 def test_help_and_mistakes_import_little(arguments: list[str], code: int) -> None:
@@ -198,9 +191,7 @@ def test_every_command_has_help(call: Call) -> None:
 # ------------------------------------------------------------------------------------- The terminal
 
 
-def test_an_error_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps out messages that fill the screen, and a bug of our own without its traceback."""
 
     def run(error: Exception) -> Any:
@@ -219,15 +210,6 @@ def test_an_error_is_one_line(
         assert run(error) == (code, "task: a b c\n")
     with pytest.raises(KeyError):
         run(KeyError("ours"))
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    for stream, expected in ((Terminal(), "\r\x1b[Ktask: no\n"), (io.StringIO(), "task: no\n")):
-        monkeypatch.setattr(sys, "stderr", stream)
-        assert terminal.print_error("task", "no", 2) == 2
-        assert stream.getvalue() == expected
 
 
 # --------------------------------------------------------------------------------------- The doctor
@@ -264,22 +246,12 @@ def test_a_healthy_report_is_complete(examine: Examine) -> None:
     assert all(findings[name].startswith("works: loss ") for name in MODELS)
 
 
-def test_packages_and_folders_with_faults(
-    examine: Examine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Keeps out a version that nobody compares, an optional fault, a run lost at its end."""
+def test_packages_with_faults(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a version that nobody compares, and a fault for an extra that is not there."""
     lines = ["numpy>=99", "torch<99,>=2", "to-be-found>=1", 'ruff>=99; extra == "dev"']
-    lines += ['not-there>=1; extra == "ray"', 'pytest>=99; extra == "ray"']
+    lines += ['not-there>=1; extra == "ray"']
     monkeypatch.setattr(metadata, "requires", lambda name: lines)
     monkeypatch.setattr(doctor, "check_model", lambda name: "works")
-    write = doctor.files.write
-
-    def refuse(path: Path, content: str) -> Path:
-        if tmp_path.resolve() in path.resolve().parents:  # runs, but not the cache
-            raise WriteError(f"{path} could not be written: Permission denied")
-        return write(path, content)
-
-    monkeypatch.setattr(doctor.files, "write", refuse)
     code, findings, wrong = examine()
     assert metadata.version("numpy") in findings["numpy"]
     assert "pip install 'numpy>=99'" in findings["numpy"]
@@ -287,8 +259,7 @@ def test_packages_and_folders_with_faults(
     assert findings["torch"] == metadata.version("torch")
     assert findings["not-there"].startswith("not installed")
     assert "ruff" not in findings
-    assert "Permission denied" in findings["runs"]
-    assert (code, sorted(wrong)) == (1, ["numpy", "pytest", "runs", "to-be-found"])
+    assert (code, sorted(wrong)) == (1, ["numpy", "to-be-found"])
 
 
 def test_models_with_faults(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from toy_task import flags, toy
 from toy_training import stopped_after
 
 from seqmodels.cli.status import format_status
-from seqmodels.comparison import compare, launch, launchers, runs
+from seqmodels.comparison import compare, launch, launchers
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer
@@ -139,39 +139,6 @@ def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> 
     assert [*tmp_path.iterdir()] == [part]
 
 
-def test_a_run_is_locked_until_it_is_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a lock that is released early, and a second training by who has waited for it."""
-    is_held, save = [], record.save
-
-    def watch(path: Path, *given: Any) -> None:
-        is_held.append(files.is_held(path.parent, f".{path.stem}{files.LOCK}"))
-        save(path, *given)
-
-    monkeypatch.setattr(record, "save", watch)
-    ((run, _),) = compare.plan_runs(tmp_path, "cpu", toy(), flags(tmp_path, models=["gpt"]))
-    saved = runs.run_one(run)
-    assert is_held == [True]
-    monkeypatch.setattr(runs, "train_run", lambda *_: pytest.fail("trained again"))
-    assert runs.run_one(run)["weights_sha256"] == saved["weights_sha256"]
-
-
-def test_a_lock_passes_to_who_waits_for_it(tmp_path: Path) -> None:
-    """Keeps out two owners, one of whom has locked a file that its former owner deleted."""
-    first = files.Lock(tmp_path)
-    with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(files.Lock, tmp_path, patience_s=60.0)
-        time.sleep(0.2)
-        assert not waiting.done()
-        first.release()
-        second = waiting.result()
-        assert files.is_held(tmp_path, files.LOCK)
-        thread.submit(second.release).result()
-    assert not files.is_held(tmp_path, files.LOCK)
-    assert not list(tmp_path.iterdir())
-
-
 # ------------------------------------------------------------------------------------------- Status
 
 
@@ -187,19 +154,14 @@ def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(loop, "training_step", watch)
     compare.compare(toy(), flags(tmp_path, models=PAIR))
-    head, first, second, _, counts = tables[2].splitlines()
-    assert head.split() == ["run", "state", "tokens", "loss", "or", "score", "where"]
+    _, first, second, *_ = tables[2].splitlines()
     assert first.split() == ["gpt,", "seed", "1", "waiting", "0", "of", "200"]
-    assert n_tokens[2] > 0
-    row = rf"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 +train .* process {os.getpid()} on "
-    assert re.match(row, second)
-    assert counts == "1 waiting, 1 running"
-    _, first, *_, counts = format_status(tmp_path).splitlines()
+    assert re.match(f"rnn_encdec, seed 1 +training +{n_tokens[2]} of 200 ", second)
+    _, first, *_ = format_status(tmp_path).splitlines()
     saved = record.load(tmp_path / "gpt-seed1.json")
     accuracy = saved["tests"][0]["overall"]["accuracy"]["value"]
     assert first.split()[3:5] == ["recorded", f"{saved['curve'][-1]['tokens']}"]
     assert first.endswith(f" {accuracy:.1f} %")
-    assert counts == "2 recorded"
 
 
 def test_status_of_stopped_runs(tmp_path: Path) -> None:
@@ -234,17 +196,10 @@ def test_a_missing_extra_is_named(
     check_one_line(result, f"pip install {package}")
 
 
-def test_an_address_needs_ray(call: Call) -> None:
-    """Keeps out a flag that is silently ignored."""
-    check_one_line(call(recall, "--address", "head:6379"), "--address", "--launcher ray")
-
-
 @pytest.mark.parametrize(
     ("choice", "n_gpus", "on_ray", "on_slurm"),
     [
         ("auto", 2, "cuda", "cpu"),
-        ("auto", 0, "cpu", "cpu"),
-        ("cpu", 2, "cpu", "cpu"),
         ("cuda", 0, "cuda", "cuda"),
     ],
 )

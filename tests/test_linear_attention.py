@@ -14,7 +14,6 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops import attend
 
 FAVOR = {"feature_map": "favor", "n_draws": 3}
 BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])
@@ -126,18 +125,6 @@ def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
 # -------------------------------------------------------------------------------------- the kernel
 
 
-def exponential(q: Vector, k: Vector) -> float:
-    """Return exp(q·k / √K)."""
-    return math.exp(dot(q, k) / math.sqrt(len(q)))
-
-
-def test_softmax_attention_is_kernel_smoothing() -> None:
-    """Keeps out another kernel than exp(q·k/√K) in the comparison with φ(q)·φ(k)."""
-    q, k, v = torch.randn(3, 9, 6).double()
-    found = attend(q[None, None], k[None, None], v[None, None], torch.ones(9, 9).tril().bool())
-    assert (found[0, 0] - smooth(exponential, q, k, v)).abs().max() < 1e-6
-
-
 @BOTH
 def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
     """Keeps out weights, also those of `align`, that are not φ(q)·φ(k), normalised."""
@@ -222,19 +209,6 @@ def test_large_queries_and_keys_are_finite() -> None:
         weights = attention.attention_weights(attention.phi(q, True), attention.phi(k, False), q)
         assert weights.isfinite().all()
         assert_close(weights.sum(-1), torch.ones(1, 1, 40))
-
-
-def test_a_querys_scale_cancels() -> None:
-    """Keeps out a shift that changes the weights, such as one for each key."""
-    attention = attention_of(16, feature_map="favor")
-    attention.omega = draw_favor(16).double()
-    q, k = torch.randn(2, 1, 1, 9, 16).double()
-    shifted, plain = (attention.phi(q, is_query) for is_query in (True, False))
-    assert shifted.max() <= 16**-0.5
-    assert not torch.equal(shifted, plain)
-    keys = attention.phi(k, False)
-    weights_of = attention.attention_weights
-    assert_close(weights_of(shifted, keys, k), weights_of(plain, keys, k))
 
 
 def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:

@@ -108,20 +108,6 @@ def test_stories_need_their_word() -> None:
 # ---------------------------------------------------------------------------------- One's own text
 
 
-def test_every_window_has_its_line(tmp_path: Path) -> None:
-    """Keeps out a message about a line of a text that is far from it, and a name of odd letters."""
-    path = tmp_path / "spo\udcffken.txt"
-    path.write_text("".join(f"line {i} of many\n\n" for i in range(1, 3000)), "utf-8")
-    task = task_on(path, context=8)
-    lines = ["", *path.read_text("utf-8").split("\n"), *[""] * 50]
-    for example in task.train[::7]:
-        read = [] if example.src == [BOS] else example.src
-        text = task.tokenizer.decode([*read, *example.tgt])
-        assert text in "\n".join(lines[example.line : example.line + 50])
-        assert text.split("\n")[1] in lines[example.line : example.line + 25]
-    assert task.data["name"] == r"spo\udcffken.txt"
-
-
 @pytest.mark.parametrize("context", [8, 40])
 def test_a_text_is_cut_into_continuations(context: int, tmp_path: Path) -> None:
     """Keeps out tokens that are never a target, and a test that training has seen."""

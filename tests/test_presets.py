@@ -62,21 +62,6 @@ def test_a_text_is_downloaded_once(
     assert corpus.open_text(["names"]).key == opened.key
 
 
-def test_a_download_that_is_cut(internet: Internet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out the first part of a large text as if it were the whole."""
-    book = b"*** START OF THE BOOK ***\nOnce.\n*** END OF THE BOOK ***\n"
-    internet(**{"2600": b"<html>Try later.</html>"})
-    with pytest.raises(ValueError, match=r"2600.* returned something else; .*war-and-peace"):
-        corpus.open_text(["war-and-peace"])
-    internet(**{"2600": book})
-    monkeypatch.setattr(presets, "MAX_BYTES", len(book) - 1)
-    with pytest.raises(ValueError, match="war-and-peace"):
-        corpus.open_text(["war-and-peace"])
-    monkeypatch.setattr(presets, "MAX_BYTES", len(book))
-    opened = corpus.open_text(["war-and-peace"])  # corrected now and then: of any checksum
-    assert "".join("".join(opened.splits[split]()) for split in SPLITS) == "Once.\n"
-
-
 def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a name that is not found on disk, and one without a way to have it offline."""
     monkeypatch.setattr(hub, "latest_revision", lambda name: None)
@@ -264,21 +249,10 @@ def test_two_processes() -> None:
 
 
 def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a traceback for a cache that is a file, or a user without a home."""
+    """Keeps out a traceback for a cache that is a file."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(files.WriteError, match="Not a directory; set SEQMODELS_CACHE"):
-        build_cached()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.delenv("SEQMODELS_CACHE")
-    assert presets.cache_dir() == tmp_path / "xdg" / "seqmodels"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-
-    def homeless(path: Path) -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "expanduser", homeless)
-    with pytest.raises(ValueError, match="set SEQMODELS_CACHE"):
         build_cached()
 
 

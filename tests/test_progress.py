@@ -43,54 +43,6 @@ def board_of(files: dict[str, StatusFile], n_recorded: int) -> ProgressBoard:
     return ProgressBoard(records, n_recorded)
 
 
-def test_a_status_is_written_seldom(
-    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a training that waits for the disk, and a phase or an end that nobody sees."""
-    status, written = StatusFile(tmp_path / "gpt-seed1.json", "gpt, seed 1"), []
-    write = progress.files.write
-    monkeypatch.setattr(
-        progress.files, "write", lambda *a, **b: (written.append(status.now.done), write(*a, **b))
-    )
-    for done in range(1_001):
-        status.update("training", done, 1_000, f"train {done}")
-        clock.now_s += 0.01
-    assert 4 <= len(written) <= 7
-    assert (written[0], written[-1]) == (0, 1_000)
-    status.update("search", 0, 7)
-    saved = progress.read_status(tmp_path / "gpt-seed1.json")
-    assert saved is not None
-    assert (saved.phase, saved.done, saved.total) == ("search", 0, 7)
-    assert (saved.tokens, saved.budget, saved.trained) == (1_000, 1_000, 1.0)
-
-
-def test_lines_are_printed_once(
-    files: dict[str, StatusFile], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out lines that are printed at each reading of a file, or never, as a run's last ones.
-
-    A run that is lost and submitted again begins a new list.
-    """
-    board, status = board_of(files, 0), files[TITLES[0]]
-    status.write(state="running", began=1.0)
-    status.add_line("first")
-    board.refresh()
-    board.refresh()
-    status.add_line("second")
-    board.refresh()
-    assert [run.run for run in board.running()] == TITLES[:1]
-    status.write(state="waiting")
-    board.refresh()
-    assert board.running() == []
-    status.write(state="running", began=2.0, lines=["again"])
-    board.refresh()
-    status.add_line("last")
-    board.end(TITLES[0])
-    board.refresh()
-    out = capsys.readouterr().out.splitlines()
-    assert out == [f"{TITLES[0]}: {text}" for text in ("first", "second", "again", "last")]
-
-
 def test_the_time_left_follows_from_the_runs_so_far(
     clock: Clock, files: dict[str, StatusFile]
 ) -> None:
@@ -134,24 +86,3 @@ def test_a_duration_is_rounded() -> None:
         (5_400, "1 h 30 min"), (9_000, "2 h 30 min"),
     ):  # fmt: skip
         assert progress.format_duration(seconds) == f"about {text}"
-
-
-def test_a_file_gets_a_line_now_and_then(
-    clock: Clock, files: dict[str, StatusFile], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Keeps out bars and control characters in a log, and hours without a line."""
-    board, running = board_of(files, 0), [*files.values()][:2]
-    for file in running:
-        file.write(state="running", began=clock.now_s)
-    for _ in range(100):
-        clock.now_s += 10
-        for file in running:
-            file.update("training", int(clock.now_s - 100), 10_000, "train 1.234")
-        board.refresh()
-    out, err = capsys.readouterr()
-    assert err == ""
-    lines = out.splitlines()
-    assert len(lines) == 5
-    assert lines[0].startswith("0 of 10 runs done, 2 running, about ")
-    assert lines[0].endswith("; lstm_seq2seq, seed 2: training 2%, train 1.234")
-    assert all(char.isprintable() for line in lines for char in line)

@@ -8,49 +8,13 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from checks import check_one_line
-from conftest import Call
-from toy_task import TOY
 
-from seqmodels.comparison import launch
-from seqmodels.comparison.runs import Run
-from seqmodels.records import record
-from tasks.recall import __main__ as recall
 from tools.survival import PHASES, command, survive
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_finished_runs_are_kept(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a stop that costs what was done; the same command goes on with the rest."""
-    monkeypatch.setitem(recall.SIZES, "smoke", TOY)
-    flags = ["--size", "smoke", "--models", "gpt", "rnn_encdec", "--tokens", 200, "--out", tmp_path]
-    run_one, path = launch.run_one, tmp_path / "gpt-seed1.json"
-
-    def stop_at_rnn(run: Run, *given: Any) -> dict[str, Any]:
-        if run.name == "rnn_encdec":
-            raise KeyboardInterrupt
-        return run_one(run)
-
-    monkeypatch.setattr(launch, "run_one", stop_at_rnn)
-    check_one_line(call(recall, *flags), "recall", "stopped", code=130)
-    assert [*tmp_path.glob("*-seed*.json")] == [path]
-    before = path.stat().st_mtime_ns
-    resumed: list[str] = []
-    monkeypatch.setattr(
-        launch, "run_one", lambda run, *_: resumed.append(run.name) or record.load(path)
-    )
-    code, out, _ = call(recall, *flags)
-    assert code == 0
-    assert f"gpt, seed 1: recorded in {path}" in out
-    assert path.stat().st_mtime_ns == before
-    assert resumed == ["rnn_encdec"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from toy_task import flags, toy
 
 from seqmodels.comparison import compare
 from seqmodels.evaluation import external
-from seqmodels.utils import files, terminal
+from seqmodels.utils import terminal
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,12 +37,9 @@ def shell(line: str, **variables: str) -> tuple[int, str, str]:
     ("program", "streams", "unbuffered", "code", "message"),
     [
         ("import time; time.sleep(0.3); " + PRINTS.format("'y'"), "> >(exec true)", "", 1, ""),
-        (PRINTS.format("'y' * 10**6"), "> >(exec true)", "1", 1, ""),
         (PRINTS.format("'y'"), "> /dev/full", "", 1, "No space left on device"),
-        (PRINTS.format("'y' * 10**6"), "> /dev/full", "1", 1, "No space left on device"),
         (PRINTS.format("'y'"), ">&-", "", 2, "is closed"),
         (HELP, "> /dev/full", "", 1, "No space left on device"),
-        (PRINTS.format("1"), "2>&-", "", 0, ""),
         (PRINTS.format("1 / open('/nope')"), "2> /dev/full", "", 2, ""),
     ],
 )
@@ -91,8 +88,8 @@ def test_an_interruption(
 # ----------------------------------------------------------------------------------------- pipes
 
 
-def test_pipes_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a pipe that is refused, read a second time, or without end."""
+def test_pipes_are_scored(tmp_path: Path) -> None:
+    """Keeps out a pipe that is refused, or read a second time."""
     for name, content in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
         (tmp_path / name).write_text(content)
     pipe = tmp_path / "fifo"
@@ -103,12 +100,6 @@ def test_pipes_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert ref.lines == hyp.lines == ["x yz", "w"]
         with pytest.raises(ValueError, match="are the same file"):  # no one waits for a writer
             external.read_translations(tmp_path / "src", pipe, [tmp_path / "." / "fifo"])
-        with pytest.raises(ValueError, match="is not a regular file"):
-            files.read(pipe)
-        monkeypatch.setattr(files, "MAX_PIPE_BYTES", 1_000)
-        pool.submit(pipe.write_bytes, b"y\n" * 501)
-        with pytest.raises(ValueError, match="more than 1,000 bytes"):
-            external.read_translations(pipe, tmp_path / "src", [tmp_path / "hyp"])
 
 
 # ------------------------------------------------------------------------------- numbers, advice

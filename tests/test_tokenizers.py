@@ -1,7 +1,6 @@
 """Tokenizers: text comes back from its ids, on this machine and on the next."""
 
 import base64
-import hashlib
 import itertools
 import json
 from collections.abc import Callable
@@ -127,10 +126,8 @@ def test_long_runs_of_one_character() -> None:
     for tokenizer in LOSSLESS:
         assert tokenizer.decode(tokenizer.encode("a" * 50_000)) == "a" * 50_000
     assert BPE_LINES.decode(BPE_LINES.encode(" " * 1_100_000)) == " " * 1_100_000
-    for written in ("a" * 100_000, " " * 100_000 + "a", " ".join(LINES * 300)):
-        bpe = BPE.train([written], 300)
-        assert max(map(len, bpe.labels)) <= MAX_PIECE_BYTES
-        assert bpe.decode(bpe.encode(written)) == written
+    bpe = BPE.train([" " * 100_000 + "a"], 300)
+    assert max(map(len, bpe.labels)) <= MAX_PIECE_BYTES
 
 
 @pytest.mark.parametrize("tokenizer", MERGED, ids=lambda t: t.name)
@@ -275,8 +272,6 @@ def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     trained = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
     assert trained.decode(trained.encode("ab")) == "ab"
     assert {"▁xy", "xy"} & {*trained.labels}
-    of_one_text = make(kind, ["".join(first) + " xy" * 100_000], 300)
-    assert of_one_text.labels == trained.labels
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_000)  # 2,000 times three bytes
     assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_006)
@@ -314,25 +309,18 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     ("written", "fault"),
     [
         ("{", "Expecting"),
-        ("[" * 100_000, "nested"),
         ("[]", "kind"),
         ('{"kind": "sentencepiece"}', "kind"),
         ('{"kind": "words", "words": "ab"}', "fields"),
-        ('{"kind": "words", "words": ["a", 1]}', "fields"),
         ('{"kind": "words", "words": ["a", "a"]}', "words, each once"),
-        ('{"kind": "words", "words": ["a b"]}', "words, each once"),
         ('{"kind": "words", "words": ["\\ud800"]}', "surrogates"),
         (json.dumps({"kind": "words", "words": ["a" * 401]}), "400 bytes"),
-        ('{"kind": "characters", "characters": "aa"}', "characters, each once"),
         ('{"kind": "characters", "characters": "ba"}', "sorted"),
         (published_file("gpt2"), "sha256"),
         (published_file("cl100k_base"), "'cl100k_base'"),
-        (published_file("../gpt2"), "'../gpt2'"),
         (bpe_file("YQ"), "padding"),
-        (bpe_file(1), "bytes-like"),
         (bpe_file("YQ=="), "all 256 bytes"),
         (bpe_file(*BYTES, "YQ=="), "every piece once"),
-        (bpe_file(*BYTES, ""), "400 bytes"),
         (bpe_file(*BYTES, "QUFB" * 134), "400 bytes"),
         (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
         (" " * (2**24 + 1), "16,777,217 bytes"),
@@ -373,45 +361,19 @@ def test_a_saved_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         load(path)
 
 
-O200K = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-
-
-@pytest.fixture
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Have no network; return the path of o200k_base in tiktoken's cache."""
+def test_an_unavailable_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a traceback, or a wait, and an error that does not say what to do offline."""
     monkeypatch.setattr(registry, "ENCODINGS", {})
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache" / hashlib.sha1(O200K.encode()).hexdigest()
-
-
-@pytest.mark.parametrize("state", ["missing", "damaged", "folder", "login page"])
-def test_an_unavailable_encoding(state: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a traceback, or a wait, and an error that does not say what to do offline."""
-
-    class Page:
-        content = b"<html>"
-
-        def raise_for_status(self) -> None:
-            pass
-
-    if state == "damaged":
-        cache.write_text("YQ== 0\n")
-    elif state == "folder":
-        cache.mkdir()
-    elif state == "login page":
-        monkeypatch.setattr("requests.get", lambda _: Page())
-    cause = {"folder": "Is a directory", "login page": "Hash mismatch"}.get(state, "ProxyError")
-    fault = rf"o200k_base is not available \({cause}.*TIKTOKEN_CACHE_DIR.* --tokenizer bpe"
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    fault = r"o200k_base is not available \(ProxyError.*TIKTOKEN_CACHE_DIR.* --tokenizer bpe"
     with pytest.raises(ValueError, match=rf"^the encoding {fault}"):
         make("o200k_base", [], 0)
-    saved = cache.parent / "tokenizer.json"
-    saved.write_text(published_file("o200k_base"))
+    (tmp_path / "tokenizer.json").write_text(published_file("o200k_base"))
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
-        load(saved)
+        load(tmp_path / "tokenizer.json")
 
 
 def test_words_are_counted_in_bytes() -> None:

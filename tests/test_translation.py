@@ -155,23 +155,6 @@ def test_first_lines_are_printed(folder: Path, capsys: pytest.CaptureFixture[str
         assert line.endswith((folder / f"train.{code}").read_text().split("\n")[0])
 
 
-def test_every_example_has_its_line(folder: Path) -> None:
-    """Keeps out a message about a sentence that no one can find in the file; odd letters in names.
-
-    No UTF-8 has the name of the folder.
-    """
-    for code in ("qaa", "qab"):
-        path = folder / f"train.{code}"
-        path.write_text("ka\n\n" + "ka " * 900 + "\n" + path.read_text("utf-8"), "utf-8")
-    folder = folder.rename(folder.with_name("spo\udcffken\x1b"))
-    lines = ["", *(folder / "train.qaa").read_text("utf-8").splitlines()]
-    task = task_on(folder)
-    assert [e.line for e in task.train] == [1, *range(4, 84)]
-    assert [task.tokenizer.decode(e.src) for e in task.train] == [lines[e.line] for e in task.train]
-    assert [e.line for e in task.valid] == list(range(1, 9))
-    assert task.data["name"] == r"spo\udcffken\x1b qaa→qab"
-
-
 def test_long_targets_have_positions(folder: Path) -> None:
     """Keeps out a GPT that cannot hold what it was given: targets many times the source."""
     for split in SPLITS:
