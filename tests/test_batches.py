@@ -150,9 +150,3 @@ def test_unscored_tokens(tiny: Tiny) -> None:
 
 
 # -------------------------------------------------------------------------------------- a billion
-
-
-def test_examples_longer_than_a_pool_are_drawn() -> None:
-    """Keeps out an error where one example is longer than fifty batches."""
-    examples = [Example([4] * 3_000, [EOS])] * 2
-    assert sorted(batches.shuffled_batches(examples, 10, 1, 0)) == [[0], [1]]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Call
 from toy_task import contents, flags, toy
 
 import seqmodels
@@ -21,7 +20,6 @@ from seqmodels.data import tokenizers
 from seqmodels.records import record
 from seqmodels.report import reading
 from seqmodels.training.config import TrainConfig
-from tasks.recall import __main__ as recall
 
 ROOT = Path(__file__).parents[1]
 GPT = ["gpt"]
@@ -155,25 +153,6 @@ def test_an_arm_changes_one_field() -> None:
     assert n[4] > 2 * n[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("n_hats=3", ["transformer", "n_hats", "n_heads", "lr", "width"]),
-        ("n_heads=two", ["n_heads=two"]),
-        ("n_heads=0", ["n_heads=0", "positive"]),
-        ("lr=nan", ["lr=nan", "finite"]),
-        ("warmup=1", ["warmup 1.0", "below 1"]),
-        ("seed=3", ["seed"]),
-        ("n_heads=2,,4", ["FIELD=A,B,C"]),
-    ],
-)
-def test_a_mistake_in_an_arm_is_refused(text: str, words: list[str], call: Call) -> None:
-    """Keeps out a comparison that starts, and fails in the middle over a misspelt field."""
-    code, _, err = call(recall, "--models", "transformer", "--vary", text)
-    assert code == 2
-    assert all(word in err for word in words)
-
-
 def test_values_have_the_type_of_their_field() -> None:
     """Keeps out the text "False", which is true, and an optional size that cannot be None."""
     fields = {"is_prenorm": "false", "d_k": "None", "dropout": "0", "n_layers": "1"}
@@ -268,11 +247,3 @@ def test_a_dry_run_writes_nothing(
         dry_run(recorded_gpt, lr=0.5)
     assert contents(recorded_gpt) == before
     assert not new.exists()
-
-
-def test_runs_share_the_machine() -> None:
-    """Keeps out a sum of times where two are trained at once, and one shorter than the longest."""
-    forecasts = [Forecast(f"m{i}", 10, s, True, 1, 1) for i, s in enumerate((600.0, 600.0, 60.0))]
-    for n_runs, n_parallel, minutes in ((3, 3, 10), (2, 2, 10), (3, 1, 21), (3, None, 21)):
-        text = forecast.format_forecasts(forecasts[:n_runs], 0, n_parallel)
-        assert f"about {minutes} min without" in text

@@ -140,15 +140,14 @@ def test_two_files_without_languages(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"{line}\n")
     unnamed = [tmp_path / "b.txt", tmp_path / "a.txt"]
     for languages, labels in (
-        ((None, None), ("b.txt", "a.txt")), (("en", "de"), ("en", "de")),
-        ((None, "pt_BR"), ("b.txt", "pt_BR")), (("zh-Hans", "deu"), ("zh-Hans", "deu")),
-    ):  # fmt: skip
+        ((None, None), ("b.txt", "a.txt")),
+        (("zh-Hans", "pt_BR"), ("zh-Hans", "pt_BR")),
+    ):
         opened = read_parallel(unnamed, languages)
         assert (opened.src_lang, opened.tgt_lang) == labels
         assert read_all(opened) == [Pair("one", "eins", 1)]
-    for unknown in ("klingon", "xx"):
-        with pytest.raises(ValueError, match=f"^'{unknown}' is not a language code"):
-            read_parallel(unnamed, (unknown, "en"))
+    with pytest.raises(ValueError, match=r"^'klingon' is not a language code"):
+        read_parallel(unnamed, ("klingon", "en"))
     same = [tmp_path / "d.en", tmp_path / "c.en"]
     assert read_all(read_parallel(same)) == [Pair("i", "1", 1)]
     with pytest.raises(ValueError, match=r"d\.en with .*c\.en has 'en' twice"):
@@ -212,7 +211,6 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("x.tsv", "de\ten\na\tb\nc\n", ", line 3: 1 columns"),
         ("x.tsv", "de\ten\na\tb\tc\n", ", line 2: 3 columns"),
         ("x.tsv", "de\tde\na\tb\n", ", line 1: "),
         ("x.tsv", "de\tfr\na\tb\n", " has 'de' and 'fr'$"),
@@ -221,11 +219,9 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
         ("x.csv", 'de,en\na,"b\n', ", line 2: "),
         ("x.csv", 'de,en\na,"b" c\n', ", line 2: "),
         ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00"}\n', ", line 3"),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": \n', ", line 2: not JSON"),
         ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', ", line 2: not an object"),
         ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', ", line 2: 'de'"),
         ("x.jsonl", '{"de": "a", "en": 1}\n', " has fewer than two text columns: de$"),
-        ("x.jsonl", "[" * 100_000 + "\n", ", line 1: not JSON"),
         ("x.jsonl", "", " is empty$"),
     ],
 )  # fmt: skip

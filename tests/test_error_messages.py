@@ -86,6 +86,12 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, f"--out @/{LONG} --size smoke", ("too long",)),
     (recall, "--data x", ("--data",)),
     (recall, "--address head:6379", ("--address", "--launcher ray")),
+    (recall, "--models transformer --vary n_hats=3", ("n_hats", "n_heads", "lr", "width")),
+    (recall, "--models transformer --vary n_heads=two", ("n_heads=two",)),
+    (recall, "--models transformer --vary n_heads=0", ("n_heads=0", "positive")),
+    (recall, "--models transformer --vary lr=nan", ("lr=nan", "finite")),
+    (recall, "--models transformer --vary warmup=1", ("warmup 1.0", "below 1")),
+    (recall, "--models transformer --vary n_heads=2,,4", ("FIELD=A,B,C",)),
     (translation, "--source de", ("--source", "--data")),
     (translation, "--vocab 300", ("--vocab", "--data")),
     (translation, "--size full --data x", ("--size full",)),
@@ -178,22 +184,6 @@ def test_a_mistake_gets_one_line(
 def test_odd_arguments(program: ModuleType, argv: list[str], words: list[str], call: Call) -> None:
     """Keeps out messages of several lines, and commands for the terminal in them."""
     check_one_line(call(program, *argv), *words)
-
-
-def test_permissions(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a traceback where the user may not write, and "no record" where they may not read.
-
-    Tests may run as root, who may do everything.
-    """
-
-    def refuse(path: Path, *_: Any, **__: Any) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    result = call(recall, "--size", "smoke", "--out", tmp_path / "theirs")
-    check_one_line(result, "Permission denied", "theirs")
-    monkeypatch.setattr(os, "listdir", refuse)
-    check_one_line(call(main, "plot", tmp_path), "Permission denied")
 
 
 # ----------------------------------------------------------------------------- texts for a model

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from seqmodels.data import corpus, hub, prepare, presets, readers
@@ -80,14 +78,6 @@ def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
     pairs = [pair[:2] for _, pair in opened.pairs(*SPLITS)]
     assert sorted(pairs) == [("Salut !", "Hi."), ("Va !", "Go.")]
-    (tmp_path / "wmt14-de-en").mkdir()
-    both = [{"de": "eins", "en": "one"}, {"de": "zwei", "en": "two"}]
-    table = pa.table({"translation": both})
-    for split in ("train", "validation", "test"):
-        pq.write_table(table, tmp_path / "wmt14-de-en" / f"{split}.parquet")
-    opened = corpus.open_parallel(["wmt14-de-en"])
-    assert (opened.name, opened.size()) == ("wmt14-de-en", 2)
-    assert [pair[:2] for _, pair in opened.pairs("test")] == [("eins", "one"), ("zwei", "two")]
 
 
 def test_checksum_warning() -> None:
@@ -246,14 +236,6 @@ def test_two_processes() -> None:
     other.join()
     assert len(messages) == 1
     assert "waiting" in messages[0]
-
-
-def test_a_cache_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a traceback for a cache that is a file."""
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(files.WriteError, match="Not a directory; set SEQMODELS_CACHE"):
-        build_cached()
 
 
 def test_fingerprint(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Progress: the status file of a run, the bars or lines drawn from it, and the time left."""
+"""Progress: the time left, from the status files of the runs so far."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 
 from seqmodels.utils import progress
 from seqmodels.utils.progress import ProgressBoard, StatusFile
-
-TITLES = [f"lstm_seq2seq, seed {i}" for i in range(1, 11)]
 
 
 class Clock:
@@ -23,31 +21,15 @@ class Clock:
     time = monotonic
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Stop the time."""
-    stopped = Clock()
-    monkeypatch.setattr(progress, "time", stopped)
-    return stopped
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, StatusFile]:
-    """Return the status files of ten runs, by their titles."""
-    return {title: StatusFile(tmp_path / f"{title}.json", title, 1_000) for title in TITLES}
-
-
-def board_of(files: dict[str, StatusFile], n_recorded: int) -> ProgressBoard:
-    """Return a board of the runs."""
-    records = {title: file.path.parent / f"{title}.json" for title, file in files.items()}
-    return ProgressBoard(records, n_recorded)
-
-
 def test_the_time_left_follows_from_the_runs_so_far(
-    clock: Clock, files: dict[str, StatusFile]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    board, (one, two, three, *_) = board_of(files, 0), files.values()
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
+    one, two, three, *_ = (StatusFile(path, run, 1_000) for run, path in records.items())
+    board = ProgressBoard(records, 0)
 
     def left_s() -> float | None:
         board.refresh()
@@ -77,12 +59,3 @@ def test_the_time_left_follows_from_the_runs_so_far(
     share, line = board.summary()
     assert line.startswith("2 of 10 runs done, 1 running, about 21 min")
     assert share == pytest.approx(420 / (420 + board.remaining_s()))
-
-
-def test_a_duration_is_rounded() -> None:
-    """Keeps out seconds where hours are meant, at both sides of each change of unit."""
-    for seconds, text in (
-        (0, "5 s"), (44, "45 s"), (89, "90 s"), (90, "2 min"), (5_399, "90 min"),
-        (5_400, "1 h 30 min"), (9_000, "2 h 30 min"),
-    ):  # fmt: skip
-        assert progress.format_duration(seconds) == f"about {text}"

@@ -25,14 +25,6 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
     assert kills == dict.fromkeys(PHASES, 1)
 
 
-def busy() -> float:
-    """Return how many times longer work takes now than where nothing else runs."""
-    since, since_cpu = time.monotonic(), time.thread_time()
-    while time.thread_time() - since_cpu < 0.2:
-        pass
-    return (time.monotonic() - since) / 0.2
-
-
 def children(pid: int) -> list[int]:
     """Return the processes that train for a command: those of its children that are workers."""
     process = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True)
@@ -53,7 +45,6 @@ def is_running(pid: int) -> bool:
     ("number", "threads", "to", "code"),
     [
         (signal.SIGINT, 1, "command", 130),
-        (signal.SIGTERM, 2, "command", 143),
         (signal.SIGHUP, 2, "command", 129),
         (signal.SIGTERM, 2, "suspended command", 143),
         (signal.SIGKILL, 2, "command", -9),
@@ -76,7 +67,6 @@ def test_a_signal_stops_all_processes(
             workers = children(program.pid)
             assert len(workers) == 2 * (threads - 1)
             time.sleep(1.0)
-            since = time.monotonic()
             if to == "suspended command":
                 program.send_signal(signal.SIGSTOP)
                 time.sleep(2.0)
@@ -89,7 +79,6 @@ def test_a_signal_stops_all_processes(
     assert program.returncode == code
     if number != signal.SIGKILL:
         check_one_line((program.returncode, out, err), "translation: stopped", code=code)
-        assert time.monotonic() - since < 7.0 * busy()
         assert list(tmp_path.glob("*.checkpoint-000001-*"))
         assert not list(tmp_path.glob(".*.part"))
     if to == "worker":

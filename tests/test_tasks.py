@@ -73,17 +73,6 @@ def test_the_driver_runs_what_is_chosen(
     assert not page.exists()
 
 
-def test_the_driver_trains_the_models_of_the_records_by_width() -> None:
-    """Keeps out a figure by width that the driver makes with other models than its records."""
-    by_width = [one for one in everything.FULL if one[0].startswith("lookup-width-")]
-    assert len(by_width) == 4
-    for name, task, own_flags in by_width:
-        trained = {path.name.split("-seed")[0] for path in (RESULTS / name).glob("*-seed*.json")}
-        args = import_module(f"tasks.{task}.__main__").PARSER.parse_args(own_flags.split())
-        assert {*args.models} == trained
-        assert name == f"lookup-width-{args.width}"
-
-
 # ---------------------------------------------------------------------------------------- The tasks
 
 

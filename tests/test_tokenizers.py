@@ -17,7 +17,6 @@ from tiktoken_ext import openai_public
 
 from seqmodels.data import tokenizers
 from seqmodels.data.tokenizers import (
-    BLOCK,
     BOUNDARY,
     BPE,
     MAX_PIECE_BYTES,
@@ -31,7 +30,6 @@ from seqmodels.data.tokenizers import (
     Spaces,
     Tokenizer,
     Words,
-    blocks,
     load,
     make,
     resolve_vocab_size,
@@ -138,16 +136,6 @@ def test_a_block_ends_where_the_pattern_splits(tokenizer: Tokenizer, written: st
     for boundary in BOUNDARY.finditer(written):
         left, right = written[: boundary.start()], written[boundary.start() :]
         assert tokenizer.encode(left) + tokenizer.encode(right) == tokenizer.encode(written)
-
-
-def test_blocks() -> None:
-    """Keeps out blocks that lose text, have no end, or end within a word for no reason."""
-    for written in ("", "a" * BLOCK, "word " * BLOCK, " " * 5 * BLOCK, "漢。" * 3 * BLOCK):
-        cut = list(blocks(written))
-        assert "".join(cut) == written
-        assert max(map(len, cut)) <= 2 * BLOCK
-        assert len(cut) <= 1 + len(written) // BLOCK
-    assert {block[:4] + block[-2:] for block in blocks("word\n" * BLOCK)} == {"wordd\n"}
 
 
 # ---------------------------------------------------------------------------- known answers

@@ -26,7 +26,7 @@ from seqmodels.evaluation import evaluate
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.loop import loss_of
-from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
+from seqmodels.training.trainer import Trainer, lr_factor
 
 CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 
@@ -61,9 +61,6 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(
     assert [(point["step"], point["tokens"]) for point in curve] == [
         (2, 2 * batch.n_targets), (3, 3 * batch.n_targets),
     ]  # fmt: skip
-    assert loop.describe_losses(trainer.progress) == "train 2.333, valid 1.250"
-    trainer.progress.losses = [9.0, *[1.0] * 20]
-    assert loop.describe_losses(trainer.progress).startswith("train 1.000")
 
 
 # ---------------------------------------------------------------------------------------- The loss
@@ -213,17 +210,3 @@ def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="pip install tensorboard"):
         draw_curves(recorded_gpt / "out")
     assert not (recorded_gpt / "out").exists()
-
-
-def test_messages_name_lines_of_the_file(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a place among the examples for the line in which a person can find one."""
-    trainer = Trainer(fresh("gpt"), TrainConfig(tokens=9, lr=0.1))
-
-    def stop(_: Trainer, batch: PreparedBatch) -> None:
-        assert sorted(batch.lines) == [2, 70, 80]
-        raise InterruptedError
-
-    monkeypatch.setattr(loop, "training_step", stop)
-    examples = [Example([4], [EOS], line=line) for line in (70, 0, 80)]
-    with pytest.raises(InterruptedError):
-        loop.train(trainer, examples, examples)

@@ -147,14 +147,6 @@ def test_source_eos(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert [e.src[-1] == EOS for e in shown] == [end == "EOS"] * 3
 
 
-def test_first_lines_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out an hour of training the wrong way round, or on a header, without a sign of it."""
-    task_on(folder, "--source", "qab")
-    for line, code in zip(capsys.readouterr().out.split("\n"), ("qab", "qaa"), strict=False):
-        assert str(folder / f"train.{code}") in line
-        assert line.endswith((folder / f"train.{code}").read_text().split("\n")[0])
-
-
 def test_long_targets_have_positions(folder: Path) -> None:
     """Keeps out a GPT that cannot hold what it was given: targets many times the source."""
     for split in SPLITS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from conftest import Pairs, Tiny, V
 from torch.testing import assert_close
 from toy_task import toy
 
-from seqmodels import MODELS, build, models
+from seqmodels import MODELS, build
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
@@ -32,17 +31,6 @@ def test_a_variant_follows_its_model() -> None:
         assert {VARIANTS[other].variant_of for other in between} <= {model}
         assert names.index(model) < names.index(name)
         assert issubclass(MODELS[name], MODELS[model])
-
-
-def test_a_variant_is_registered_among_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a worker process in which a variant counts as a model."""
-    entry = replace(VARIANTS["transformer_rotary"], label="Transformer, other base")
-    monkeypatch.setitem(VARIANTS, "other", entry)
-    models.register("other", entry)
-    assert "other" in papers()
-    assert "other" not in PAPERS
-    with pytest.raises(ValueError, match="transformer_rotary is the name of another model"):
-        models.register("transformer_rotary", entry)
 
 
 def test_a_name_decides_the_positions() -> None:
