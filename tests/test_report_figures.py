@@ -6,23 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_records import MODELS, fake_record, fake_tests, several, write
+from fake_records import MODELS, fake_record, fake_tests, several
 
 from seqmodels.report import alignment, drawing, figures, reading, style, tables
-
-
-def test_a_folder_gets_all_figures_and_the_tables(tmp_path: Path) -> None:
-    """Keeps out a missing figure, a half-written file that stays, and a date or a random id."""
-    records = [fake_record(model, seed) for model in MODELS[:2] for seed in (1, 2)]
-    drawn = write(tmp_path / "records", records)
-    figures.plot_folder(drawn)
-    names = {"score-length", "curves", "state", "alignment"}
-    expected = {f"{name}.{kind}" for name in names for kind in ("svg", "png")} | {"tables.md"}
-    assert {p.name for p in drawn.iterdir() if p.suffix != ".json"} == expected
-    again = figures.plot_folder(drawn, tmp_path / "out")
-    assert len(again) == 9
-    for path in again:
-        assert path.read_bytes() == (drawn / path.name).read_bytes(), path.name
 
 
 @pytest.mark.parametrize("task", ["recall", "next_token"])
