@@ -92,12 +92,6 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
-def configs(path: Path) -> list[ast.ClassDef]:
-    """Return the classes of a file whose name ends in Config."""
-    classes = [n for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
-    return [c for c in classes if c.name.endswith("Config")]
-
-
 # ------------------------------------------------------------------------- the five, side by side
 
 
@@ -119,23 +113,6 @@ def test_sections_stand_in_the_same_order(path: Path) -> None:
     methods = [n.name for n in model.body if isinstance(n, ast.FunctionDef)]
     interface = ["__init__", "encode", "step", "forward"]
     assert [name for name in methods if name in interface] == interface
-
-
-def test_configs_are_frozen_and_explained() -> None:
-    """Keeps out a size without a line of help, and a Config that changes under a run."""
-    for path in MODEL_FILES:
-        assert [c.name for c in configs(path)] == ["Config"]
-    for config in (config for path in PROGRAMS for config in configs(path)):
-        decorators = {ast.unparse(d) for d in config.decorator_list}
-        assert decorators == {"dataclass(frozen=True, kw_only=True)"}, config.name
-        assert ast.get_docstring(config), config.name
-        fields = [i for i, n in enumerate(config.body) if isinstance(n, ast.AnnAssign)]
-        assert fields, config.name
-        for i in fields:
-            below = config.body[i + 1] if i + 1 < len(config.body) else None
-            help_line = below.value if isinstance(below, ast.Expr) else None
-            assert isinstance(help_line, ast.Constant), ast.unparse(config.body[i])
-            assert isinstance(help_line.value, str), ast.unparse(config.body[i])
 
 
 @pytest.mark.parametrize("pair", diffs.PAIRS, ids="-".join)

@@ -221,29 +221,6 @@ def test_the_table_has_the_numbers_of_the_json(
         assert f"`{signature}`" in out
 
 
-def test_figures_show_systems_as_strangers(
-    score: Score, flags: list[object], write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a stranger's `gpt` drawn as GPT-2, two systems of one look, and a lost one."""
-    names = ["gpt", "_under", *(f"a-system-with-a-rather-long-name-{i}" for i in range(7))]
-    hyps = [write(f"{name}.de", GOOD if i % 2 else POOR) for i, name in enumerate(names)]
-    systems = score(*flags[:4], *hyps)["systems"]
-    monkeypatch.undo()
-    with style.context():
-        figure = drawing.draw_systems(systems, "about")
-    handles, texts = figure.legends[0].legend_handles, figure.legends[0].get_texts()
-    key = [text.get_text().replace("\n", "").split(" · ") for text in texts]
-    bleu = [system["overall"]["bleu"]["value"] for system in systems]
-    assert key == [[name, f"{x:.1f}"] for name, x in zip(names[:8], bleu[:8], strict=True)]
-    assert len({(line.get_color(), line.get_marker()) for line in handles}) == 8
-    for ax, metric in zip(figure.axes[:2], ("bleu", "chrf"), strict=True):
-        assert ax.get_title("left").lower() == metric
-        hollow = [line for line in ax.lines if line.get_markerfacecolor() == "white"]
-        drawn = [line.get_ydata().tolist() for line in hollow]
-        expected = [[b[metric]["value"] for b in system["buckets"]] for system in systems[:8]]
-        assert drawn == expected
-
-
 def test_the_page_has_the_sentences_of_the_systems(
     run: Run, flags: list[object], tmp_path: Path
 ) -> None:
