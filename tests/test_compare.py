@@ -91,17 +91,6 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
     assert contents(copied) == before
 
 
-def test_the_default_folder_is_named_by_task_data_and_size(tmp_path: Path) -> None:
-    """Keeps out comparisons of two texts, or two sizes, in one folder."""
-    (tmp_path / "my text.txt").write_text("")
-    args = flags(tmp_path, size="laptop")
-    assert compare.default_folder(toy(), args) == "again-laptop"
-    args.data = [str(tmp_path / "my text.txt"), "second.txt"]
-    assert compare.default_folder(toy(), args) == "again-my-text-laptop"
-    args.data = ["wmt14/de"]
-    assert compare.default_folder(toy(), args) == "again-wmt14-de-laptop"
-
-
 # ---------------------------------------------------------------------------- Device and precision
 
 
