@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -107,7 +108,7 @@ def contents_of(path: Path, is_half: bool) -> tuple[dict[str, bytes], Check]:
         "ids": {"PAD": PAD, "BOS": BOS, "EOS": EOS, "UNK": UNK},
         "case": record["data"].get("case"),
         "source_end": record["data"].get("source_end"),
-        "max_tokens": getattr(model.config, "n_positions", None),
+        "max_tokens": model.config.n_positions if model.max_target(1) < sys.maxsize else None,
         "state": [
             {"name": name, "dtype": str(dtype).removeprefix("torch."), "shape": shape}
             for name, dtype, shape in traced.state

@@ -207,7 +207,7 @@ class Trainer:
 
 def lr_factor(spent: float, warmup: float) -> float:
     """Return the learning rate, as a share of its peak, once a share of the budget is spent."""
-    return min(spent / warmup if warmup else 1.0, (1 - spent) / (1 - warmup), 1.0)
+    return min(spent / warmup if warmup else 1.0, max(0.0, 1 - spent) / (1 - warmup), 1.0)
 
 
 def check_shapes(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
