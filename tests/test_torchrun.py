@@ -186,7 +186,7 @@ def test_a_killed_worker_leaves_no_trace(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr
     command = [*torchrun(2, "--max-restarts=3"), *argv, "--out", str(out)]
     with subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE) as program:
-        while not list(out.glob("*.checkpoint-*")):
+        while not list(out.glob("*.checkpoint-*.safetensors")):
             assert program.poll() is None
             time.sleep(0.01)
         workers = psutil.Process(program.pid).children()
