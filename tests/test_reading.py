@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,59 @@ def test_the_lock_holds_what_is_declared() -> None:
         needed = Requirement(line)
         assert needed.specifier.contains(versions[needed.name]), line
     assert "//" not in lock
+
+
+def configs(path: Path) -> list[ast.ClassDef]:
+    """Return the classes of a file whose name ends in Config."""
+    classes = [n for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
+    return [c for c in classes if c.name.endswith("Config")]
+
+
+def test_every_model_file_is_a_paper() -> None:
+    """Keeps out another file between the models, and rules below that check nothing."""
+    assert len(MODEL_FILES) >= 5
+    found = set((ROOT / "seqmodels" / "models").glob("*.py"))
+    assert found == {*MODEL_FILES, ROOT / "seqmodels" / "models" / "__init__.py"}
+
+
+@each_model
+def test_the_docstring_tells_the_same_story(path: Path) -> None:
+    """Keeps out a file without its paper, its departures or its cost."""
+    text = ast.get_docstring(tree(path), clean=False) or ""
+    title, *blocks = re.findall(r"^\S.*$", text, re.MULTILINE)
+    assert title.endswith(".")
+    assert blocks == ["Paper", "Before", "Idea", "Symbols", "Differs", "Cost"]
+    differs = text.partition("\nDiffers\n")[2].partition("\n\nCost\n")[0]
+    numbers = [int(n) for n in re.findall(r"^    (\d+)\. ", differs, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1)) != []
+
+
+def test_configs_are_frozen_and_explained() -> None:
+    """Keeps out a size without a line of help, and a Config that changes under a run."""
+    for path in MODEL_FILES:
+        assert [c.name for c in configs(path)] == ["Config"]
+    for config in (config for path in PROGRAMS for config in configs(path)):
+        decorators = {ast.unparse(d) for d in config.decorator_list}
+        assert decorators == {"dataclass(frozen=True, kw_only=True)"}, config.name
+        assert ast.get_docstring(config), config.name
+        fields = [i for i, n in enumerate(config.body) if isinstance(n, ast.AnnAssign)]
+        assert fields, config.name
+        for i in fields:
+            below = config.body[i + 1] if i + 1 < len(config.body) else None
+            help_line = below.value if isinstance(below, ast.Expr) else None
+            assert isinstance(help_line, ast.Constant), ast.unparse(config.body[i])
+            assert isinstance(help_line.value, str), ast.unparse(config.body[i])
+
+
+@each_model
+def test_a_chapter_shows_no_trick(path: Path) -> None:
+    """Keeps out closures over a caller's variables, attributes hung on tensors, muted checkers."""
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bnonlocal\b|\bsetattr\b|\bhasattr\b|type: ignore|noqa|lambda", text)
+
+
+def test_the_library_has_no_cycles() -> None:
+    """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
+    names = {module_of(path) for path in LIBRARY}
+    order = TopologicalSorter({module_of(path): imports(path) & names for path in LIBRARY})
+    assert set(order.static_order()) >= names
