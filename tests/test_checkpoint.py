@@ -8,6 +8,7 @@ import pickle
 import random
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -45,6 +46,26 @@ def two(tmp_path: Path, fresh: Tiny) -> Checkpoints:
         checkpoints.save(trainer.tensors(), trainer.state())
     assert [checkpoints.number(path) for path in checkpoints.paths()] == [4, 3]
     return checkpoints
+
+
+@pytest.mark.parametrize(("cost_s", "pause_s"), [(0.1, 30.0), (0.5, 50.0)])
+def test_checkpoints_are_written_now_and_then(
+    cost_s: float, pause_s: float, tmp_path: Path, fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a disk that is written to all the time, and more than 1 % of the time for it."""
+    clock, write = [100.0], files.write
+
+    def write_slowly(path: Path, content: bytes) -> Path:
+        clock[0] += cost_s
+        return write(path, content)
+
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(files, "write", write_slowly)
+    checkpoints, trainer = Checkpoints(tmp_path / "gpt-seed1.json"), Trainer(fresh("gpt"), CFG)
+    checkpoints.save(trainer.tensors(), trainer.state())
+    for pause, is_due in ((pause_s - 1, False), (1.1, True)):
+        clock[0] += pause
+        assert checkpoints.is_due() == is_due
 
 
 def test_after_damage_the_previous_one_is_read(two: Checkpoints) -> None:

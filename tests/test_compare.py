@@ -142,6 +142,16 @@ def test_an_arm_changes_one_field() -> None:
     assert n[4] > 2 * n[0]
 
 
+def test_an_arm_is_trained_as_it_says() -> None:
+    """Keeps out a varied setting that the task's own, or the command's rate, overrides."""
+    task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
+    vary = [("label_smoothing", ["0.3"]), ("lr", ["0.5"])]
+    settings = [a.train_config(task, 0.02, 7) for a in arm.make_arms(["transformer"], vary)]
+    assert [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in settings] == [
+        (0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7),
+    ]  # fmt: skip
+
+
 def test_values_have_the_type_of_their_field() -> None:
     """Keeps out the text "False", which is true, and an optional size that cannot be None."""
     fields = {"is_prenorm": "false", "d_k": "None", "dropout": "0", "n_layers": "1"}

@@ -177,6 +177,13 @@ def test_tables(name: str, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_table_whose_first_target_is_null(tmp_path: Path) -> None:
+    """Keeps out a column of text that is not seen as one because its first cell is empty."""
+    rows = '{"de": "eins", "en": null}\n{"de": "zwei", "en": "two"}\n'
+    (tmp_path / "x.jsonl").write_text(rows)
+    assert read_parallel([tmp_path / "x.jsonl"], ("de", "en")).tgt_lang == "en"
+
+
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
 def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) -> None:
     """Keeps out a first pair that is taken for names, by our reader or by the hub's, and lost."""

@@ -98,6 +98,13 @@ def published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_lossless
+def test_half_a_character_is_shown(tokenizer: Tokenizer) -> None:
+    """Keeps out a text whose last bytes vanish, where a model stops within a character."""
+    ids = tokenizer.encode("a漢")
+    assert "�" in "".join(tokenizer.decode(ids[:n]) for n in range(len(ids)))
+
+
+@each_lossless
 @some
 @given(parts=st.lists(st.sampled_from(NAMES) | ANY_TEXT))
 def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:

@@ -42,6 +42,14 @@ def test_the_rate_climbs_and_falls() -> None:
         assert lr_factor(share, 0.2) == pytest.approx(factor)
 
 
+def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
+    """Keeps out a curve without its end, whose weights would never be compared."""
+    cfg = TrainConfig(tokens=30, lr=0.1, batch_tokens=10, n_validations=3)
+    examples = [Example([4, 5], [5, 4, 6, 7, EOS])] * 8
+    curve = loop.train(Trainer(fresh("gpt"), cfg), examples, examples[:1])
+    assert [point["tokens"] for point in curve] == [10, 20, 30]
+
+
 def test_a_point_of_the_curve_is_a_mean_since_the_last(
     fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
