@@ -112,6 +112,17 @@ def test_costs_are_the_means_of_the_seeds() -> None:
     assert line.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
 
 
+def test_the_longest_trained_bucket_has_no_longer_examples() -> None:
+    """Keeps out a bucket that begins within the trained lengths and ends beyond them."""
+    buckets = [{"low": low, "high": low + 9, "n": n} for low, n in ((1, 30), (11, 30), (21, 30))]
+    cases = {20: 1, 25: 1, 30: 2, 29: 1, 9: None, None: 2}
+    found = {
+        trained: reading.longest_trained_bucket({"max_train_length": trained, "buckets": buckets})
+        for trained in cases
+    }
+    assert found == cases
+
+
 @pytest.mark.parametrize(
     ("metric", "about", "shares"),
     [

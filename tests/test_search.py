@@ -210,3 +210,16 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
     assert said == search.trim_at_eos(naive)
+
+
+def test_each_text_ends_at_its_own_limit(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a token more than a text may have, where others in the batch go on."""
+    limits, (src, src_mask, _) = [2, 7, 3, 1], pairs
+    texts = search.generate(
+        tiny("gpt"),
+        src,
+        src_mask,
+        torch.tensor(limits),
+        lambda logits: torch.full((len(logits),), 5),
+    )
+    assert texts == [[5] * n for n in limits]
