@@ -191,8 +191,8 @@ def test_only_rounded_weights_are_halved() -> None:
     assert [t.name for t in model.graph.initializer] == ["rounded.half", "constant"]
 
 
-def change(model: Any, logits_by: float, weights_by: float) -> export.Run:
-    """Return a runner that computes the same as the model, but for these changes."""
+def change(model: Any, logits_by: float, weights_by: float, n_steps: int = 99) -> export.Run:
+    """Return a runner that computes the same as the model, but for these changes at first steps."""
     states: list[Any] = []
 
     def run(name: str, given: dict[str, np.ndarray]) -> list[Any]:
@@ -203,7 +203,8 @@ def change(model: Any, logits_by: float, weights_by: float) -> export.Run:
         if name == "step":
             logits, state = model.step(src, states[-1])
             states.append(state)
-            return [(logits * (1 + logits_by)).numpy()]
+            is_changed = len(states) <= n_steps + 1
+            return [(logits * (1 + logits_by * is_changed)).numpy()]
         return [(model.attention_weights(src, src != PAD, *rest)[0] + weights_by).numpy()]
 
     return run
@@ -214,6 +215,7 @@ def test_graphs_are_compared_with_the_model(fresh: Tiny) -> None:
     model, traced = fresh("gpt", n_positions=128), graphs.Graphs({}, [], "attend")
     assert export.check(model, traced, change(model, 0.0, 0.0)) == (60, 0.0, 0.0)
     assert export.check(model, traced, change(model, 5e-4, 5e-4)).difference > 0
+    assert export.check(model, traced, change(model, 5e-4, 0.0, n_steps=2)).difference > 0
     for by in ((0.002, 0.0), (float("nan"), 0.0), (0.0, 0.002), (0.0, float("nan"))):
         with pytest.raises(ValueError, match="differ"):
             export.check(model, traced, change(model, *by))
