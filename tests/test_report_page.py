@@ -80,6 +80,13 @@ def test_examples(trained: Path, page: Path) -> None:
     assert [score["lower"] for score in test["scores"]] == [False, False, True]
 
 
+def test_examples_with_maps_are_of_all_buckets() -> None:
+    """Keeps out maps of the shortest sentences alone."""
+    x, buckets = [3, 1, 12, 2, 14, 25], [{"low": n, "high": n + 9} for n in (1, 11, 21)]
+    chosen = [report.spread_over_buckets(x, buckets, n) for n in (2, 4, 9)]
+    assert chosen == [[0, 2], [0, 1, 2, 5], [*range(6)]]
+
+
 def test_maps(trained: Path, page: Path) -> None:
     """Keeps out a map of another sentence, model or head, and weights that are rounded too far."""
     (test,) = data_of(page)["folders"][0]["tests"]
