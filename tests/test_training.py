@@ -37,7 +37,7 @@ CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
 def test_the_rate_climbs_and_falls() -> None:
     """Keeps out a schedule that starts at its peak, misses it, or does not end at zero."""
     assert lr_factor(0.0, 0.0) == 1.0
-    expected = [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.4, 0.75), (1.0, 0.0)]
+    expected = [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.4, 0.75), (1.0, 0.0), (1.1, 0.0)]
     for share, factor in expected:
         assert lr_factor(share, 0.2) == pytest.approx(factor)
 

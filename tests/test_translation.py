@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 from checks import check_folder
 from conftest import Run
+from fake_records import scored
 
 from seqmodels import EOS
 from seqmodels.cli import compare
 from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
 from seqmodels.data.corpus import SPLITS
+from seqmodels.models import PAPERS
 from seqmodels.records import record
+from seqmodels.report import style
 from tasks import recipes
 from tasks.translation import __main__ as translation
+from tasks.translation import figure
 
 
 def task_on(data: object, *flags: str) -> Task:
@@ -175,3 +179,15 @@ def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any])
         content = record.load(path)
         assert content["train_config"]["lr"] == chosen[content["model"]].lr, path.name
         assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path.name
+
+
+def test_the_five_papers_have_a_figure_among_others() -> None:
+    """Keeps out a variant or a later model in the figure of the five, and a figure drawn twice."""
+    names = list(PAPERS)[:5]
+    five = scored(dict.fromkeys(names, (80, 40, 20)))
+    others = scored(dict.fromkeys(("linear_attention", "rnn_encdec_x2"), (80, 40, 20)))
+    with style.context():
+        (drawn,) = figure.draw_five([others[1], *five, others[0]]).values()
+    labels = {text.get_text() for legend in drawn.legends for text in legend.get_texts()}
+    assert {label.partition(" (")[0] for label in labels} == {PAPERS[n].label for n in names}
+    assert figure.draw_five(five) == figure.draw_five(others) == {}

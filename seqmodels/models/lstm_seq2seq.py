@@ -24,8 +24,8 @@ Symbols
     v           (h, c)             "the fixed-dimensional representation" of the source
 
 Differs
-    1. Graves' peephole weights are left out, as in most later code. The paper does not say whether
-       it has them: they would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
+    1. Graves' peephole weights are left out. The paper does not say whether it has them: they would
+       be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
     2. One vocabulary and one embedding serve both languages, as in all models here.
     3. AdamW (paper: SGD at 0.7, halved); dropout is ours; one model (paper: an ensemble of five).
     4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) help narrow layers to start;

@@ -33,8 +33,7 @@ Differs
        c = tanh(V h<S>), A.1.1; in the code z lets the new state in, the same unit with the gate's
        sign flipped, and c = h<S>.
     2. The paper differs from itself. In the decoder r acts on the state alone, as in eq. (8) and in
-       the code; A.1.2 prints it around U' h' + C c. Embeddings have a width of 100, as in section
-       4.1.1; A.1.1 prints 500.
+       the code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
     4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
        non-recurrent weights start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).

@@ -45,7 +45,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer a request; one that names another host comes from a page elsewhere."""
         server, port = self.server, self.server.server_address[1]
-        names = [HOST, "localhost"] if port == 80 else [f"{HOST}:{port}", f"localhost:{port}"]
+        names = [f"{HOST}:{port}", f"localhost:{port}"]
+        names += [HOST, "localhost"] if port == 80 else []  # browsers leave out the default
         if self.headers["Host"] not in names:
             self.send_error(HTTPStatus.FORBIDDEN)
             return
