@@ -308,3 +308,39 @@ def test_the_library_has_no_cycles() -> None:
     names = {module_of(path) for path in LIBRARY}
     order = TopologicalSorter({module_of(path): imports(path) & names for path in LIBRARY})
     assert set(order.static_order()) >= names
+
+
+LISTED = {
+    "seqmodels/models/__init__.py": "the list itself",
+    "seqmodels/report/style.py": "colours",
+    "tasks/distance/__main__.py": "recipes",
+    "tasks/lookup/__main__.py": "recipes",
+    "tasks/recipes.py": "recipes: a model without one gets the defaults",
+    "tasks/translation/__main__.py": "recipes",
+    "benchmarks/contests.py": "sizes beside which peers are built",
+    "tests/test_papers.py": "the order of history, and what each paper hands over",
+    "tests/test_end_to_end.py": "where each paper drops units",
+}
+"""Where all five models are named, and why."""
+
+
+def test_there_is_one_list_of_models() -> None:
+    """Keeps out a second list: a sixth model would have to be named there as well."""
+    found, five = set(), set(list(PAPERS)[:5])
+    for path in [*PROGRAMS, *TESTS, *sorted((ROOT / "tools").rglob("*.py"))]:
+        for node in ast.walk(tree(path)):
+            held = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+            first = [n.elts[0] if isinstance(n, ast.Tuple) and n.elts else n for n in held]
+            if five <= {n.value for n in first if isinstance(n, ast.Constant)}:
+                found.add(name_of(path))
+    assert found == LISTED.keys()
+
+
+def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
+    """Keeps out slow tests that a newcomer waits for, and slow tests that nobody ever runs."""
+    assert "slow" in {line.partition(":")[0] for line in pytestconfig.getini("markers")}
+    given = pytestconfig.getini("addopts")
+    assert "--strict-markers" in given
+    assert given[given.index("-m") + 1] == "not slow"
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert lines.index("pytest") < lines.index("pytest -m slow")
