@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -42,7 +41,8 @@ def module_of(path: Path) -> str:
     return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-MODULES = {module_of(path) for path in PROGRAMS}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+MODULES = {module_of(path): path for path in PROGRAMS}
 
 each_model = pytest.mark.parametrize("path", MODEL_FILES, ids=name_of)
 
@@ -64,56 +64,61 @@ def imports(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom):
             parts = package.split(".")[: len(package.split(".")) - node.level + 1]
             base = ".".join([*(parts if node.level else []), *filter(None, [node.module])])
-            inner = {f"{base}.{alias.name}" for alias in node.names} & MODULES
+            inner = {f"{base}.{alias.name}" for alias in node.names} & MODULES.keys()
             found |= inner or {base}
     return frozenset(found)
 
 
 def imported_below(module: str) -> set[str]:
-    """Return all modules that one imports, directly or by way of the library's own."""
-    paths = {module_of(path): path for path in LIBRARY}
-    found, todo = set(), [module]
+    """Return all modules that one imports, directly or by way of the repository's own."""
+    found, todo = set(), {module}
     while todo:
-        for name in imports(paths[todo.pop()]):
-            if name not in found:
-                found.add(name)
-                todo += [name] if name in paths else []
+        new = imports(MODULES[todo.pop()]) - found
+        found |= new
+        todo |= new & MODULES.keys()
     return found
 
 
 def tops(names: frozenset[str] | set[str]) -> set[str]:
-    """Return the packages that module names belong to."""
+    """Return the packages of modules."""
     return {name.partition(".")[0] for name in names}
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return a file's functions and methods."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
 
 
 # ------------------------------------------------------------------------- the five, side by side
 
 
 @each_model
-def test_sections_stand_in_the_same_order(path: Path) -> None:
-    """Keeps out a file that cannot be read beside the others, and a class under a wrong ruler."""
-    ruler = re.compile(r"^# -{20,} (\w+)$")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    starts = {m[1]: i for i, line in enumerate(lines, start=1) if (m := ruler.match(line))}
-    assert [*starts] == ["Config", "State", "Parts", "Model", "Init"]
-    classes = {n.name: n for n in tree(path).body if isinstance(n, ast.ClassDef)}
-    model = next(c for c in classes.values() if "SequenceModel" in map(ast.unparse, c.bases))
-    init = next(n for n in functions(path) if n.name == "init" and n.col_offset == 0)
-    assert starts["Config"] < classes["Config"].lineno < starts["State"]
-    assert starts["State"] < classes["State"].lineno < starts["Parts"]
-    assert starts["Model"] < model.lineno < starts["Init"] < init.lineno
-    parts = classes.keys() - {"Config", "State", model.name}
-    assert all(starts["Parts"] < classes[name].lineno < starts["Model"] for name in parts)
+def test_a_chapter_reads_like_the_others(path: Path) -> None:
+    """Keeps out a class under a wrong ruler, a file without its departures or cost, and tricks.
+
+    Tricks are closures over a caller's variables, attributes hung on tensors, muted checkers.
+    """
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bnonlocal\b|\bsetattr\b|\bhasattr\b|type: ignore|noqa|lambda", text)
+    rulers = {
+        m[1]: text.count("\n", 0, m.end()) for m in re.finditer(r"^# -{20,} (\w+)$", text, re.M)
+    }
+    assert [*rulers] == ["Config", "State", "Parts", "Model", "Init"]
+    body = [n for n in tree(path).body if isinstance(n, ast.ClassDef | ast.FunctionDef)]
+    (model,) = (n for n in body if "SequenceModel" in map(ast.unparse, getattr(n, "bases", ())))
+    section_of = {n.name: [s for s in rulers if rulers[s] < n.lineno][-1] for n in body}
+    classes = {n.name for n in body if isinstance(n, ast.ClassDef)}
+    own = {"Config": "Config", "State": "State", model.name: "Model", "init": "Init"}
+    expected = dict.fromkeys(classes, "Parts") | own
+    assert {name: section_of[name] for name in expected} == expected
     methods = [n.name for n in model.body if isinstance(n, ast.FunctionDef)]
     interface = ["__init__", "encode", "step", "forward"]
     assert [name for name in methods if name in interface] == interface
+    assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "jaxtyping", "seqmodels"}
+    ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
+    assert all(name.startswith(("seqmodels.interface", "seqmodels.models.ops")) for name in ours)
+    story = ast.get_docstring(tree(path), clean=False) or ""
+    title, *blocks = re.findall(r"^\S.*$", story, re.M)
+    assert title.endswith(".")
+    assert blocks == ["Paper", "Before", "Idea", "Symbols", "Differs", "Cost"]
+    differs = story.partition("\nDiffers\n")[2].partition("\n\nCost\n")[0]
+    numbers = [int(n) for n in re.findall(r"^    (\d+)\. ", differs, re.M)]
+    assert numbers == list(range(1, len(numbers) + 1)) != []
 
 
 @pytest.mark.parametrize("pair", diffs.PAIRS, ids="-".join)
@@ -130,26 +135,9 @@ def test_the_diff_is_the_lesson(pair: tuple[str, str]) -> None:
     assert head.endswith(f"{len(tags)} changed lines, {tags.count('plumbing')} plumbing")
 
 
-def test_a_diff_is_of_code_alone() -> None:
-    """Keeps out docstrings, comments and blank lines among what is counted as changed."""
-    old = '''"""Old."""\nx = 1  # one\n\ndef f():\n    """F."""\n    return "#"\n'''
-    new = '''"""New."""\nx = 1  # two\ndef f():\n    """G."""\n    return "@"  # 3\n'''
-    assert diffs.code(old) == ["x = 1", "def f():", '    return "#"']
-    assert diffs.changed(old, new) == ['-    return "#"', '+    return "@"']
-
-
 # ------------------------------------------------------------------------------------- the arrows
 
 
-@each_model
-def test_models_import_nothing_of_each_other(path: Path) -> None:
-    """Keeps out sharing between the models, which ends reading."""
-    ours = {name for name in imports(path) if tops({name}) == {"seqmodels"}}
-    assert ours <= {"seqmodels.interface", *OPS}
-    assert tops(imports(path)) - sys.stdlib_module_names <= {"torch", "jaxtyping", "seqmodels"}
-
-
-OPS = {module_of(path) for path in LIBRARY if path.parent.name == "ops"}
 ROOMS = [
     "utils", "interface", "models", "search", "data",
     "evaluation", "records", "training", "comparison", "report", "site", "cli",
@@ -173,21 +161,15 @@ def test_arrows_go_down() -> None:
             assert {room_of(name) for name in ours} <= {*below, ""}, path
 
 
-HARNESS = [
-    path
-    for path in LIBRARY
-    if room_of(module_of(path)) in ("interface", "search", "evaluation", "records", "report")
-    or path.stem in ("loop", "trainer")
-]
-
-
 def test_the_harness_knows_no_model() -> None:
     """Keeps out a branch on a model's name in the loop, the search or the evaluation."""
-    for path in HARNESS:
-        below = imported_below(module_of(path))
-        models = {n for n in below if n.startswith("seqmodels.models.")}
-        assert all(n.startswith("seqmodels.models.ops") for n in models), path
-        assert "seqmodels" not in below, path
+    rooms = ("interface", "search", "evaluation", "records", "report")
+    for path in LIBRARY:
+        if room_of(module_of(path)) in rooms or path.stem in ("loop", "trainer"):
+            below = imported_below(module_of(path))
+            models = {n for n in below if n.startswith("seqmodels.models.")}
+            assert all(n.startswith("seqmodels.models.ops") for n in models), path
+            assert "seqmodels" not in below, path
 
 
 def test_tasks_do_not_import_each_other() -> None:
@@ -199,27 +181,24 @@ def test_tasks_do_not_import_each_other() -> None:
         assert {name for name in theirs if not name.startswith(own)} == set(), path
 
 
-def test_figures_and_scores_are_made_without_torch() -> None:
-    """Keeps out figures and scores that are there only where models can run."""
+def test_figures_scores_and_help_need_no_torch() -> None:
+    """Keeps out figures and scores only where models can run, and a --help that takes seconds."""
     tasks = [path.parent.name for path in sorted(ROOT.glob("tasks/*/figure.py"))]
     program = (
         "import sys; sys.modules['torch'] = None; from seqmodels.report import figures, systems; "
         "from seqmodels.evaluation import external; from seqmodels.cli import score; "
+        "import seqmodels.models, tasks.flags; "
         f"from seqmodels.site import report; assert all(map(figures.task_figures, {tasks}))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 
 def test_nothing_opens_a_connection_by_itself() -> None:
-    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`.
-
-    One module alone fetches texts that no hub has, from addresses that stand there; another one
-    answers, on this machine; a third one only quotes.
-    """
+    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`."""
     allowed = {
-        "seqmodels/data/presets.py": {"urllib"},
-        "seqmodels/site/serve.py": {"http"},
-        "seqmodels/site/layout.py": {"urllib"},
+        "seqmodels/data/presets.py": {"urllib"},  # texts that no hub has, from fixed addresses
+        "seqmodels/site/serve.py": {"http"},  # answers on this machine
+        "seqmodels/site/layout.py": {"urllib"},  # only quotes
     }
     used = {name_of(path): tops(imports(path)) & NETWORK for path in PROGRAMS}
     assert {path: names for path, names in used.items() if names} == allowed
@@ -227,19 +206,17 @@ def test_nothing_opens_a_connection_by_itself() -> None:
 
 def test_what_is_imported_is_declared() -> None:
     """Keeps out a package that happens to be installed here, and is missing elsewhere."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {"export": ("export",), "graphs": ("export",), "launchers": ("ray", "slurm")}
     for path in (*LIBRARY, *TASKS):
         groups = extras.get(path.parent.name) or extras.get(path.stem, ())
-        extra = [line for name in groups for line in project["optional-dependencies"][name]]
-        names = (re.split(r"[^\w.-]", line)[0] for line in [*project["dependencies"], *extra])
+        extra = [line for name in groups for line in PROJECT["optional-dependencies"][name]]
+        names = (re.split(r"[^\w.-]", line)[0] for line in [*PROJECT["dependencies"], *extra])
         declared = {name.replace("-", "_") for name in names} | {"seqmodels", "tasks"}
         assert tops(imports(path)) - sys.stdlib_module_names <= declared, path
 
 
 def test_the_lock_holds_what_is_declared() -> None:
     """Keeps out a lock older than pyproject, one that pip cannot check, or one with torch in it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     hashed = r"^([a-z][\w.-]*)==(\S+).*(?:\n +--hash=sha256:[0-9a-f]{64}(?: \\)?$)+"
     entries = re.findall(hashed, lock, re.MULTILINE)
@@ -248,16 +225,10 @@ def test_the_lock_holds_what_is_declared() -> None:
         r"pip install (torch)==(\S+)", (ROOT / "docs" / "reproduce.md").read_text()
     )
     assert len(entries) + 1 == len(versions) == len(re.findall("^[a-z]", lock, re.MULTILINE)) + 1
-    for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+    for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]:
         needed = Requirement(line)
         assert needed.specifier.contains(versions[needed.name]), line
     assert "//" not in lock
-
-
-def configs(path: Path) -> list[ast.ClassDef]:
-    """Return the classes of a file whose name ends in Config."""
-    classes = [n for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
-    return [c for c in classes if c.name.endswith("Config")]
 
 
 def test_every_model_file_is_a_paper() -> None:
@@ -267,47 +238,28 @@ def test_every_model_file_is_a_paper() -> None:
     assert found == {*MODEL_FILES, ROOT / "seqmodels" / "models" / "__init__.py"}
 
 
-@each_model
-def test_the_docstring_tells_the_same_story(path: Path) -> None:
-    """Keeps out a file without its paper, its departures or its cost."""
-    text = ast.get_docstring(tree(path), clean=False) or ""
-    title, *blocks = re.findall(r"^\S.*$", text, re.MULTILINE)
-    assert title.endswith(".")
-    assert blocks == ["Paper", "Before", "Idea", "Symbols", "Differs", "Cost"]
-    differs = text.partition("\nDiffers\n")[2].partition("\n\nCost\n")[0]
-    numbers = [int(n) for n in re.findall(r"^    (\d+)\. ", differs, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1)) != []
-
-
 def test_configs_are_frozen_and_explained() -> None:
     """Keeps out a size without a line of help, and a Config that changes under a run."""
-    for path in MODEL_FILES:
-        assert [c.name for c in configs(path)] == ["Config"]
-    for config in (config for path in PROGRAMS for config in configs(path)):
+    classes = [n for path in PROGRAMS for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
+    configs = [n for n in classes if n.name.endswith("Config")]
+    assert len(configs) > len(MODEL_FILES)
+    for config in configs:
         decorators = {ast.unparse(d) for d in config.decorator_list}
         assert decorators == {"dataclass(frozen=True, kw_only=True)"}, config.name
         assert ast.get_docstring(config), config.name
-        fields = [i for i, n in enumerate(config.body) if isinstance(n, ast.AnnAssign)]
+        pairs = [*zip(config.body, [*config.body[1:], None], strict=True)]
+        fields = [(n, below) for n, below in pairs if isinstance(n, ast.AnnAssign)]
         assert fields, config.name
-        for i in fields:
-            below = config.body[i + 1] if i + 1 < len(config.body) else None
-            help_line = below.value if isinstance(below, ast.Expr) else None
-            assert isinstance(help_line, ast.Constant), ast.unparse(config.body[i])
-            assert isinstance(help_line.value, str), ast.unparse(config.body[i])
-
-
-@each_model
-def test_a_chapter_shows_no_trick(path: Path) -> None:
-    """Keeps out closures over a caller's variables, attributes hung on tensors, muted checkers."""
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\bnonlocal\b|\bsetattr\b|\bhasattr\b|type: ignore|noqa|lambda", text)
+        for field, below in fields:
+            help_line = getattr(getattr(below, "value", None), "value", None)
+            assert isinstance(below, ast.Expr), ast.unparse(field)
+            assert isinstance(help_line, str), ast.unparse(field)
 
 
 def test_the_library_has_no_cycles() -> None:
     """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
     names = {module_of(path) for path in LIBRARY}
-    order = TopologicalSorter({module_of(path): imports(path) & names for path in LIBRARY})
-    assert set(order.static_order()) >= names
+    [*TopologicalSorter({n: imports(MODULES[n]) & names for n in names}).static_order()]
 
 
 LISTED = {
