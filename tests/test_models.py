@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 import pytest
 import torch
 from conftest import Tiny
-from naive import gates, unit_of
+from naive import unit_of
 from torch import nn
 from torch.testing import assert_close
 
@@ -67,14 +66,6 @@ def test_a_configured_range_is_used(fresh: Tiny) -> None:
 
 
 # ---------------------------------------------------------------------------------- the gated units
-
-
-@pytest.mark.parametrize(("module", "z_new"), [(rnn_encdec, 0), (bahdanau, 1)])
-def test_a_closed_reset_gate_forgets(module: Any, z_new: int) -> None:
-    """Keeps out a reset gate that leaves a trace of the old state."""
-    unit, x = unit_of(module, 3), torch.randn(2, 3).double()
-    for h in (torch.zeros(2, 3).double(), torch.randn(2, 3).double()):
-        assert_close(unit(x=gates(z_new, 0, x), h=h), torch.tanh(x))
 
 
 def test_a_gated_unit_by_hand() -> None:

@@ -12,8 +12,6 @@ from torch.testing import assert_close
 from seqmodels import unroll
 from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, head_width, prepack, tanh
 
-# ------------------------------------------------------------------------------------ the kernels
-
 
 def test_tanh_is_tanh() -> None:
     """Keeps out a quick function that is another one far out, or that learns otherwise."""
@@ -21,12 +19,8 @@ def test_tanh_is_tanh() -> None:
     [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (tanh, torch.tanh))
     assert_close(tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
     assert_close(quick, true, rtol=0, atol=4e-7)
-
-
-def test_tanh_in_bfloat16_is_torchs() -> None:
-    """Keeps out the quick tanh where its sigmoid would round what tanh does not."""
-    x = torch.linspace(-4, 4, 1001).bfloat16()
-    assert torch.equal(tanh(x), torch.tanh(x))
+    half = x.detach().bfloat16()  # its sigmoid would round what tanh does not
+    assert torch.equal(tanh(half), torch.tanh(half))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -40,25 +34,19 @@ def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pa
         assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
     assert before.attributes == snapshot(model).attributes
     assert all(torch.equal(t, model.state_dict()[k]) for k, t in before.tensors.items())
+    if dtype == torch.float32:  # all matrices are packed, not the outermost alone
+        n_packed = sum(isinstance(part, PackedLinear) for part in twin.modules())
+        assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
+        unpacked = [path for path, part in twin.named_modules() if isinstance(part, nn.Linear)]
+        assert unpacked == [] or not can_pack(torch.ones(2, 2))
 
 
-def test_all_matrices_are_packed(name: str, tiny: Tiny) -> None:
-    """Keeps out a search that packs the outermost matrices alone."""
-    twin = prepack(tiny(name).float(), 4)
-    unpacked = [path for path, part in twin.named_modules() if isinstance(part, nn.Linear)]
-    assert unpacked == [] or not can_pack(torch.ones(2, 2))
-    n_packed = sum(isinstance(part, PackedLinear) for part in twin.modules())
-    assert n_packed == sum(isinstance(part, nn.Linear) for part in tiny(name).modules())
-
-
-@pytest.mark.parametrize(("d_model", "n_heads"), [(10, 4), (10, 0), (10, -5)])
-def test_heads_fill_the_model(d_model: int, n_heads: int) -> None:
+@pytest.mark.parametrize("n_heads", [4, 0, -5])
+def test_heads_fill_the_model(n_heads: int) -> None:
     """Keeps out a bare ZeroDivisionError, and heads whose widths do not add up."""
     assert head_width(12, 4) == 3
-    with pytest.raises(
-        ValueError, match=f"d_model {d_model} is not a multiple of n_heads {n_heads}"
-    ):
-        head_width(d_model, n_heads)
+    with pytest.raises(ValueError, match=f"d_model 10 .* n_heads {n_heads}"):
+        head_width(10, n_heads)
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "biased"])
@@ -78,9 +66,6 @@ def test_attend_is_the_equation(kind: str) -> None:
         with torch.set_grad_enabled(has_gradients):
             assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
             assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
-
-
-# -------------------------------------------------------------------------------------- the cache
 
 
 def test_a_cache_is_a_concatenation() -> None:
@@ -118,12 +103,8 @@ def test_caches_of_one_origin_do_not_share_a_token() -> None:
             cache = cache.grow()
             cache.update(0, torch.zeros(2, 1, 1, 4), torch.zeros(2, 1, 1, 4))
         rows = torch.tensor([1, 0])
-        others = [
-            cache.grow(),
-            cache.grow(),
-            cache.reorder(rows).grow(),
-            cache.reorder(rows, rows).grow(),
-        ]
+        others = [cache.grow(), cache.grow()]
+        others += [cache.reorder(rows).grow(), cache.reorder(rows, rows).grow()]
         for i, other in enumerate(others, start=1):
             other.update(0, torch.full((2, 1, 1, 4), 1.0 * i), torch.full((2, 1, 1, 4), -1.0 * i))
         for i, other in enumerate(others, start=1):
@@ -144,9 +125,6 @@ def test_sources_that_stay_keep_their_keys() -> None:
     assert kept[0][0][:, 0, 0, 0].tolist() == [2, 0]
     assert kept[0][1][:, 0, 0, 0].tolist() == [-2, 0]
     assert kept.mask.shape == (2, 1, 2, 2)
-
-
-# ----------------------------------------------------------------------------- looking at a module
 
 
 @pytest.mark.parametrize("name", ATTENDING)

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 from conftest import Pairs, Tiny
-from naive import Matrix, Naive, add, bias, gates, inputs_of, maxout, mul, sentences, unit_of
+from naive import Matrix, Naive, add, bias, inputs_of, maxout, mul, sentences, unit_of
 from torch import nn
 from torch.testing import assert_close
 
@@ -42,13 +42,6 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
         assert_close(logits[i], naive)
 
 
-def test_cho_z_keeps_the_old_state() -> None:
-    """Keeps out a flipped z: eq. (7) of Cho et al. prints z h + (1 - z) h~."""
-    unit, h, x = unit_of(rnn_encdec, 3), torch.randn(2, 3).double(), torch.randn(2, 3).double()
-    assert_close(unit(x=gates(1, 1, x), h=h), h)
-    assert_close(unit(x=gates(0, 1, x), h=h), torch.tanh(x + unit.U(h)))
-
-
 @pytest.mark.parametrize(("d_model", "is_equal"), [(1, True), (3, False)])
 def test_cho_is_not_torchs_gru(d_model: int, is_equal: bool) -> None:
     """Keeps out a reset gate after the matrix product: with one unit both agree, with three not.
@@ -64,15 +57,3 @@ def test_cho_is_not_torchs_gru(d_model: int, is_equal: bool) -> None:
     nn.init.zeros_(cell.bias_hh)
     x, h = torch.randn(5, 3 * d_model).double(), torch.randn(5, d_model).double()
     assert torch.allclose(unit(x=x, h=h), cell(x, h)) is is_equal
-
-
-def test_maxout_by_hand() -> None:
-    """Keeps out maxout over halves: neighbours are compared, (1, 4) and (3, 2) give (4, 3)."""
-    cfg = rnn_encdec.Config(vocab_size=2, d_model=4, d_embed=1, d_maxout=2)
-    output = rnn_encdec.DeepOutput(cfg)
-    for p in output.parameters():
-        nn.init.zeros_(p)
-    nn.init.eye_(output.U_o.weight)
-    nn.init.eye_(output.W_o.weight)
-    logits = output(torch.tensor([[1.0, 4.0, 3.0, 2.0]]), torch.zeros(1, 1), torch.zeros(1, 4))
-    assert logits.tolist() == [[4.0, 3.0]]

@@ -71,21 +71,6 @@ def test_pairs_are_rotated_by_hand() -> None:
     assert_close(turned, torch.tensor(by_hand))
 
 
-def test_a_rotation_is_the_papers_matrix() -> None:
-    """Keeps out a frequency that is off by one: θ_i = 10000^(-2(i-1)/d), i from 1 (eq. 15)."""
-    d, base = 6, 10_000.0
-    x, place = torch.randn(2, 3, 5, d).double(), [0, 1, 4, 2, 30]
-    found = positions.rotate(x, torch.tensor(place), base)
-    for n, m in enumerate(place):
-        matrix = torch.zeros(d, d).double()
-        for i in range(1, d // 2 + 1):
-            angle = m * base ** (-2 * (i - 1) / d)
-            a, b = 2 * i - 2, 2 * i - 1
-            matrix[a, a] = matrix[b, b] = math.cos(angle)
-            matrix[b, a], matrix[a, b] = math.sin(angle), -math.sin(angle)
-        assert_close(found[:, :, n], x[:, :, n] @ matrix.T, rtol=0, atol=1e-5)
-
-
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_a_layer_scores_by_distance(side: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a layer that rotates queries and not keys, or counts from another place.
@@ -132,16 +117,11 @@ def test_a_score_falls_with_the_distance(side: str, tiny: Tiny, pairs: Pairs) ->
 
 
 def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a switch that changes more than the positions."""
-    published = tiny("transformer")
+    """Keeps out a switch that changes more, and learned positions that are scaled or shifted."""
+    published, learned = tiny("transformer"), tiny("transformer_learned")
     switched = tiny("transformer_none", positions="sinusoids")
     switched.load_state_dict(published.state_dict())
     assert torch.equal(switched(*pairs), published(*pairs))
-
-
-def test_learned_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out learned positions that are scaled, shifted, or read by one side alone."""
-    published, learned = tiny("transformer"), tiny("transformer_learned")
     table = transformer.sinusoids(torch.arange(32), 16).double()
     learned.load_state_dict(published.state_dict() | {"positions.weight": table})
     assert_close(learned(*pairs), published(*pairs))
