@@ -24,8 +24,6 @@ from tasks.distance import __main__ as task_file
 from tasks.distance import figure, measure
 from tasks.distance.measure import source_embeddings
 
-UNTIED = ["rnn_encdec", "bahdanau", "lstm_seq2seq"]
-
 
 class Decay(SequenceModel):
     """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
@@ -54,27 +52,15 @@ EXAMPLES = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4,
 
 
 def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
-    """Keeps out a distance that is off by one, and the gradient of another token's loss."""
+    """Keeps out a distance off by one, another token's loss, and after training as before."""
     model = Decay(0.5)
     norms = measure.gradient_norms(model, measure.batch_of(model, EXAMPLES))
     place = torch.arange(4)
     assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
-    medians = {row["distance"]: row["median"] for row in measure.by_distance(norms)}
-    assert [*medians] == [1, 2, 3, 4, 5, 6, 7]
-    for d in range(2, 8):
-        assert medians[d] / medians[d - 1] == pytest.approx(0.5)
-    assert medians[4] == pytest.approx(1)
-
-
-def test_before_is_the_untrained_model() -> None:
-    """Keeps out figures before and after training with each other's name."""
-    rows = measure.measure_gradients(Decay(0.5), Decay(1.0), EXAMPLES)
-    ends = {
-        when: [row["median"] for row in rows if row["when"] == when and row["distance"] in (1, 7)]
-        for when in ("before", "after")
-    }
-    assert ends["before"] == pytest.approx([1, 1])
-    assert ends["after"][0] / ends["after"][1] == pytest.approx(2**6)
+    rows = measure.measure_gradients(Decay(2.0), model, EXAMPLES)
+    for when, a in (("before", 0.5), ("after", 2.0)):
+        medians = {row["distance"]: row["median"] for row in rows if row["when"] == when}
+        assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
 
 
 def test_quartiles_are_in_order() -> None:
@@ -106,19 +92,14 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
     model = tiny(name)
     src = torch.tensor([[4, 5, 6, 7, 8, 9, 10], [4, 4, 6, 7, 8, 9, 10]])
     state = model.encode(src, src > 0)
-    found, D = measure.last_place(state, 7), 16
-    if name == "rnn_encdec":
-        assert_close(found, torch.cat([state.c, state.s], 1))
-    elif name == "bahdanau":
-        assert_close(found, torch.cat([state.h[:, 6], state.keys[:, 6]], 1))
-    elif name == "linear_attention":
-        assert_close(found, torch.cat([state.s.flatten(1), state.z.flatten(1)], 1))
-    elif name == "lstm_seq2seq":
-        assert_close(found, torch.cat([state.h.flatten(1), state.c.flatten(1)], 1))
-    else:
+    if name == "bahdanau":
+        parts = [state.h[:, 6], state.keys[:, 6]]
+    elif name in ("transformer", "gpt"):
         cache = state.memory if name == "transformer" else state.cache
-        assert found.shape == (2, 2 * 2 * D)
-        assert_close(found[:, :D], cache[0][0][:, :, 6].flatten(1))
+        parts = [t[:, :, 6] for layer in cache.layers for t in layer]
+    else:  # all there is; lengths are not
+        parts = [t for t in state if t.is_floating_point()]
+    assert_close(measure.last_place(state, 7), torch.cat([t.flatten(1) for t in parts], 1))
 
 
 def test_a_probe_finds_what_is_there() -> None:
@@ -133,16 +114,13 @@ def test_a_probe_finds_what_is_there() -> None:
 
 
 def test_probe_rows_count_back_from_the_last_token() -> None:
-    """Keeps out the first token as the last, the only one that the last place holds here."""
+    """Keeps out the first token as the last, the only one that the last place has."""
     model = Decay(0.5)
     drawn = torch.randint(4, 9, (900, 6)).tolist()
     rows = measure.probe_states(model, model, [Example(src, src) for src in drawn])
     assert [row["back"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0]["accuracy"] == 100
     assert max(row["accuracy"] for row in rows[1:]) < 40
-
-
-# ------------------------------------------------------------------------------------- the task
 
 
 def test_distance_runs(run: Run, tmp_path: Path) -> None:
@@ -159,13 +137,11 @@ def test_distance_runs(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "distance.svg").exists()
 
 
-@pytest.mark.parametrize("size", ["smoke", "full"])
-def test_texts_are_said_twice(size: str) -> None:
+def test_texts_are_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a source that ends with a mark, lengths that differ, and texts of training."""
-    few = task_file.SIZES[size] | {"n_train": 40}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(task_file.SIZES, size, few)
-        task = task_file.make_task(argparse.Namespace(size=size, tokens=None))
+    few = task_file.SIZES["full"] | {"n_train": 40}
+    monkeypatch.setitem(task_file.SIZES, "full", few)
+    task = task_file.make_task(argparse.Namespace(size="full", tokens=None))
     assert all(e.tgt == [*e.src, 2] for e in [*task.train, *task.valid, *task.tests[0].examples])
     gradients, probe = (task.measure[name].keywords["examples"] for name in ("gradients", "probe"))
     assert len(gradients) == few["n_gradient"]
@@ -175,9 +151,6 @@ def test_texts_are_said_twice(size: str) -> None:
     assert not {str(e.src) for e in probe} & {str(e.src) for e in [*gradients, *task.train]}
     assert task.recipes.keys() == MODELS.keys()
     assert min(r.sizes.get("n_positions", 99) for r in task.recipes.values()) > 2 * 24 + 10
-
-
-# ------------------------------------------------------------------------------------- The figure
 
 
 def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any]:
@@ -193,19 +166,16 @@ def record(model: str, seed: int, a: float, later: float = 1.0) -> dict[str, Any
     return made
 
 
-RECORDS = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 1.0)]
-LOOKS = style.looks(papers())
-
-
 def test_each_panel_has_its_rows() -> None:
     """Keeps out the panels in the wrong order, and seeds that are drawn as one another."""
-    more = [*RECORDS, record("gpt", 2, 3.0, 0.5)]
-    before, after, probe = figure.draw_distance(more).axes
+    records = [record("rnn_encdec", 1, 0.1), record("lstm_seq2seq", 1, 0.5)]
+    records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
+    before, after, probe = figure.draw_distance(records).axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
-    colour = LOOKS["gpt"].colour
+    colour, other = (style.looks(papers())[m].colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)
     assert lines[after][colour].get_ydata()[1] == pytest.approx((1 + 0.25) / 2)
-    assert [*lines[before][LOOKS["rnn_encdec"].colour].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]
+    assert [*lines[before][other].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]
     assert [*lines[probe][colour].get_ydata()] == pytest.approx([100, 50, 100 / 3, 25])
     controls = [line.get_ydata()[0] for line in probe.lines if line.get_color() == "#AAAAAA"]
     assert sorted(controls) == [6.0, 6.0, 6.5]

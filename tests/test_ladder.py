@@ -29,8 +29,6 @@ KINDS = ["last", "dot", "general", "additive"]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
 NAMES = ["lstm_seq2seq", "lstm_seq2seq_forward", *FED]
 
-# -------------------------------------------------------------------------------------- The model
-
 
 @torch.no_grad()
 def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,25 +49,22 @@ def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Te
         if cfg.attention == "last":
             context = last
         else:
-            scores = [score(model, h[0], memory[s]) for s in range(len(src))]
-            alpha = torch.tensor(scores).double().exp()
+            a, places = model.attention, range(len(src))
+            if cfg.attention == "dot":
+                scores = [h[0] @ memory[s] for s in places]
+            elif cfg.attention == "general":
+                scores = [h[0] @ (a.W_a.weight @ memory[s]) for s in places]
+            else:
+                W = torch.cat([a.W_a.weight, a.U_a.weight], 1)  # the paper's one matrix
+                both = [torch.cat([h[0], memory[s]]) for s in places]
+                scores = [a.v_a.weight[0] @ torch.tanh(W @ pair) for pair in both]
+            alpha = torch.stack(scores).exp()
             alpha = alpha / alpha.sum()  #                                                 eq. (7)
             context = sum(a * memory[s] for s, a in enumerate(alpha))
             weights.append(alpha)
         fed = torch.tanh(model.W_c.weight @ torch.cat([context, h[0]])).unsqueeze(0)  #    eq. (5)
         logits.append(model.output(fed)[0])
     return torch.stack(logits), torch.stack(weights) if weights else torch.empty(0)
-
-
-def score(model: SequenceModel, h: Tensor, h_s: Tensor) -> float:
-    """Return the score of an output and a vector of the memory (section 3.1)."""
-    a = model.attention
-    if model.config.attention == "dot":
-        return float(sum(x * y for x, y in zip(h, h_s, strict=True)))
-    if model.config.attention == "general":
-        return float(h @ (a.W_a.weight @ h_s))
-    W = torch.cat([a.W_a.weight, a.U_a.weight], 1)  # the paper's one matrix
-    return float(a.v_a.weight[0] @ torch.tanh(W @ torch.cat([h, h_s])))
 
 
 @pytest.mark.parametrize("name", FED)
@@ -93,9 +88,6 @@ def test_without_a_context_vector_it_is_the_chapter(tiny: Tiny, pairs: Pairs) ->
     ground = tiny("lstm_seq2seq_last", attention="none")
     ground.load_state_dict(published.state_dict())
     assert_close(ground(*pairs), published(*pairs))
-
-
-# ---------------------------------------------------------------------------------------- Places
 
 
 class Fixed(SequenceModel):
@@ -123,22 +115,18 @@ def test_places_are_counted_by_hand() -> None:
 def test_seeds_widen_the_gain() -> None:
     """Keeps out an interval that forgets the seeds: with many words, Student's t of two each."""
 
-    def runs(*accuracies: float, n: int) -> list[dict[str, Any]]:
-        return [{"analyses": {"places": [{"accuracy": x, "n": n}]}} for x in accuracies]
+    def gain(*shifts: float, n: int) -> list[float]:
+        runs = {
+            name: [{"analyses": {"places": [{"accuracy": mean + x, "n": n}]}} for x in shifts]
+            for name, mean in ((figure.REVERSED, 81), (figure.FORWARD, 71))
+        }
+        return [end for (end,) in figure.gains(runs)]
 
-    names = figure.REVERSED, figure.FORWARD
-    words = {name: runs(mean, n=100) for name, mean in zip(names, (81, 71), strict=True)}
-    (value,), (low,), (high,) = figure.gains(words)
+    value, low, high = gain(0, n=100)
     ends = [wilson_interval(mean / 100, 100) for mean in (81, 71)]
     assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
-    seeds = {
-        name: runs(mean - 1, mean + 1, n=10**9) for name, mean in zip(names, (81, 71), strict=True)
-    }
-    (value,), (low,), (high,) = figure.gains(seeds)
-    assert [value - low, high - value] == pytest.approx([4.3027 * 2**0.5] * 2, rel=1e-4)
-
-
-# ------------------------------------------------------------------------------------------ Task
+    half = 4.3027 * 2**0.5
+    assert gain(-1, 1, n=10**9) == pytest.approx([10, 10 - half, 10 + half], rel=1e-4)
 
 
 def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
@@ -173,9 +161,6 @@ def test_rungs_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(ladder.PARSER.parse_args(["--size", size]).models) == {*NAMES}
 
 
-# ------------------------------------------------------------------------------------ The figures
-
-
 LAST, DOT, DOT_FED = "lstm_seq2seq_last", "lstm_seq2seq_dot", "lstm_seq2seq_dot_fed"
 SCORES = {
     "lstm_seq2seq": [60.0, 20.0, 5.0], "lstm_seq2seq_forward": [50.0, 18.0, 4.0],
@@ -202,5 +187,5 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
             colour = to_hex(bar.get_facecolor()).upper()
             bars[colour, round(bar.get_x() + bar.get_width() / 2, 2)] = bar.get_height()
         assert bars == pytest.approx(expected)
-    assert left.get_title("left") == "BLEU at 11–20 words"
-    assert right.get_title("left") == "BLEU at 21–30 words, longer than trained"
+    assert "11–20" in left.get_title("left")
+    assert "21–30" in right.get_title("left")

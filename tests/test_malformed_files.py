@@ -112,10 +112,9 @@ def test_an_edited_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
 def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     """Keeps out escape sequences from a record in tables, figures and messages."""
     content = json.loads((RESULTS / "recall" / "gpt-seed1.json").read_text())
-    content["data"]["name"] = content["tests"][0]["axis"] = content["signatures"]["bleu"] = (
-        "\x1b[2J"
-    )
+    content["data"]["name"] = content["tests"][0]["axis"] = "\x1b[2J"
+    content["signatures"]["bleu"] = "\x1b[2J"
     path = tmp_path / "gpt-seed1.json"
     path.write_text(json.dumps(content))
-    assert "\x1b" not in str(load_record(path)) + json.dumps(load_record(path))
+    assert "\x1b" not in json.dumps(load_record(path), ensure_ascii=False)
     assert load_record(path)["data"]["name"] == "\\x1b[2J"

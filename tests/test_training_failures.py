@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from copy import deepcopy
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -66,8 +68,15 @@ def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch
     assert not saved
 
 
-class FullError(RuntimeError):
-    """What torch raises when a processor's memory is full."""
+def two_trainers(model: SequenceModel) -> tuple[Trainer, Trainer]:
+    """Return trainers of a model and of its copy."""
+    return Trainer(model, CFG), Trainer(deepcopy(model), CFG)
+
+
+def assert_same_gradients(one: Trainer, other: Trainer) -> None:
+    """Compare the gradients of all parameters."""
+    for p, q in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
 
 
 @pytest.mark.parametrize(
@@ -81,22 +90,20 @@ def test_memory_that_is_short_halves_the_batch(
     message: str, n_rows_that_fit: int, n_parts: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
-    whole, parted = (Trainer(tiny("bahdanau"), CFG) for _ in range(2))
+    whole, parted = two_trainers(tiny("bahdanau"))
     batch = whole.prepare(collate(examples()[:9]))
-    parted.model.load_state_dict(whole.model.state_dict())
     messages: list[str] = []
     parted.log = messages.append
     expected, loss_of = loop.backward(whole, batch), loop.loss_of
 
     def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
         if len(part.src) > n_rows_that_fit:
-            raise FullError(message)
+            raise RuntimeError(message)
         return loss_of(model, part, *rest)
 
     monkeypatch.setattr(loop, "loss_of", short)
     assert loop.backward(parted, batch) == pytest.approx(expected)
-    for p, q in zip(whole.model.parameters(), parted.model.parameters(), strict=True):
-        torch.testing.assert_close(p.grad, q.grad)
+    assert_same_gradients(whole, parted)
     assert parted.progress.n_parts == n_parts
     assert len(messages) == math.log2(n_parts)
 
@@ -105,13 +112,11 @@ def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
     batch = collate(examples()[:8])
     batch.tgt_out[4:] = PAD
-    whole, halved = (Trainer(tiny("gpt"), CFG) for _ in range(2))
-    halved.model.load_state_dict(whole.model.state_dict())
+    whole, halved = two_trainers(tiny("gpt"))
     halved.progress.n_parts = 2
     losses = [loop.backward(one, one.prepare(batch)) for one in (halved, whole)]
     assert losses[0] == pytest.approx(losses[1])
-    for p, q in zip(whole.model.parameters(), halved.model.parameters(), strict=True):
-        torch.testing.assert_close(p.grad, q.grad)
+    assert_same_gradients(whole, halved)
     batch.tgt_out[:] = PAD
     assert math.isnan(loop.optimizer_step(whole, whole.prepare(batch), 1e-2))
 
@@ -124,19 +129,11 @@ def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     ],
 )
 def test_errors_that_halving_does_not_mend(
-    error: Exception,
-    expected: type[Exception],
-    words: str,
-    fresh: Tiny,
-    monkeypatch: pytest.MonkeyPatch,
+    error: Exception, expected: type[Exception], words: str, fresh: Tiny
 ) -> None:
     """Keeps out an endless halving, and a bug that is tried again with smaller batches."""
-
-    def fail(*_: Any) -> torch.Tensor:
-        raise error
-
-    monkeypatch.setattr(loop, "loss_of", fail)
     one = Trainer(fresh("gpt"), CFG)
+    one.model.forward = Mock(side_effect=error)
     one.log = lambda line: None
     with pytest.raises(expected, match=words):
         loop.optimizer_step(one, one.prepare(collate(examples()[:5])), 1e-2)
