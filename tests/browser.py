@@ -1,7 +1,5 @@
 """Pages in Chromium, their embedded data, and stand-ins for the runtime of the live page."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

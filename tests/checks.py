@@ -1,7 +1,5 @@
 """What several test files check: a model's memory, a task's files, the one line of a mistake."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

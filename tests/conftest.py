@@ -4,8 +4,6 @@ Every annotation in `seqmodels` is executed while the tests run, shapes included
 is not what the signature says stops the test. As for other type checkers, an int is a float.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -168,10 +166,8 @@ def pairs() -> Pairs:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Start the system's Chromium, or skip the test."""
-    path = next(
-        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-    )
-    if path is None:
+    names = "chromium", "chromium-browser", "google-chrome"
+    if not (path := next(filter(None, map(shutil.which, names)), None)):
         pytest.skip("no Chromium on this machine")
     with playwright.sync_api.sync_playwright() as p:
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
@@ -190,10 +186,7 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]
     with pytest.MonkeyPatch.context() as patch:
         replace_runtime(patch)
-        patch.setattr(sys, "argv", ["seqmodels", "site", *map(str, given)])
-        with pytest.raises(SystemExit) as stopped:
-            seqmodels_command.main()
-    assert not stopped.value.code
+        assert exit_code(patch, seqmodels_command, "site", *given) == 0
     return folder / "site"
 
 
@@ -209,6 +202,14 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
     patch.setattr(runs, "N_BATCHES", 1)
     patch.setattr(compare, "fastest_precision", lambda device: "float32")
+
+
+def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
+    """Run a program with these arguments; return its exit code."""
+    patch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
+    with pytest.raises(SystemExit) as stopped:
+        program.main()
+    return stopped.value.code or 0
 
 
 @pytest.fixture(scope="session")
@@ -247,33 +248,23 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs a task's command at toy size and returns its exit code."""
-    toy = {"n_train": 60, "n_valid": 6}
     shorten_runs(monkeypatch)
-    monkeypatch.setitem(recall.SIZES, "smoke", toy | {
-        "per_length": 2, "max_train": 8, "max_test": 16,
-    })  # fmt: skip
-    monkeypatch.setitem(translation.SIZES, "smoke", toy | {"max_test": 20, "per_bucket": 3})
-    monkeypatch.setitem(next_token.SIZES, "smoke", toy | {"max_test": 32, "per_distance": 4})
-    monkeypatch.setitem(bottleneck.SIZES, "smoke", toy | {"max_length": 4, "per_length": 3})
-    monkeypatch.setitem(ladder.SIZES, "smoke", toy | {
-        "max_train": 10, "max_test": 20, "per_bucket": 6,
-    })  # fmt: skip
-    monkeypatch.setitem(positions.SIZES, "smoke", toy | {
-        "max_train": 10, "max_test": 20, "per_bucket": 6,
-    })  # fmt: skip
-    monkeypatch.setitem(heads.SIZES, "smoke", toy | {
-        "max_train": 10, "max_test": 10, "per_bucket": 6,
-    })  # fmt: skip
-    monkeypatch.setitem(distance.SIZES, "smoke", toy | {
-        "per_length": 2, "n_gradient": 2, "n_probe": 30,
-    })  # fmt: skip
+    buckets = {"max_train": 10, "max_test": 20, "per_bucket": 6}
+    for task, sizes in {
+        recall: {"per_length": 2, "max_train": 8, "max_test": 16},
+        translation: {"max_test": 20, "per_bucket": 3},
+        next_token: {"max_test": 32, "per_distance": 4},
+        bottleneck: {"max_length": 4, "per_length": 3},
+        ladder: buckets,
+        positions: buckets,
+        heads: buckets | {"max_test": 10},
+        distance: {"per_length": 2, "n_gradient": 2, "n_probe": 30},
+    }.items():
+        monkeypatch.setitem(task.SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)
 
     def main(task: ModuleType, *flags: object) -> int:
-        given = ["--size", "smoke", "--tokens", "200", "--device", "cpu", *map(str, flags)]
-        monkeypatch.setattr(sys, "argv", [task.__name__, *given])
-        with pytest.raises(SystemExit) as stopped:
-            task.main()
-        return stopped.value.code
+        given = "--size", "smoke", "--tokens", "200", "--device", "cpu"
+        return exit_code(monkeypatch, task, *given, *flags)
 
     return main
 
@@ -293,33 +284,23 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
 
     def run(program: ModuleType, *argv: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as stopped:
-            program.main()
-        return stopped.value.code or 0, *capsys.readouterr()
+        return exit_code(monkeypatch, program, *argv), *capsys.readouterr()
 
     return run
 
 
-def train_toys(out: Path, n_train: int, tokens: int, *models: str) -> Path:
-    """Train on short sentences of the grammar; return the folder."""
-    given = ["--models", *models, "--size", "smoke", "--tokens", str(tokens), "--device", "cpu"]
-    toy = {"n_train": n_train, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train three toy runs on short sentences of the grammar: two attend, one does not."""
+    out, models = tmp_path_factory.mktemp("trained"), ("bahdanau", "lstm_seq2seq", "gpt")
+    given = ["--models", *models, "--size", "smoke", "--tokens", 400, "--device", "cpu"]
+    toy = {"n_train": 60, "n_valid": 6, "max_train": 10, "max_test": 10, "per_bucket": 3}
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setitem(translation.SIZES, "smoke", toy)
-        with pytest.raises(SystemExit) as stopped:
-            translation.main([*given, "--out", str(out)])
-    assert stopped.value.code == 0
+        assert exit_code(patch, translation, *given, "--out", out) == 0
     return out
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train three toy runs: two attend, one does not."""
-    models = "bahdanau", "lstm_seq2seq", "gpt"
-    return train_toys(tmp_path_factory.mktemp("trained"), 60, 400, *models)
 
 
 @pytest.fixture(scope="session")
@@ -327,13 +308,10 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train two toy runs that go on with a text, in blocks of 12 tokens."""
     out = tmp_path_factory.mktemp("plain")
     (out / "said.txt").write_text("".join(f"so he said {i % 7} and went\n" for i in range(200)))
-    given = ["--data", str(out / "said.txt"), "--context", "0", "--block", "12", "--tokens", "200"]
-    given += ["--models", "lstm_seq2seq", "gpt", "--parameters", "300000", "--out", str(out)]
+    given = ["--data", out / "said.txt", "--context", 0, "--block", 12, "--tokens", 200]
+    given += ["--models", "lstm_seq2seq", "gpt", "--parameters", 300_000, "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
-        patch.setattr(sys, "argv", ["next_token", *given, "--device", "cpu"])
-        with pytest.raises(SystemExit) as stopped:
-            next_token.main()
-    assert stopped.value.code == 0
+        assert exit_code(patch, next_token, *given, "--out", out) == 0
     return out

@@ -1,14 +1,11 @@
 """A new metric is one line in the table of metrics, and a new task is one folder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import shorten_runs
 from sacrebleu.metrics import TER
 
 import tasks
@@ -22,14 +19,7 @@ from tasks.translation import __main__ as translation
 
 ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
 
-
-@pytest.fixture(autouse=True)
-def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure little: these tests are about what is known where."""
-    shorten_runs(monkeypatch)
-
-
-# ------------------------------------------------------------------------------------- A metric
+pytestmark = pytest.mark.usefixtures("few_draws")
 
 
 def make_ter(
@@ -47,13 +37,7 @@ def edit_rate(sums: np.ndarray) -> np.ndarray:
 @pytest.fixture
 def ter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the line."""
-    line = Metric(
-        label="TER",
-        digits=2,
-        better="lower",
-        sacrebleu=make_ter,
-        of_sums=edit_rate,
-    )
+    line = Metric(label="TER", digits=2, better="lower", sacrebleu=make_ter, of_sums=edit_rate)
     monkeypatch.setitem(METRICS, "ter", line)
 
 
@@ -89,43 +73,23 @@ def test_a_score_above_100_has_an_interval() -> None:
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}
 
 
-# --------------------------------------------------------------------------------------- A task
-
 TASK = '''
-"""Say digits again."""
+"""Say letters again."""
 
-import argparse
-import random
+from dataclasses import replace
 from functools import partial
 
-from seqmodels.comparison.task import Recipe, Task, TestSet
-from seqmodels.data.batches import Example
-from seqmodels.data.tokenizers import Words
-from seqmodels.interface import EOS
 from tasks.echo.figure import FIGURES
 from tasks.flags import TaskParser, run
+from toy_task import toy
 
 PARSER = TaskParser("tasks.echo", __doc__)
 
 
-def make_task(args: argparse.Namespace) -> Task:
-    tokenizer, rng = Words(list("0123456789")), random.Random(1)
-    texts = [" ".join(rng.choices("0123456789", k=2 + i % 6)) for i in range(200)]
-    ids = [tokenizer.encode(text) for text in texts]
-    examples = [Example([*i, EOS], [*i, EOS]) for i in ids]
-    test = TestSet(
-        name="digits", axis="source length (digits)", unit="digits",
-        primary_metric="accuracy", noun="numbers",
-        examples=examples[100:], x=[len(e.src) - 1 for e in examples[100:]],
-        buckets=[(n, n) for n in range(2, 8)], max_train_length=7,
-    )
-    return Task(
-        name="echo", data={"name": "random digits", "sha256": ""}, tokenizer=tokenizer,
-        train=examples[:80], valid=examples[80:100], tests=[test],
-        recipes={"transformer": Recipe({"n_heads": 4, "n_layers": 2, "d_ff": 256}, lr=2e-3)},
-        training={"tokens": args.tokens or 400, "batch_tokens": 100}, n_parameters=1_000_000,
-        figures=FIGURES,
-    )
+def make_task(args):
+    task = toy(name="echo", figures=FIGURES, n_parameters=1_000_000)
+    test = replace(task.tests[0], name="letters", noun="numbers")
+    return replace(task, tests=[test], recipes={"transformer": task.recipes["transformer"]})
 
 
 main = partial(run, PARSER, make_task)
@@ -157,10 +121,10 @@ def test_a_task_is_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     record = load_record(tmp_path / "out" / "echo" / "bahdanau-seed1.json")
     assert (record["task"], record["tests"][0]["noun"]) == ("echo", "numbers")
     assert "recipe" in {event["kind"] for event in record["events"]}
-    assert (tmp_path / "out" / "echo" / "score-digits.svg").exists()
+    assert (tmp_path / "out" / "echo" / "score-letters.svg").exists()
     own = (tmp_path / "out" / "echo" / "again.svg").read_text(encoding="utf-8")
     assert "2 models say again" in own
     tables = (tmp_path / "out" / "echo" / "tables.md").read_text(encoding="utf-8")
-    assert "### digits: symbol accuracy (%)" in tables
+    assert "### letters: symbol accuracy (%)" in tables
     assert "number n of numbers" in tables
     assert "echo" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

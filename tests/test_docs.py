@@ -1,13 +1,14 @@
-"""README and docs: short enough to be read, links that lead somewhere, commands that exist."""
+"""README and docs: links that lead somewhere, commands that exist; and what is installed."""
 
-from __future__ import annotations
-
+import fnmatch
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,10 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, *DOCS, *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("tasks/*/README.md"))]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-
-
-# ------------------------------------------------------------------------------------------ Links
 
 
 def anchors(path: Path) -> set[str]:
@@ -70,16 +69,12 @@ def test_a_model_of_ones_own_is_compared(tmp_path: Path) -> None:
 @each_page
 def test_extras_and_scripts_exist(path: Path) -> None:
     """Keeps out a command that cannot be pasted: an extra or a script that no longer exists."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     blocks = FENCE.findall(path.read_text(encoding="utf-8"))
     text = "\n".join(block for kind, block in blocks if kind == "sh")
     for extras in re.findall(r"\.\[([\w,]+)\]", text):
-        assert set(extras.split(",")) <= project["optional-dependencies"].keys()
+        assert set(extras.split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys()
     for script in re.findall(r"^python ([\w/]+/[\w/]+\.py)", text, re.MULTILINE):
         assert (ROOT / script).exists()
-
-
-# ----------------------------------------------------------------------------------- What is said
 
 
 def test_numbers_are_those_of_the_records() -> None:
@@ -91,8 +86,34 @@ def test_numbers_are_those_of_the_records() -> None:
 def test_the_citation_names_the_software_and_the_papers() -> None:
     """Keeps out a citation of another version, and a paper that is taught and not credited."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = PYPROJECT["project"]
     assert (cited["version"], cited["license"]) == (project["version"], project["license"])
     table = README.read_text(encoding="utf-8").partition("## The five models")[2]
     papers = re.findall(r"\]\((https://(?:arxiv|cdn)[^)]+)\)", table.partition("\n## ")[0])
     assert [paper["url"] for paper in cited["references"]] == papers
+
+
+def test_only_one_name_is_installed() -> None:
+    """Keeps out a top-level `tasks` or `tests` in everybody's site-packages."""
+    patterns = PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+    folders = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
+    found = [n for n in folders if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
+    assert found == ["seqmodels"]
+    assert PYPROJECT["project"]["scripts"] == {"seqmodels": "seqmodels.cli.main:main"}
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_library(tmp_path: Path) -> None:
+    """Keeps out a wheel without the models, and one with more than the library."""
+    pytest.importorskip("setuptools", minversion="77")
+    copy = tmp_path / "clone"
+    left_out = shutil.ignore_patterns(".*", "runs", "__pycache__", "*.egg-info", "build", "results")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    program = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    subprocess.run([sys.executable, "-c", program], cwd=copy, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"seqmodels"}
+    library = {path.relative_to(ROOT).as_posix() for path in (ROOT / "seqmodels").rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == library

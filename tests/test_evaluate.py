@@ -1,7 +1,5 @@
 """Evaluation: teacher-forced and free-running rows, what the source is worth, cache sizes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Sequence
@@ -40,17 +38,6 @@ def test_teacher_forced_is_a_sum_over_tokens(name: str, tiny: Tiny) -> None:
         assert (row["n_tokens"], row["n_correct"]) == (len(example.tgt), n_right)
 
 
-def test_free_running_keeps_the_order(name: str, tiny: Tiny) -> None:
-    """Keeps out hypotheses beside the wrong sources: batches are by length, rows are not."""
-    model, examples = tiny(name), draw_examples(7, 6)
-    for width in (1, 2):
-        targets = evaluate.generate_targets(model, examples, width)
-        for example, target in zip(examples, targets, strict=True):
-            src, src_mask, *_ = collate([example])
-            max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
-            assert search.beam(model, src, src_mask, max_len, width) == [target]
-
-
 def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
     """Keeps out a search in the mode in which the training left the model."""
     model, examples = fresh(name, dropout=0.5), draw_examples(6, 9)
@@ -60,7 +47,7 @@ def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
 
 
 def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
-    """Keeps out a limit that is the batch's: a beam that may go on longer ends elsewhere.
+    """Keeps out hypotheses beside the wrong sources, and a limit that is the batch's.
 
     EOS is unlikely, so that targets come to their limits; GPT's end at its last position. The
     smaller the weights, the closer are the beams.
@@ -71,8 +58,12 @@ def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
     examples = [Example(src, [EOS]) for src in sources]
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.15)
-    together = evaluate.generate_targets(model, examples, 4)
-    assert together == [evaluate.generate_targets(model, [one], 4)[0] for one in examples]
+    for width in (1, 4):
+        targets = evaluate.generate_targets(model, examples, width)
+        for example, target in zip(examples, targets, strict=True):
+            src, src_mask, *_ = collate([example])
+            max_len = min(2 * len(example.src) + 10, model.max_target(len(example.src)))
+            assert search.beam(model, src, src_mask, max_len, width) == [target]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Export: the graphs compute what the model computes, for sources of any length."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -221,9 +219,7 @@ def test_graphs_are_compared_with_the_model(fresh: Tiny) -> None:
             export.check(model, traced, change(model, *by))
 
 
-def test_mistakes(
-    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mistakes(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a traceback for what cannot be exported."""
     (tmp_path / "file").write_text("")
     for run, out in ((tmp_path / "none-seed1", "out"), (trained / "gpt-seed1", "file")):

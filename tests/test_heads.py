@@ -1,7 +1,5 @@
 """Attention heads: what is measured of each, pruning, the task, and its figures."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs that an executor carries out: the same files, whatever is lost; locks; status; clusters."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -67,9 +65,7 @@ def test_any_executor_gives_the_same_files(local: dict[str, Any], tmp_path: Path
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_lost_run_is_submitted_again(
-    local: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
     """Keeps out a comparison that ends with a machine, and a run that kills each in turn."""
     executor = LossyExecutor(3)
     compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
@@ -183,6 +179,55 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
         assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
+class Clock:
+    """A clock that only moves when asked."""
+
+    now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    time = monotonic
+
+
+def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
+    one, two, three, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
+    board = progress.ProgressBoard(records, 0)
+
+    def left_s() -> float | None:
+        board.refresh()
+        return board.remaining_s()
+
+    assert left_s() is None
+    for file in (one, two):
+        file.write(state="running", began=clock.now_s)
+        file.update("training", 0, 1_000)
+    clock.now_s += 100
+    one.update("training", 500, 1_000)
+    one.update("validation", 1, 2)  # is not half a training
+    half = 0.5 * progress.TRAINING_SHARE
+    assert left_s() == pytest.approx(100 * (10 - half) / half)
+    two.update("training", 500, 1_000)
+    assert left_s() == pytest.approx(100 * (10 - 2 * half) / (2 * half))
+    clock.now_s += 300
+    for file in (one, two):
+        file.write(state="recorded")
+        board.end(file.now.run)
+    assert left_s() == pytest.approx(400 * 8 / 2)
+    three.write(state="running", began=clock.now_s)
+    three.update("training", 500, 1_000)  # it resumes
+    clock.now_s += 20
+    three.update("training", 1_000, 1_000)
+    assert left_s() == pytest.approx(420 * (8 - 2 * half) / (2 + half))
+    share, line = board.summary()
+    assert line.startswith("2 of 10 runs done, 1 running, about 21 min")
+    assert share == pytest.approx(420 / (420 + board.remaining_s()))
+
+
 # ----------------------------------------------------------------------------------------- Clusters
 
 
@@ -249,9 +294,7 @@ def command(*given: object) -> dict[str, Any]:
     "kind",
     [pytest.param("ray", marks=needs_ray), pytest.param("slurm", marks=needs_submitit)],
 )
-def test_ctrl_c_cancels_remote_runs(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_cancels_remote_runs(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out runs that train on for nobody, and a stop without a checkpoint."""
     out = tmp_path / "out"
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))

@@ -1,7 +1,5 @@
 """The examples of a page: the rows of several runs, side by side."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Prefetching: the next batch is prepared in a thread, with the same bits."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Iterator
@@ -74,9 +72,7 @@ def test_one_item_is_prefetched() -> None:
     assert not prefetch_threads()
 
 
-def test_an_exception_is_raised(
-    fresh: Tiny, threaded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_is_raised(fresh: Tiny, threaded: None, monkeypatch: Any) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
     one, collate_all, calls = Trainer(fresh("gpt"), CFG), trainer.collate, itertools.count(1)
 
@@ -105,9 +101,7 @@ def test_an_interruption_ends_the_thread(fresh: Tiny, threaded: None) -> None:
     assert not prefetch_threads()
 
 
-def test_pieces_made_before_memory_ran_out_are_not_used(
-    fresh: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_made_before_memory_ran_out_are_not_used(fresh: Tiny, monkeypatch: Any) -> None:
     """Keeps out pieces that are as large as those for which there was no memory."""
     one, sizes, loss_of = Trainer(fresh("gpt"), CFG), [], loop.loss_of
     prepared = one.prepare(collate(examples(8)))

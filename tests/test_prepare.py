@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seqmodels.data import batches, prepare, presets, readers
+from seqmodels.data import batches, prepare, presets
 from seqmodels.data.batches import Example, TokenizedPairs
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel
 from seqmodels.data.prepare import PrepareConfig, summarize
@@ -186,21 +186,6 @@ def test_pairs_are_those_of_a_naive_loop(tmp_path: Path) -> None:
     assert n == counted
     assert {"n_blank_train", "n_duplicate_train", "n_unequal_train"} < n.keys()
     assert ready.most_words == max(len(pair.src.split()) for pair in expected["train"])
-
-
-def test_a_fault_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a shift beyond the first chunk, and half a cache."""
-    monkeypatch.setattr(readers, "CHUNK_BYTES", 1_000)
-    lines = [b"line %d" % i for i in range(1_200)]
-    (tmp_path / "a.de").write_bytes(b"\n".join(lines))
-    (tmp_path / "a.en").write_bytes(b"\n".join([b"the " + line for line in lines]))
-    opened = read_parallel([tmp_path / "a.de", tmp_path / "a.en"])
-    assert all(f"the {pair.src}" == pair.tgt for pair in opened.splits["train"]())
-    lines[1_100] = b"\xff"
-    (tmp_path / "a.en").write_bytes(b"\n".join([b"the " + line for line in lines]))
-    with pytest.raises(ValueError, match=r"a\.en, line 1101: .*0xff"):
-        prepare_quietly(opened)
-    assert not [*presets.cache_dir().glob("*.part-*")]
 
 
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,7 @@ def internet(monkeypatch: pytest.MonkeyPatch) -> Internet:
     return answer
 
 
-def test_a_text_is_downloaded_once(
-    internet: Internet, cached: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_is_downloaded_once(internet: Internet, cached: Path, monkeypatch: Any) -> None:
     """Keeps out a download for every run, one that is not the text, and one without network."""
     names = b"emma\nolivia\nava\n" * 50
     preset = presets.TEXT["names"]._replace(sha256=hashlib.sha256(names).hexdigest())

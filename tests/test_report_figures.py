@@ -1,8 +1,7 @@
 """All figures of a folder of records; curves, sizes and alignments; the style of figures."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,9 +21,7 @@ def test_each_test_set_gets_a_figure(task: str) -> None:
     assert tables.format_tables(records).count("\n### ") >= len(names)
 
 
-def test_records_without_the_tasks_measurements_are_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
     bare = fake_record("gpt", 1) | {"task": "distance"}
     assert {*figures.draw_all([bare], None)} == {"curves", "state", "score-length", "alignment"}

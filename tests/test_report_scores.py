@@ -1,7 +1,5 @@
 """Scores by bucket, read back from the figures."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Significance of differences: both levels, pairing, direction, correction, and calibration."""
 
-from __future__ import annotations
-
 import math
 import random
 
@@ -40,14 +38,15 @@ def losses(rng: np.random.Generator, n: int = 60, sd: float = 0.05) -> Models:
     }
 
 
+def difference(models: Models, groups: list[int] | None = None) -> Difference:
+    """Return the difference of the only pair."""
+    (found,) = compute_differences(models, ratio, groups).values()
+    return found
+
+
 def width(found: Difference) -> float:
     """Return the width of an interval."""
-    assert found.low is not None
-    assert found.high is not None
     return found.high - found.low
-
-
-# ------------------------------------------------------------------------------ Checked by hand
 
 
 def test_a_case_by_hand() -> None:
@@ -60,7 +59,7 @@ def test_a_case_by_hand() -> None:
         "old": [columns(np.full(10_000, value)) for value in (1.0, 2.0, 3.0)],
         "new": [columns(np.full(10_000, value)) for value in (10.0, 12.0, 14.0)],
     }
-    (found,) = compute_differences(models, ratio).values()
+    found = difference(models)
     t, df = 10 / math.sqrt(5 / 3), 50 / 17
     assert found.value == pytest.approx(10)
     assert found.p == pytest.approx(student_p_value(t, df), rel=1e-4)
@@ -101,7 +100,7 @@ def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
 def test_the_variance_is_that_of_drawing_both_levels() -> None:
     """Keeps out a lost level: here each of the two is about half of the variance."""
     models = losses(np.random.default_rng(2), 40)
-    (found,) = compute_differences(models, ratio).values()
+    found = difference(models)
     over_seeds, over_rows = draw_both_levels(models, 2_000)
     seeds, rows = over_seeds * 3 / 2, over_rows * 40 / 39
     assert 0.2 < rows / seeds < 5
@@ -113,15 +112,11 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
 
 def test_one_seed_knows_sentences_alone() -> None:
     """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
-    rng = np.random.default_rng(1)
-    models = losses(rng, sd=5.0)
-    both = compute_differences(models, ratio)["new", "old"]
-    one = compute_differences({"old": models["old"][:1], "new": models["new"][:1]}, ratio)[
-        "new", "old"
-    ]
-    mixed = compute_differences({"old": models["old"][:1], "new": models["new"]}, ratio)[
-        "new", "old"
-    ]
+    models = losses(np.random.default_rng(1), sd=5.0)
+    old, new = models.values()
+    both = difference(models)
+    one = difference({"old": old[:1], "new": new[:1]})
+    mixed = difference({"old": old[:1], "new": new})
     assert width(one) < 0.6
     assert width(mixed) < width(one)
     assert width(both) > 5
@@ -131,10 +126,7 @@ def test_few_rows_are_not_tested() -> None:
     """Keeps out a test of nine sentences, or of ninety that are nine texts ten times."""
     models = losses(np.random.default_rng(1), 90)
     nine = {model: [run[:9] for run in runs] for model, runs in models.items()}
-    for found in (
-        compute_differences(nine, ratio)["new", "old"],
-        compute_differences(models, ratio, [i % 9 for i in range(90)])["new", "old"],
-    ):
+    for found in (difference(nine), difference(models, [i % 9 for i in range(90)])):
         assert found.low is found.high is found.p is None
         assert math.isfinite(found.value)
 
@@ -154,9 +146,8 @@ def test_all_and_nothing_are_not_certain() -> None:
     found = compute_differences(same, percent, is_percent=True)["other", "one"]
     assert (found.value, found.p) == pytest.approx((0, 1))
     assert width(found) == pytest.approx(2 * student_quantile(19) * 100 / 21)
-    assert compute_differences(same, percent)["other", "one"] == Difference(
-        value=0.0, low=0.0, high=0.0, p=1.0
-    )
+    found = compute_differences(same, percent)["other", "one"]
+    assert found == Difference(value=0.0, low=0.0, high=0.0, p=1.0)
 
 
 def test_holm_by_hand() -> None:
@@ -166,16 +157,13 @@ def test_holm_by_hand() -> None:
     assert holm([]) == []
 
 
-# ---------------------------------------------------------------------------- How often it is wrong
-
-
 def false_positives(n_seeds: int, sd: float, n_draws: int) -> float:
     """Return how often two equal models differ significantly, in per cent."""
     found = 0
     for seed in range(n_draws):
         models = losses(np.random.default_rng(seed), 40, sd)
         few = {model: runs[:n_seeds] for model, runs in models.items()}
-        found += compute_differences(few, ratio)["new", "old"].p <= significance.ALPHA
+        found += difference(few).p <= significance.ALPHA
     return 100 * found / n_draws
 
 

@@ -1,7 +1,5 @@
 """Windows of running text: contexts, targets and blocks."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import tracemalloc

@@ -1,7 +1,5 @@
 """A training that takes no time: its settings, its sentences, and how it ends."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import signal
