@@ -39,7 +39,7 @@ POSITIONED = ("gpt", "linear_attention")
 def with_dropout(chosen: Mapping[str, Recipe], dropout: float) -> dict[str, Recipe]:
     """Return the recipes with this dropout, unless a recipe has its own."""
     return {
-        name: Recipe({"dropout": dropout, **recipe.sizes}, recipe.lr)
+        name: recipe._replace(sizes={"dropout": dropout, **recipe.sizes})
         for name, recipe in chosen.items()
     }
 
@@ -51,7 +51,7 @@ def with_positions(chosen: Mapping[str, Recipe], longest: int) -> dict[str, Reci
     """
     more = {"n_positions": 3 * longest + 10}
     return {
-        name: Recipe({**recipe.sizes, **(more if name in POSITIONED else {})}, recipe.lr)
+        name: recipe._replace(sizes={**recipe.sizes, **(more if name in POSITIONED else {})})
         for name, recipe in chosen.items()
     }
 

@@ -326,13 +326,15 @@ def test_attention_drops_weights(dtype: torch.dtype) -> None:
 # ------------------------------------------------------------------------------- the golden run
 
 
-def test_the_golden_run_stays(name: str) -> None:
+@pytest.mark.parametrize("optimizer", golden.OPTIMIZERS)
+def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
     """Keeps out drift that no one meant: of a start, a step, an optimiser, a version of torch.
 
     Two threads, float64 and weights off by one in their last bit move a loss by 2e-7 of it at most;
-    a decay of 0.011 for 0.01 moves it by 1e-5, AdamW's ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4.
+    a decay of 0.011 for 0.01 moves it by 1e-5, AdamW's ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4;
+    Muon's decay of 0.011 moves it by 1e-5.
     They hold on torch 2.10.0 (a build for CUDA, run on a CPU) and 2.13.0 (for CPUs).
     `python -m tools.golden` writes the losses anew.
     """
-    kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[name]
-    assert golden.losses(golden.trainer_of(name)) == pytest.approx(kept, rel=2e-6)
+    kept = json.loads(golden.PATH.read_text(encoding="utf-8"))[optimizer][name]
+    assert golden.losses(golden.trainer_of(name, optimizer)) == pytest.approx(kept, rel=2e-6)

@@ -59,12 +59,14 @@ def restore(saved: Trainer, cfg: TrainConfig = CFG) -> Trainer:
     return trainer
 
 
-def test_interrupted_equals_uninterrupted(name: str, tmp_path: Path) -> None:
-    """Keeps out lost moments of AdamW, dropout drawn anew, batches twice, and a lost best."""
-    whole, checkpoints = finish(begin(name)), Checkpoints(tmp_path / "run.json")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_interrupted_equals_uninterrupted(name: str, optimizer: Any, tmp_path: Path) -> None:
+    """Keeps out lost moments, dropout drawn anew, batches taken twice, and a lost best."""
+    cfg, checkpoints = replace(CFG, optimizer=optimizer), Checkpoints(tmp_path / "run.json")
+    whole = finish(begin(name, cfg))
     for n_steps in (2, 7, None):
         seed_all(99)
-        trainer = begin(name)
+        trainer = begin(name, cfg)
         if saved := checkpoints.latest():
             trainer.restore(saved.tensors, saved.state)
 
@@ -101,7 +103,7 @@ def test_a_signal_costs_nothing(owner: Any, method: str, n_points: int, monkeypa
         with pytest.raises(KeyboardInterrupt):
             finish(trainer, save=lambda: saved_steps.append(trainer.progress.step))
     assert saved_steps == [2]
-    assert {float(s["step"]) for s in trainer.optimizer.state.values()} == {2.0}
+    assert {float(s["step"]) for s in trainer.optimizers[0].state.values()} == {2.0}
     assert len(trainer.progress.curve) == n_points
     assert_same(finish(restore(trainer, cfg)), whole)
 
@@ -205,12 +207,12 @@ def test_a_finished_run_is_trained_further(
     batches, rates, models = [], [], []
     step = loop.optimizer_step
 
-    def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr: float) -> float:
+    def optimizer_step(trainer: Trainer, batch: PreparedBatch, factor: float) -> float:
         models.append({k: v.clone() for k, v in trainer.model.state_dict().items()})
-        assert models[1:] or not trainer.optimizer.state
+        assert models[1:] or not trainer.optimizers[0].state
         batches.append([line - 1 for line in batch.lines])
-        rates.append(lr)
-        return step(trainer, batch, lr)
+        rates.append(factor * trainer.cfg.lr)
+        return step(trainer, batch, factor)
 
     monkeypatch.setattr(loop, "optimizer_step", optimizer_step)
     compare.compare(with_budget(600), flags(recorded_gpt, models=["gpt"]))

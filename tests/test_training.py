@@ -180,9 +180,9 @@ def test_curves_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Keeps out other losses than those of training, gaps after a stop, and a lost beginning."""
     losses, rates, step = [], [], loop.optimizer_step
 
-    def optimizer_step(trainer: Trainer, batch: Any, lr: float) -> float:
-        losses.append(step(trainer, batch, lr))
-        rates.append(lr)
+    def optimizer_step(trainer: Trainer, batch: Any, factor: float) -> float:
+        losses.append(step(trainer, batch, factor))
+        rates.append(factor * trainer.cfg.lr)
         return losses[-1]
 
     with monkeypatch.context() as patch:

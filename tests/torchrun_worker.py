@@ -27,7 +27,7 @@ from seqmodels.utils.world import world
 from tools.sizes import sizes_of
 
 NAMES = ["bahdanau", "gpt"]
-CFG = TrainConfig(tokens=2_000, lr=1e-2, batch_tokens=100, n_validations=2)
+CFG = TrainConfig(tokens=2_000, lr=1e-2, optimizer="muon", batch_tokens=100, n_validations=2)
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
 Tensors = dict[str, torch.Tensor]
 

@@ -1,4 +1,6 @@
-"""The golden run: the losses of twenty fixed steps of every model, kept in tests/golden.json.
+"""The golden run: the losses of twenty fixed steps of every model with each optimiser.
+
+They are kept in tests/golden.json.
 
     python -m tools.golden      write them again, after an intended change of numbers
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -20,23 +23,27 @@ from seqmodels.data import batches
 from seqmodels.data.batches import Example
 from seqmodels.interface import EOS
 from seqmodels.training import loop
-from seqmodels.training.config import TrainConfig
+from seqmodels.training.config import Optimizer, TrainConfig
 from seqmodels.training.trainer import Trainer
 from tools.sizes import sizes_of
 
 PATH = Path(__file__).parents[1] / "tests" / "golden.json"
 V = 24
-CFG = TrainConfig(tokens=3_000, lr=1e-2, batch_tokens=120, label_smoothing=0.1, seed=5)
+OPTIMIZERS: tuple[Optimizer, ...] = "adamw", "muon"
+CFG = TrainConfig(
+    tokens=3_000, lr=1e-2, muon_lr=2e-2, batch_tokens=120, label_smoothing=0.1, seed=5
+)
 SIZES = {
     "d_model": 24, "d_embed": 16, "d_maxout": 12, "d_align": 16, "d_ff": 48, "n_heads": 2,
     "n_layers": 2, "n_positions": 32, "forget_bias": 1.0, "dropout": 0.0,
 }  # fmt: skip
 
 
-def trainer_of(name: str) -> Trainer:
+def trainer_of(name: str, optimizer: Optimizer) -> Trainer:
     """Return a trainer for an untrained model."""
     torch.manual_seed(CFG.seed)
-    return Trainer(build(name, V, **sizes_of(name, **SIZES)).train(), CFG)
+    model = build(name, V, **sizes_of(name, **SIZES)).train()
+    return Trainer(model, replace(CFG, optimizer=optimizer))
 
 
 def losses(trainer: Trainer) -> list[float]:
@@ -52,5 +59,5 @@ def losses(trainer: Trainer) -> list[float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    found = {"torch": torch.__version__, **{name: losses(trainer_of(name)) for name in MODELS}}
-    PATH.write_text(json.dumps(found, indent=1) + "\n")
+    runs = {o: {name: losses(trainer_of(name, o)) for name in MODELS} for o in OPTIMIZERS}
+    PATH.write_text(json.dumps({"torch": torch.__version__, **runs}, indent=1) + "\n")

@@ -21,7 +21,7 @@ from seqmodels.training.config import TrainConfig
 
 WIDTH = "width"
 """The field that multiplies the d_model that fits a task's number of parameters."""
-FIXED = ("seed", "shards")
+FIXED = ("seed", "shards", "optimizer")
 """Fields of TrainConfig that belong to all arms of a command."""
 Vary = Iterable[tuple[str, Sequence[str]]]
 """Fields, and the values that each is given, as they are written on the command line."""
@@ -53,8 +53,9 @@ class Arm(NamedTuple):
 
     def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
         """Return how it is trained: as the task says, at this learning rate or its recipe's."""
-        own = {"lr": lr or task.recipe(self.name).lr, **task.training, **self.training}
-        return TrainConfig(**{**own, "seed": seed})
+        recipe = task.recipe(self.name)
+        rates = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
+        return TrainConfig(**{**rates, **task.training, **self.training, "seed": seed})
 
     def recorded(self) -> dict[str, Any]:
         """Return the description of the arm in its records."""

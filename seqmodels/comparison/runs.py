@@ -64,9 +64,9 @@ def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, An
     """Raise ValueError if the file at the path was made with other settings.
 
     A missing count is not a difference: it follows from text and tokenizer. Without `shards`, a
-    batch is not shared.
+    batch is not shared, and without `optimizer` it is AdamW.
     """
-    was, now = ({"shards": 1, **settings} for settings in (was, now))
+    was, now = ({"shards": 1, "optimizer": "adamw", **settings} for settings in (was, now))
     keys = [k for k in now if k in was or not k.startswith("data.n_")]
     changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in keys if was.get(k) != now[k]]
     if changed:

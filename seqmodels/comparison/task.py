@@ -55,7 +55,9 @@ class Recipe(NamedTuple):
 
     sizes: Mapping[str, Any]
     lr: float
-    """Peak learning rate; the README of the task lists those that were tried."""
+    """Peak learning rate of AdamW; the README of the task lists those that were tried."""
+    muon_lr: float = 8e-3
+    """Peak learning rate of Muon, if the task is trained with it."""
 
 
 class AlignmentExample(NamedTuple):

@@ -8,16 +8,21 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Precision = Literal["float32", "bfloat16"]
+Optimizer = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How to train; all models of one comparison differ only in `lr`."""
+    """How to train; all models of one comparison differ only in `lr` and `muon_lr`."""
 
     tokens: int
     """Budget: target tokens to train on."""
     lr: float
     """Peak learning rate of AdamW."""
+    optimizer: Optimizer = "adamw"
+    """muon: Muon trains the hidden matrices, AdamW the embeddings, output layer and vectors."""
+    muon_lr: float = 8e-3
+    """Peak learning rate of Muon."""
     batch_tokens: int = 1500
     """Rows × longest source or target in a batch."""
     warmup: float = 0.1
@@ -25,7 +30,7 @@ class TrainConfig:
     beta_2: float = 0.98
     """AdamW's decay of squared gradients (Vaswani et al. 2017, 5.3)."""
     weight_decay: float = 0.01
-    """AdamW's weight decay."""
+    """Weight decay of AdamW and Muon."""
     max_grad_norm: float = 1.0
     """Norm to which larger gradients are clipped."""
     label_smoothing: float = 0.0
@@ -46,8 +51,13 @@ class TrainConfig:
                 raise ValueError(f"{name} {share}: give a number from 0 to below 1")
 
     def settings(self) -> dict[str, Any]:
-        """Return the fields that a record holds: shards only where a batch is divided."""
-        return {key: value for key, value in asdict(self).items() if (key, value) != ("shards", 1)}
+        """Return the fields that a record holds: those of shards and of Muon only if used."""
+        settings = asdict(self)
+        if self.shards == 1:
+            del settings["shards"]
+        if self.optimizer == "adamw":
+            del settings["optimizer"], settings["muon_lr"]
+        return settings
 
 
 Count = Annotated[int, Field(ge=0, le=2**62)]

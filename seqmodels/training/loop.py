@@ -26,6 +26,7 @@ from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.optimizers import groups_of
 from seqmodels.training.trainer import (
     PreparedBatch,
     Trainer,
@@ -110,26 +111,27 @@ def training_step(trainer: Trainer, batch: PreparedBatch) -> None:
     """
     started, generators = time.perf_counter(), torch_rng_states()
     try:
-        loss = optimizer_step(trainer, batch, trainer.next_lr())
+        loss = optimizer_step(trainer, batch, trainer.next_lr_factor())
     except BaseException:
         set_torch_rng_states(generators)  # whoever resumes draws the same dropout again
         raise
     trainer.count_step(batch, loss, time.perf_counter() - started)
 
 
-def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr: float) -> float:
-    """Take one step of AdamW at this learning rate; return the loss before it.
+def optimizer_step(trainer: Trainer, batch: PreparedBatch, lr_factor: float) -> float:
+    """Take one step at this share of the peak learning rates; return the loss before it.
 
     If the loss or the gradient is not finite, nothing is changed, and NaN is returned.
     """
-    for group in trainer.optimizer.param_groups:
-        group["lr"] = lr
+    for group in groups_of(trainer.optimizers):
+        group["lr"] = lr_factor * group["peak_lr"]
     loss_sum = backward(trainer, batch)
     norm_sum = clip_grad_norm_(trainer.model.parameters(), trainer.cfg.max_grad_norm)
     loss, norm = torch.stack([loss_sum, norm_sum.double()]).tolist()  # a GPU is waited for here
     if not math.isfinite(loss + norm):
         return math.nan
-    trainer.optimizer.step()
+    for optimizer in trainer.optimizers:
+        optimizer.step()
     return loss
 
 
@@ -142,7 +144,7 @@ def backward(trainer: Trainer, batch: PreparedBatch) -> Float[Tensor, ""]:
     cfg, model, device = trainer.cfg, trainer.model, trainer.device
     is_bfloat16 = cfg.precision == "bfloat16"
     while True:
-        trainer.optimizer.zero_grad()
+        trainer.model.zero_grad()
         start, is_full = 0.0 if batch.n_targets else math.nan, False
         loss_sum = torch.tensor(start, dtype=torch.float64, device=device)
         try:

@@ -24,7 +24,7 @@ class Curves(SummaryWriter):
         progress, points = trainer.progress, dict[str, float]()
         if progress.losses and progress.step % EVERY == 0:
             points["loss/train (nats per token)"] = fmean(progress.losses[-EVERY:])
-            points["training/learning rate"] = trainer.next_lr()
+            points["training/learning rate"] = trainer.cfg.lr * trainer.next_lr_factor()
             points["training/tokens per second"] = progress.tokens / progress.seconds
         if progress.curve and progress.curve[-1]["step"] == progress.step:
             points["loss/valid (nats per token)"] = progress.curve[-1]["valid_nats"]

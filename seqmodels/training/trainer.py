@@ -1,10 +1,11 @@
-"""A model in training: its optimiser, its batches, its progress, and all that resumes it."""
+"""A model in training: its optimisers, its batches, its progress, and all that resumes it."""
 
 from __future__ import annotations
 
 import math
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,14 +16,15 @@ from torch import Tensor
 from seqmodels.data.batches import Example, batch_indices, collate
 from seqmodels.interface import PAD, Batch, SequenceModel
 from seqmodels.training.config import Progress, TrainConfig
+from seqmodels.training.optimizers import make_optimizers
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.world import world
 
 # oneDNN caches kernels for 1,024 shapes; the shapes of batches seldom recur.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
-ADAMW_STATE = ("step", "exp_avg", "exp_avg_sq")
-"""AdamW's state for each parameter."""
+OPTIMIZER_STATE = {"AdamW": ("step", "exp_avg", "exp_avg_sq"), "Muon": ("momentum_buffer",)}
+"""The state of each optimiser for each of its parameters."""
 N_LOSSES = 100
 """Number of recent losses that are kept, for progress bars and TensorBoard."""
 MAX_SKIPPED = 10
@@ -54,7 +56,7 @@ class PreparedBatch(NamedTuple):
 
 
 class Trainer:
-    """A model in training: its optimiser and progress, and the state needed to resume."""
+    """A model in training: its optimisers and progress, and the state needed to resume."""
 
     def __init__(self, model: SequenceModel, cfg: TrainConfig, status: StatusFile = SILENT):
         self.model, self.cfg, self.progress = model, cfg, Progress()
@@ -62,13 +64,7 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         """The weights with the lowest validation loss so far."""
         self.device = next(model.parameters()).device
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            cfg.lr,
-            (0.9, cfg.beta_2),
-            weight_decay=cfg.weight_decay,
-            fused=True,
-        )
+        self.optimizers = make_optimizers(model, cfg)
 
     # -------------------------------------------------------------------------- Batches
 
@@ -104,11 +100,11 @@ class Trainer:
 
     # ------------------------------------------------------------------------- Progress
 
-    def next_lr(self) -> float:
-        """Return the learning rate of the next step."""
+    def next_lr_factor(self) -> float:
+        """Return the learning rates of the next step, as a share of their peaks."""
         since = self.progress.schedule_from
         spent = (self.progress.tokens + 1 - since) / (self.cfg.tokens - since)
-        return self.cfg.lr * lr_factor(spent, self.cfg.warmup)
+        return lr_factor(spent, self.cfg.warmup)
 
     def count_step(self, batch: PreparedBatch, loss: float, seconds: float) -> None:
         """Add one step to the progress; note a batch without a finite loss.
@@ -166,11 +162,13 @@ class Trainer:
     # --------------------------------------------------------------------------- Resume
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all tensors needed to resume: weights, the best ones, AdamW's moments."""
+        """Return all tensors needed to resume: weights, the best ones, the optimisers' moments."""
         tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best/{name}": tensor for name, tensor in self.best.items()}
-        for name, p in self.model.named_parameters():
-            tensors |= {f"{key}/{name}": t for key, t in self.optimizer.state.get(p, {}).items()}
+        names: dict[Tensor, str] = {p: name for name, p in self.model.named_parameters()}
+        for optimizer in self.optimizers:
+            for p, moments in optimizer.state.items():
+                tensors |= {f"{key}/{names[p]}": t for key, t in moments.items()}
         return tensors
 
     def state(self) -> dict[str, Any]:
@@ -183,24 +181,26 @@ class Trainer:
         Raises ValueError that names what does not match.
         """
         progress = Progress.restore(state.get("progress"))
-        weights, best, *moments = (
-            {k.partition("/")[2]: t for k, t in tensors.items() if k.startswith(f"{kind}/")}
-            for kind in ("model", "best", *ADAMW_STATE)
-        )
-        parameters = dict(self.model.named_parameters())
-        scalars = {name: torch.zeros(()) for name in parameters}
+        kinds: dict[str, dict[str, Tensor]] = defaultdict(dict)
+        for name, tensor in tensors.items():
+            kind, _, parameter = name.partition("/")
+            kinds[kind][parameter] = tensor
+        weights, best = kinds["model"], kinds["best"]
         check_shapes(weights, self.model.state_dict())
         check_shapes(best, self.model.state_dict() if best else {})
-        for key, moment in zip(ADAMW_STATE, moments, strict=True):
-            expected = scalars if key == "step" else parameters
-            check_shapes(moment, expected if any(moments) else {})
+        names = {p: name for name, p in self.model.named_parameters()}
+        is_new = not set(kinds) & {key for keys in OPTIMIZER_STATE.values() for key in keys}
+        moments = []
+        for optimizer in () if is_new else self.optimizers:
+            parameters = {names[p]: p for group in optimizer.param_groups for p in group["params"]}
+            scalars = {name: torch.zeros(()) for name in parameters}
+            for key in OPTIMIZER_STATE[type(optimizer).__name__]:
+                check_shapes(kinds[key], scalars if key == "step" else parameters)
+                moments += [(optimizer.state, p, key, kinds[key][n]) for n, p in parameters.items()]
         self.model.load_state_dict(weights)
         self.best = {name: tensor.to(self.device) for name, tensor in best.items()}
-        for name, p in parameters.items() if any(moments) else ():
-            self.optimizer.state[p] = {
-                key: moment[name].to(self.device)
-                for key, moment in zip(ADAMW_STATE, moments, strict=True)
-            }
+        for optimizer_state, p, key, tensor in moments:
+            optimizer_state[p][key] = tensor.to(self.device)
         self.progress = progress
         set_rng_states(state.get("generators"))
 

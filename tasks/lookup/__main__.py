@@ -165,7 +165,7 @@ def with_width(width: int | None) -> dict[str, Recipe]:
     if width is None:
         return RECIPES
     scale, changed = WIDEST / max(WIDEST, width), {}
-    for name, (sizes, lr) in RECIPES.items():
+    for name, (sizes, lr, _) in RECIPES.items():
         start = {"init_std": scale * sizes["init_std"]} if "init_std" in sizes else {}
         rate = lr if name == "lstm_seq2seq" else scale * lr
         changed[name] = Recipe({**sizes, **start, "d_model": width}, rate)

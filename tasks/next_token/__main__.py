@@ -207,7 +207,7 @@ def recipes(n_positions: int, chosen: Mapping[str, Recipe] = RECIPES) -> dict[st
     more: dict[str, dict[str, Any]] = {"transformer": {"dropout": 0.0}}
     more |= {name: {"dropout": 0.0, "n_positions": n_positions} for name in POSITIONED}
     return {
-        name: Recipe({**more.get(name, {}), **recipe.sizes}, recipe.lr)
+        name: recipe._replace(sizes={**more.get(name, {}), **recipe.sizes})
         for name, recipe in chosen.items()
     }
 
@@ -229,7 +229,7 @@ class CorpusRecipe(NamedTuple):
 PRENORM = {**RECIPES["transformer"].sizes, "is_prenorm": True}
 
 PLAYS = {
-    **{name: Recipe(recipe.sizes, lr=8e-3) for name, recipe in RECIPES.items()},
+    **{name: recipe._replace(lr=8e-3) for name, recipe in RECIPES.items()},
     "transformer": Recipe(PRENORM, lr=4e-3),
     "gpt": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),
     "linear_attention": Recipe({"n_heads": 4, "n_layers": 4}, lr=8e-3),

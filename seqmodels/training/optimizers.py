@@ -1,0 +1,118 @@
+"""The optimisers: AdamW for all parameters, or Muon for the hidden matrices and AdamW for the rest.
+
+Muon (Jordan et al. 2024, https://kellerjordan.github.io/posts/muon/) replaces the momentum of a
+matrix by the nearest matrix with orthonormal rows or columns. Its update is scaled so that it is as
+large as AdamW's (Liu et al. 2025, arXiv:2502.16982, section 2.2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from seqmodels.interface import SequenceModel
+from seqmodels.training.config import TrainConfig
+
+MOMENTUM = 0.95
+RMS_OF_ADAMW = 0.2
+"""Root mean square of AdamW's updates, in learning rates (Liu et al. 2025)."""
+QUINTIC = 3.4445, -4.7750, 2.0315
+"""Coefficients of the Newton–Schulz iteration (Jordan et al. 2024)."""
+N_ITERATIONS = 5
+
+
+class Muon(torch.optim.Optimizer):
+    """`torch.optim.Muon` with "match_rms_adamw", for many small matrices.
+
+    Matrices of one shape are orthogonalised together, in the precision of the training's matrix
+    products; torch takes them one by one, in bfloat16.
+    """
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float, weight_decay: float, is_bfloat16: bool = False
+    ):
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+        self.is_bfloat16 = is_bfloat16
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Take one step. Matrices without a gradient stay as they are."""
+        for group in self.param_groups:
+            for shape, matrices in group_by_shape(group["params"]).items():
+                update = orthogonalize(torch.stack([self.momentum(p) for p in matrices]))
+                lr = group["lr"] * RMS_OF_ADAMW * math.sqrt(max(shape))
+                for p, u in zip(matrices, update, strict=True):
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                    p.add_(u.T if p.shape[0] > p.shape[1] else u, alpha=-lr)
+
+    def momentum(self, p: Tensor) -> Tensor:
+        """Add a gradient to its momentum; return Nesterov's, with no more rows than columns."""
+        grad: Any = p.grad
+        average = self.state[p].setdefault("momentum_buffer", torch.zeros_like(p))
+        average.lerp_(grad, 1 - MOMENTUM)
+        update = grad.lerp(average, MOMENTUM)
+        if self.is_bfloat16:
+            update = update.bfloat16()
+        return update.T if p.shape[0] > p.shape[1] else update
+
+
+def group_by_shape(params: Iterable[Tensor]) -> dict[tuple[int, ...], list[Tensor]]:
+    """Return the matrices that have a gradient, by their sides, the shorter one first."""
+    groups = defaultdict(list)
+    for p in params:
+        if p.grad is not None:
+            groups[tuple(sorted(p.shape))].append(p)
+    return groups
+
+
+def orthogonalize(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n rows columns"]:
+    """Return matrices with nearly the same singular vectors, and singular values of 0.7 to 1.2.
+
+    Newton–Schulz iteration; a matrix has no more rows than columns.
+    """
+    a, b, c = QUINTIC
+    x = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(N_ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x
+
+
+def hidden_matrices(model: SequenceModel) -> list[nn.Parameter]:
+    """Return the matrices between the embeddings and the output layer."""
+    tables = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
+    return [
+        p
+        for p in model.parameters()
+        if p.ndim == 2
+        and 1 not in p.shape
+        and p.shape[0] != model.config.vocab_size
+        and id(p) not in tables
+    ]
+
+
+def make_optimizers(model: SequenceModel, cfg: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Return AdamW, and Muon if the settings ask for it; each group knows its peak rate."""
+    matrices = hidden_matrices(model) if cfg.optimizer == "muon" else []
+    muons = {id(p) for p in matrices}
+    others = [p for p in model.parameters() if id(p) not in muons]
+    decay = cfg.weight_decay
+    optimizers: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(others, cfg.lr, (0.9, cfg.beta_2), weight_decay=decay, fused=True)
+    ]
+    if matrices:
+        optimizers.append(Muon(matrices, cfg.muon_lr, decay, cfg.precision == "bfloat16"))
+    for group in groups_of(optimizers):
+        group["peak_lr"] = group["lr"]
+    return optimizers
+
+
+def groups_of(optimizers: Sequence[torch.optim.Optimizer]) -> list[dict[str, Any]]:
+    """Return all groups of parameters."""
+    return [group for optimizer in optimizers for group in optimizer.param_groups]

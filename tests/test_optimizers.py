@@ -1,0 +1,109 @@
+"""The optimisers: Muon against torch's own, what it trains, and its place in records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import Tiny
+from toy_task import flags, toy
+from toy_training import CFG, examples
+
+from seqmodels.comparison import compare
+from seqmodels.data.batches import collate
+from seqmodels.records import record
+from seqmodels.training import loop
+from seqmodels.training.optimizers import Muon, hidden_matrices, orthogonalize
+from seqmodels.training.trainer import Trainer
+
+SHAPES = [(20, 30), (8, 8), (30, 20), (20, 30), (40, 5)]
+LEARNED_BY_ADAMW = {
+    "rnn_encdec": {"embed", "output.W_o"},
+    "bahdanau": {"embed", "attention.v_a", "output.W_o"},
+    "lstm_seq2seq": {"embed", "output"},
+    "transformer": {"embedding"},
+    "gpt": {"embedding", "positions"},
+    "linear_attention": {"embedding", "positions"},
+}
+"""The weights of embeddings, positions and output, and of the score's vector."""
+
+
+def draw(scale: float = 1.0) -> list[torch.nn.Parameter]:
+    """Draw matrices that are wide, tall and square, some of one shape."""
+    return [torch.nn.Parameter(scale * torch.randn(shape)) for shape in SHAPES]
+
+
+def test_muon_is_torchs() -> None:
+    """Keeps out another momentum, scale, decay or order, and a gradient for another matrix."""
+    ours = draw()
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    muon = Muon(ours, 0.02, 0.1, is_bfloat16=True)
+    oracle = torch.optim.Muon(theirs, 0.02, 0.1, adjust_lr_fn="match_rms_adamw")
+    for lr in (0.02, 0.01, 0.03):
+        for p, q, g in zip(ours, theirs, draw(0.1), strict=True):
+            p.grad, q.grad = g.detach().clone(), g.detach().clone()
+        ours[1].grad = theirs[1].grad = None
+        muon.param_groups[0]["lr"] = oracle.param_groups[0]["lr"] = lr
+        muon.step()
+        oracle.step()
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_orthogonal(dtype: torch.dtype) -> None:
+    """Keeps out a wrong iteration, and singular vectors that turn."""
+    u = torch.linalg.qr(torch.randn(3, 6, 6, dtype=dtype))[0]
+    v = torch.linalg.qr(torch.randn(3, 9, 6, dtype=dtype))[0]
+    sizes = torch.tensor([4.0, 3.0, 2.0, 1.0, 0.5, 0.25], dtype=dtype)
+    inside = u.mT @ orthogonalize(u @ torch.diag(sizes) @ v.mT) @ v
+    values = inside.diagonal(dim1=1, dim2=2)
+    assert inside.dtype == dtype
+    assert ((values > 0.67) & (values < 1.22)).all()
+    assert (inside - torch.diag_embed(values)).abs().max() < 1e-4
+
+
+def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
+    """Keeps out an output layer or positions by Muon, and a hidden matrix left to AdamW."""
+    model = fresh(name)
+    muons = {id(p) for p in hidden_matrices(model)}
+    matrices = {n.removesuffix(".weight"): p for n, p in model.named_parameters() if p.ndim == 2}
+    assert {n for n, p in matrices.items() if id(p) not in muons} == LEARNED_BY_ADAMW[name]
+    assert len(muons) == len(matrices) - len(LEARNED_BY_ADAMW[name]) > 0
+
+
+def test_one_step_at_both_rates(name: str, tiny: Tiny) -> None:
+    """Keeps out a parameter in no optimiser or in both, and one rate for the other's.
+
+    In its first step AdamW moves a number by its rate, Muon by a fifth of its own or less.
+    """
+    cfg = replace(CFG, lr=1e-3, muon_lr=1e-1, optimizer="muon", weight_decay=0.0)
+    trainer = Trainer(tiny(name).train(), cfg)
+    muons = {id(p) for p in hidden_matrices(trainer.model)}
+    before = [p.detach().clone() for p in trainer.model.parameters()]
+    loop.optimizer_step(trainer, trainer.prepare(collate(examples())), 0.5)
+    for p, old in zip(trainer.model.parameters(), before, strict=True):
+        moved = p.detach() - old
+        if id(p) in muons:
+            assert 0.2 < moved.square().mean().sqrt() / (0.5 * 0.2 * 1e-1) < 1.2, p.shape
+        else:
+            assert moved.abs().max().item() == pytest.approx(0.5 * 1e-3, rel=1e-3), p.shape
+
+
+def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws: None) -> None:
+    """Keeps out records that do not say Muon, and folders in which two optimisers are mixed."""
+    task = toy(training=toy().training | {"optimizer": "muon"})
+    chosen = {"models": ["gpt"], "vary": [("muon_lr", ["0.002"])]}
+    compare.compare(task, flags(tmp_path, **chosen))
+    made = [record.load(tmp_path / f"gpt{arm}-seed1.json") for arm in ("", "-muon_lr-0.002")]
+    settings = [(m["train_config"]["optimizer"], m["train_config"]["muon_lr"]) for m in made]
+    assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
+    assert made[0]["curve"][-1]["valid_nats"] != made[1]["curve"][-1]["valid_nats"]
+    with pytest.raises(ValueError, match="optimizer was muon, is adamw"):
+        compare.compare(toy(), flags(tmp_path, models=["gpt"]))
+    with pytest.raises(ValueError, match="optimizer"):
+        compare.compare(
+            task, flags(tmp_path / "x", models=["gpt"], vary=[("optimizer", ["adamw"])])
+        )
