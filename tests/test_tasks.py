@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -33,6 +34,7 @@ from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
+from tasks.recipes import GRAMMAR
 from tasks.translation import __main__ as translation
 from tools import rounded, trials
 
@@ -133,38 +135,42 @@ def test_committed_records_are_accepted(
         check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
 
 
-# ------------------------------------------------------------------------- Trials of learning rates
+# ------------------------------------------------------------------------- Trials of settings
 
 
-def test_each_rate_is_tried_once(
+def test_each_trial_is_made_once(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps out one rate for all, a score on test, and a trial that is repeated."""
+    """Keeps out one rate for all, a score on test, a trial that is repeated, and a wrong table."""
+    out, table = tmp_path / "trials", tmp_path / "tasks" / "translation" / trials.TABLE
+    table.parent.mkdir(parents=True)
+    monkeypatch.setattr(trials, "ROOT", tmp_path)
 
-    def try_rates(*given: object) -> list[str]:
-        argv = ["--out", tmp_path, "translation", *given, "--size", "smoke"]
-        code, out, err = call(trials, *argv, "--precision", "float32")
+    def try_out(*given: object) -> list[str]:
+        argv = ["--out", out, "translation", *given, "--size", "smoke"]
+        code, printed, err = call(trials, *argv, "--precision", "float32")
         assert code == 0, err
-        return [line for line in out.splitlines() if "training on" not in line]
+        return [line for line in printed.splitlines() if "training on" not in line]
 
     monkeypatch.setattr(runs, "evaluate", lambda *_: pytest.fail("test is scored"))
-    first = try_rates("gpt=2e-3,4e-3", "rnn_encdec=1e-3", "--tokens", 500)
-    names = ["gpt 0.002", "gpt 0.004", "rnn_encdec 0.001"]
-    assert [line.split(" seed")[0] for line in first] == names
-    path = tmp_path / trials.FILE
-    saved = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert [one["settings"]["lr"] for one in saved] == [2e-3, 4e-3, 1e-3]
-    assert {one["settings"]["precision"] for one in saved} == {"float32"}
-    for line, one in zip(first, saved, strict=True):
-        losses = [f"{point['valid_nats']:.3f}" for point in one["curve"]]
-        assert line.split(": ")[1].split() == losses
+    arms = ["gpt,lr=2e-3", "gpt,batch_tokens=300,lr=4e-3,n_layers=2", "rnn_encdec"]
+    first = try_out(*arms, "--tokens", 500)
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["model"] for row in rows] == ["gpt", "gpt", "rnn_encdec"]
+    assert [float(row["lr"]) for row in rows] == [2e-3, 4e-3, GRAMMAR["rnn_encdec"].lr]
+    assert [row["batch_tokens"] for row in rows] == ["1600", "300", "1600"]
+    assert [row["changes"] for row in rows] == ["", "n_layers=2", ""]
+    for line, row in zip(first, rows, strict=True):
+        losses = [float(loss) for loss in line.split(": ")[1].split()]
+        assert float(row["valid_nats"]) == pytest.approx(min(losses), abs=6e-4)
     with monkeypatch.context() as patch:
         patch.setattr(trials, "train_run", lambda *_: pytest.fail("trained again"))
-        assert try_rates("gpt=4e-3", "--tokens", 500) == first[1:2]
-    assert try_rates("gpt=4e-3", "--tokens", 600) != first[1:2]
-    assert [file.name for file in tmp_path.iterdir()] == [trials.FILE]
-    for wrong in (["gpt"], ["gpt="], ["gpt=x"], ["gpt=-1"], ["no=1e-3"], ["gpt=1e-3", "--lr", 1]):
-        check_one_line(call(trials, "--out", tmp_path, "translation", *wrong))
+        assert try_out(arms[1], "--tokens", 500) == first[1:2]
+    assert try_out(arms[1], "--tokens", 600) != first[1:2]
+    assert [file.name for file in out.iterdir()] == [trials.FILE]
+    for wrong in (["gpt,"], ["gpt,lr=x"], ["gpt,d_x=1"], ["no"], ["gpt", "--lr", 1]):
+        check_one_line(call(trials, "--out", out, "translation", *wrong))
 
 
 # ------------------------------------------------------------------------------------- Rounded runs

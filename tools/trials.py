@@ -1,40 +1,56 @@
-"""Train models at several learning rates and print their losses on valid. Test is not scored.
+"""Train models with settings to be tried, and print their losses on valid. Test is not scored.
 
-    python -m tools.trials --out DIR translation gpt=1e-3,2e-3 bahdanau=5e-3 --tokens 300_000
+    python -m tools.trials --out DIR translation gpt,lr=2e-3,muon_lr=8e-3 bahdanau --tokens 300_000
 
-What follows the rates are flags of the task. Each trial is appended to trials.jsonl in the folder,
-with its settings and its curve. A trial that is there is not trained again; one that was stopped
-resumes.
+Each trial is a model and the fields of its Config or of training that are changed for it. Flags of
+the task come last. Each trial is appended to trials.jsonl in the folder, with its settings and its
+curve, and to trials.csv in the task's folder. A trial that is there is not trained again; one that
+was stopped resumes.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from seqmodels.comparison.arm import make_arm
+from seqmodels.comparison.arm import Arm, make_arm, parse_value, vary_arm
 from seqmodels.comparison.compare import choose_precision, resolve_device
 from seqmodels.comparison.runs import Run, build_model, train_run
 from seqmodels.comparison.task import Task
 from seqmodels.models import PAPERS, VARIANTS
-from seqmodels.training.config import TrainConfig
-from seqmodels.utils.terminal import Parser, ensure_out_folder, positive_float, run_cli
+from seqmodels.utils.terminal import Parser, ensure_out_folder, run_cli
 from tasks.flags import TASKS
 
+ROOT = Path(__file__).parents[1]
 FILE = "trials.jsonl"
+TABLE = "trials.csv"
+COLUMNS = (
+    "data", "model", "changes", "tokens", "batch_tokens", "optimizer", "lr", "muon_lr", "seed",
+    "valid_nats", "train_s",
+)  # fmt: skip
+"""Columns of trials.csv: `valid_nats` is the lowest of the curve."""
 
 
-def rates(text: str) -> tuple[str, list[float]]:
-    """Parse MODEL=RATE,RATE."""
-    model, _, values = text.partition("=")
-    if model not in {*PAPERS, *VARIANTS} or not values:
-        raise argparse.ArgumentTypeError(f"expected MODEL=RATE,RATE, not {text}")
-    return model, [positive_float(value) for value in values.split(",")]
+def parse_trial(text: str) -> tuple[str, Arm]:
+    """Parse MODEL,FIELD=VALUE,FIELD=VALUE; return the model and the arm."""
+    model, *changes = text.split(",")
+    if model not in {*PAPERS, *VARIANTS}:
+        raise argparse.ArgumentTypeError(f"expected MODEL,FIELD=VALUE,…, not {text}")
+    arm = make_arm(model)
+    for field, _, value in (change.partition("=") for change in changes):
+        try:
+            arm = vary_arm(arm, field, parse_value(model, field, value))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        arm.register()
+    return model, arm
 
 
 def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
@@ -44,28 +60,47 @@ def task_of(name: str, argv: list[str]) -> tuple[Task, argparse.Namespace]:
     return module.make_task(args), args
 
 
-def try_rates(
-    task: Task, args: argparse.Namespace, chosen: Iterable[tuple[str, list[float]]], out: Path
+def run_trials(
+    task: Task, args: argparse.Namespace, trials: Iterable[tuple[str, Arm]], out: Path, table: Path
 ) -> None:
-    """Train each model at each of its rates that the folder lacks."""
+    """Train what the folder lacks."""
     device, path = resolve_device(args.device), out / FILE
     task = choose_precision(task, args.precision, device)
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     earlier: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    pairs = [(model, lr) for model, values in chosen for lr in values]
-    for (model, lr), seed in product(pairs, args.seeds):
-        cfg = TrainConfig(lr=lr, seed=seed, **task.training)
-        record = out / f"{model}-{lr:g}-seed{seed}.json"
-        run = Run(make_arm(model), task, cfg, record, device, args.checkpoint_every)
+    for (model, arm), seed in product(trials, args.seeds):
+        cfg = arm.train_config(task, None, seed)
+        record = out / f"{arm.name}-seed{seed}.json"
+        run = Run(arm, task, cfg, record, device, args.checkpoint_every)
         settings = json.loads(json.dumps(run.settings()))
         curves = [trial["curve"] for trial in earlier if trial["settings"] == settings]
         curve = curves[0] if curves else train_run(run, build_model(run)).curve
         if not curves:
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"settings": settings, "curve": curve}) + "\n")
+            add_row(table, model, run, curve)
             run.checkpoints().remove()
         losses = " ".join(f"{point['valid_nats']:.3f}" for point in curve)
-        print(f"{model} {lr:g} seed {seed}: {losses}", flush=True)
+        print(f"{arm.name} seed {seed}: {losses}", flush=True)
+
+
+def add_row(table: Path, model: str, run: Run, curve: Sequence[Mapping[str, float]]) -> None:
+    """Append a trial to the table of a task's trials."""
+    settings = asdict(run.cfg) | run.settings()
+    changes = {**run.arm.sizes, **run.arm.training}
+    own = {
+        "data": run.task.data["name"],
+        "model": model,
+        "changes": " ".join(f"{k}={v}" for k, v in changes.items() if k not in COLUMNS),
+        "valid_nats": f"{min(point['valid_nats'] for point in curve):.4f}",
+        "train_s": f"{curve[-1]['seconds']:.0f}",
+    }
+    is_new = not table.exists()
+    with table.open("a", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
+        if is_new:
+            writer.writeheader()
+        writer.writerow(settings | own)
 
 
 def main() -> None:
@@ -77,14 +112,17 @@ def main() -> None:
     )
     p.add_argument("--out", type=Path, required=True, metavar="DIR")
     p.add_argument("task", choices=TASKS)
-    p.add_argument("rates", nargs="+", type=rates, metavar="MODEL=RATE,RATE")
+    p.add_argument("trials", nargs="+", type=parse_trial, metavar="MODEL,FIELD=VALUE,…")
     own, others = p.parse_known_args()
-    for flag in ("--lr", "--models", "--fresh"):
+    for flag in ("--lr", "--models", "--vary", "--fresh"):
         if flag in others:
-            p.error(f"{flag} does not apply to trials; give MODEL=RATE,RATE")
+            p.error(f"{flag} does not apply to trials; give MODEL,FIELD=VALUE,…")
+    table = ROOT / "tasks" / own.task / TABLE
     run_cli(
         "tools.trials",
-        lambda: try_rates(*task_of(own.task, others), own.rates, ensure_out_folder(own.out)),
+        lambda: run_trials(
+            *task_of(own.task, others), own.trials, ensure_out_folder(own.out), table
+        ),
     )
 
 

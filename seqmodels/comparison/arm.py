@@ -114,7 +114,13 @@ def vary_arm(base: Arm, field: str, value: Any) -> Arm:
     sizes, width = {field: value} if is_size else {}, value if is_width else 1
     paper = vary(base.name, label, sizes, width)
     training = {} if is_size or is_width else {field: value}
-    return Arm(name, {**base.papers, name: paper}, sizes, width, training)
+    return Arm(
+        name,
+        {**base.papers, name: paper},
+        {**base.sizes, **sizes},
+        base.width * width,
+        {**base.training, **training},
+    )
 
 
 def parse_value(model: str, field: str, text: str) -> Any:
