@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -27,24 +28,24 @@ SHARES = {"rnn_encdec": (0.5, 0.52, 0.51), "bahdanau": (0.8, 0.81, 0.82), "gpt":
 SUMS = "gpt-seed1.sums.json.gz"
 
 
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw seldom."""
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 100)
-
-
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write records of three models with their rows."""
+@pytest.fixture(scope="module", autouse=True)
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Write records of three models with their rows; draw seldom."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intervals, "N_BOOTSTRAP", 20)
-        return with_rows(tmp_path_factory.mktemp("records"), SHARES)
+        patch.setattr(intervals, "N_BOOTSTRAP", 100)
+        yield with_rows(tmp_path_factory.mktemp("records"), SHARES)
 
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path) -> Path:
     """Copy them, to be changed."""
     return Path(shutil.copytree(original, tmp_path / "records"))
+
+
+def rows_of(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows beside a record."""
+    lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def find(folder: Path) -> Significance | None:
@@ -54,9 +55,7 @@ def find(folder: Path) -> Significance | None:
 
 def compare(folder: Path) -> Comparison:
     """Return the only comparison of a folder."""
-    (comparison,) = significance.load_or_compute(
-        folder, reading.load_folder(folder).records
-    ).comparisons
+    (comparison,) = find(folder).comparisons
     return comparison
 
 
@@ -82,9 +81,7 @@ def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> No
     assert comparison.buckets == [list(bucket) for bucket in BUCKETS]
     groups = reading.group_by_model(reading.load_records(tmp_path))
     means = {m: reading.score_array(g, "length", metric)[..., 0].mean(0) for m, g in groups.items()}
-    assert [(p.row, p.column) for p in comparison.pairs] == [
-        (row, column) for column, row in combinations(SHARES, 2)
-    ]
+    assert [(p.column, p.row) for p in comparison.pairs] == [*combinations(SHARES, 2)]
     for pair in comparison.pairs:
         assert pair.n_seeds == [len(SHARES[pair.row]), len(SHARES[pair.column])]
         parts = [part.value for part in (pair.overall, *pair.buckets)]
@@ -118,8 +115,7 @@ def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     """Keeps out groups that get lost between the rows and the test."""
     single = compare(folder).pairs[0].overall
     for record in reading.load_records(folder):
-        lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) | {"group": f"text {i % 15}"} for i, line in enumerate(lines)]
+        rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows_of(folder, record))]
         records.save_sums(records.sums_path(folder, record), record, rows)
     grouped = compare(folder).pairs[0].overall
     assert single.value == grouped.value
@@ -138,8 +134,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
         (record,) = reading.load_records(folder)
-        lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
+        rows = rows_of(folder, record)
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metric_of(metric).terms(rows, "13a"))
         assert list(sums.x) == [row["x"] for row in rows]
@@ -178,34 +173,31 @@ def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> N
     assert len(compare(folder).pairs) == 6
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda gpt: change(gpt, gpt, train_s=1.0),
-        lambda gpt: gpt.unlink(),
-        lambda gpt: change(gpt, gpt.with_name("gpt-seed9.json"), seed=9),
-    ],
-    ids=["changed", "gone", "another seed"],
-)
 def test_a_file_of_other_records_is_refused_without_sums(
-    spoil: Callable[[Path], None], folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Keeps out stale differences, those of records that are gone, and those of some seeds."""
-    write_file(folder)
-    spoil(folder / "gpt-seed1.json")
-    assert figures.find_significance(folder, reading.load_folder(folder).records) is None
-    err = capsys.readouterr().err
-    assert str(folder / significance.FILE) in err
-    assert "rnn_encdec-seed1.sums.json.gz" in err
-    assert err.count("\n") == 1
+    """Keeps out differences that are stale, of records that are gone, of some seeds, or lost.
 
-
-def test_models_that_came_later_are_left_out_without_sums(folder: Path) -> None:
-    """Keeps out losing the differences of five models because a sixth was trained."""
-    stored = write_file(folder)
+    They are lost where those of five models are dropped because a sixth was trained.
+    """
+    stored, gpt = write_file(folder), folder / "gpt-seed1.json"
+    before, other_seed = gpt.read_text(), folder / "gpt-seed9.json"
     later = {"model": "transformer", "hypotheses": "transformer-seed1.jsonl", "n_parameters": 7}
-    change(folder / "gpt-seed1.json", folder / "transformer-seed1.json", **later)
+    change(gpt, folder / "transformer-seed1.json", **later)
     assert json.loads(find(folder).text()) == stored
+    for spoil, undo in (
+        (lambda: change(gpt, gpt, train_s=1.0), lambda: gpt.write_text(before)),
+        (lambda: change(gpt, other_seed, seed=9), other_seed.unlink),
+        (gpt.unlink, lambda: gpt.write_text(before)),
+    ):
+        spoil()
+        assert figures.find_significance(folder, reading.load_folder(folder).records) is None
+        err = capsys.readouterr().err
+        assert str(folder / significance.FILE) in err
+        assert "rnn_encdec-seed1.sums.json.gz" in err
+        assert err.count("\n") == 1
+        undo()
+        assert json.loads(find(folder).text()) == stored
 
 
 # ----------------------------------------------------------------------------------- Hostile files
@@ -239,29 +231,24 @@ def test_sums_must_be_those_of_the_records(spoil: Callable[[Path], object], fold
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("keys", "new", "field"),
-    [
-        (["schema"], "seqmodels.significance/2", "schema"),
-        (["comparisons", 0, "pairs", 0, "overall", "p"], 1.5, "comparisons[0].pairs[0].overall.p"),
-        (["comparisons", 0, "pairs", 0, "overall"], {}, "comparisons[0].pairs[0].overall.value"),
-        (["comparisons"], [], "comparisons"),
-    ],
-)
-def test_a_file_edited_by_hand_is_refused(
-    keys: list[Any], new: Any, field: str, folder: Path
-) -> None:
+def test_a_file_edited_by_hand_is_refused(folder: Path) -> None:
     """Keeps out a figure of differences that nobody has computed, and a traceback."""
-    stored = inner = write_file(folder)
-    for key in keys[:-1]:
-        inner = inner[key]
-    inner[keys[-1]] = new
-    path = folder / significance.FILE
-    path.write_text(json.dumps(stored))
-    with pytest.raises(ValueError, match=r"significance\.json") as error:
-        find(folder)
-    assert str(error.value).startswith(str(path))
-    assert f": {field}: " in str(error.value)
+    text, path = json.dumps(write_file(folder)), folder / significance.FILE
+    for field, new in (
+        ("schema", "seqmodels.significance/2"),
+        ("comparisons[0].pairs[0].overall.p", 1.5),
+        ("comparisons[0].pairs[0].overall.value", None),
+        ("comparisons", []),
+    ):
+        stored = inner = json.loads(text)
+        *keys, last = field.replace("[0]", ".0").split(".")
+        for key in keys:
+            inner = inner[int(key) if key == "0" else key]
+        inner[last] = new
+        path.write_text(json.dumps(stored))
+        with pytest.raises(ValueError, match=re.escape(f": {field}: ")) as error:
+            find(folder)
+        assert str(error.value).startswith(str(path))
 
 
 # ----------------------------------------------------------------------------------- End to end
