@@ -22,18 +22,19 @@ from seqmodels.evaluation import evaluate
 BUDGET = 300
 
 
+def use_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Make small blocks of an order that would be held in memory."""
+    for name, value in (("LARGE", 1_000), ("BLOCK", 64), ("BLOCKS_PER_POOL", 4)):
+        patch.setattr(batches, name, value)
+
+
 @pytest.fixture(params=["in memory", "in sections", "in blocks"])
 def examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Example]:
-    """Return examples whose order is held in memory, made in sections, or made in blocks.
-
-    There are several sections, and several pools of several blocks; the last are not full.
-    """
+    """Return examples for an order in memory, in several sections, or in pools of blocks."""
     if request.param == "in sections":
         monkeypatch.setattr(batches, "SECTION", 400)
     if request.param == "in blocks":
-        monkeypatch.setattr(batches, "LARGE", 1_000)
-        monkeypatch.setattr(batches, "BLOCK", 64)
-        monkeypatch.setattr(batches, "BLOCKS_PER_POOL", 4)
+        use_blocks(monkeypatch)
     return draw_examples(1_500, 40)
 
 
@@ -95,8 +96,7 @@ def test_the_order_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     few = [Example([4] * n, [5] * m) for n, m in sides]
     assert list(shuffled_batches(few, 12, 1, 0)) == [[4, 7], [3, 6, 0], [5], [1, 2], [9, 8]]
     assert batches.batches_by_length(few, 12) == [[3, 6, 0], [1, 2], [9, 4], [8, 7], [5]]
-    for name, value in (("LARGE", 1_000), ("BLOCK", 64), ("BLOCKS_PER_POOL", 4)):
-        monkeypatch.setattr(batches, name, value)
+    use_blocks(monkeypatch)
     many = draw(draw_examples(1_500, 40))
     assert many[3] == [576, 1009, 960, 595, 963, 813, 593]
     assert many[6] == [621, 1049, 1027, 818, 980, 786, 1077]
@@ -124,22 +124,14 @@ def test_longest(monkeypatch: pytest.MonkeyPatch) -> None:
         assert batches.longest(examples) == (7, 9)
 
 
-def test_collate_shifts_by_one() -> None:
-    """Keeps out a model that sees the token that it must say, and an EOS that is made up."""
-    ended, cut = Example([4, 5, 6], [7, 8, EOS]), Example([9], [4, 5, 6, 7])
-    batch = collate([ended, cut])
-    assert batch.src.tolist() == [[4, 5, 6], [9, PAD, PAD]]
-    assert batch.src_mask.tolist() == [[True] * 3, [True, False, False]]
-    assert batch.tgt_in.tolist() == [[BOS, 7, 8, PAD], [BOS, 4, 5, 6]]
-    assert batch.tgt_out.tolist() == [[7, 8, EOS, PAD], [4, 5, 6, 7]]
-
-
-def test_unscored_tokens(tiny: Tiny) -> None:
-    """Keeps out keys of a question in the loss, or missing from what the model reads."""
+def test_collate(tiny: Tiny) -> None:
+    """Keeps out a model that sees the token that it must say, and a loss on given tokens."""
     asked = Example([4, 5], [6, 7, 8], frozenset({0, 1}))
-    batch = collate([asked, Example([4], [5, EOS])])
-    assert batch.tgt_in.tolist() == [[BOS, 6, 7], [BOS, 5, PAD]]
-    assert batch.tgt_out.tolist() == [[PAD, PAD, 8], [5, EOS, PAD]]
+    batch = collate([asked, Example([9, 5, 4], [8, EOS]), Example([9], [4, 5, 6, 7])])
+    assert batch.src.tolist() == [[4, 5, PAD], [9, 5, 4], [9, PAD, PAD]]
+    assert batch.src_mask.tolist() == [[True, True, False], [True] * 3, [True, False, False]]
+    assert batch.tgt_in.tolist() == [[BOS, 6, 7, PAD], [BOS, 8, PAD, PAD], [BOS, 4, 5, 6]]
+    assert batch.tgt_out.tolist() == [[PAD, PAD, 8, PAD], [8, EOS, PAD, PAD], [4, 5, 6, 7]]
     model = tiny("gpt")
     (row,) = evaluate.score_teacher_forced(model, [asked])
     src = torch.tensor([[4, 5]])
@@ -147,6 +139,3 @@ def test_unscored_tokens(tiny: Tiny) -> None:
         logits = model(src, src > 0, torch.tensor([[BOS, 6, 7]]))
     assert (row["n_tokens"], asked.scored()) == (1, [8])
     assert row["nats"] == pytest.approx(-logits.log_softmax(-1)[0, 2, 8].item())
-
-
-# -------------------------------------------------------------------------------------- a billion

@@ -40,14 +40,12 @@ def attention_of(**sizes: int) -> transformer.MultiHeadAttention:
     return transformer.MultiHeadAttention(cfg).double()
 
 
-def masks() -> tuple[Tensor, Tensor]:
-    """Return a mask over pads (2,1,1,5) and a causal one (5,5)."""
-    real = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    return real[:, None, None], torch.ones(5, 5, dtype=torch.bool).tril()
+PADS = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
+CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
 
 
 @pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
-@pytest.mark.parametrize("mask", masks(), ids=["pads", "causal"])
+@pytest.mark.parametrize("mask", [PADS, CAUSAL], ids=["pads", "causal"])
 @pytest.mark.parametrize("is_fused", [True, False])
 def test_attention_is_a_loop_over_heads(
     widths: dict[str, int], mask: Tensor, is_fused: bool
@@ -75,15 +73,14 @@ def test_attention_is_a_loop_over_heads(
 def test_attention_by_hand() -> None:
     """Keeps out a forgotten scale: one head of width 4, scores 2 log 3 / √4 and 0 give 3/4, 1/4."""
     attention = attention_of(d_model=4, n_heads=1)
-    for w in (attention.W_q, attention.W_k, attention.W_v, attention.W_o):
-        nn.init.eye_(w.weight)
-    x = torch.tensor([[[1.0, 0.0, 0.0, 0.0]]]).double()
+    nn.init.eye_(attention.W_o.weight)
+    queries = torch.tensor([[[[1.0, 0.0, 0.0, 0.0]]]]).double()
     keys = torch.tensor([[[[2 * math.log(3), 0.0, 0.0, 0.0], [0.0] * 4]]]).double()
     values = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 0.0]]]]).double()
     seen = torch.ones(1, 2, dtype=torch.bool)
-    q_k_v = attention.queries(x), keys, values
-    out, alpha = attention(*q_k_v, seen), attention.attention_weights(*q_k_v, seen)
+    alpha = attention.attention_weights(queries, keys, values, seen)
     assert_close(alpha.flatten(), torch.tensor([3 / 4, 1 / 4]).double())
+    out = attention(queries, keys, values, seen)
     assert_close(out.flatten(), torch.tensor([3.0, 2.0, 0.0, 0.0]).double())
 
 
@@ -101,13 +98,12 @@ def torch_layer(ours: nn.Module, is_prenorm: bool) -> nn.Module:
     kind = nn.TransformerDecoderLayer if is_decoder else nn.TransformerEncoderLayer
     theirs = kind(16, 2, 24, dropout=0.0, batch_first=True, norm_first=is_prenorm).double().train()
     copy_attention(ours.self_attention, theirs.self_attn)
-    norms = [ours.self_residual.norm]
+    residuals = [ours.self_residual, ours.ff_residual]
     if is_decoder:
         copy_attention(ours.src_attention, theirs.multihead_attn)
-        norms.append(ours.src_residual.norm)
-    norms.append(ours.ff_residual.norm)
-    for i, norm in enumerate(norms, start=1):
-        getattr(theirs, f"norm{i}").load_state_dict(norm.state_dict())
+        residuals.insert(1, ours.src_residual)
+    for i, residual in enumerate(residuals, start=1):
+        getattr(theirs, f"norm{i}").load_state_dict(residual.norm.state_dict())
     theirs.linear1.load_state_dict(ours.ff[0].state_dict())
     theirs.linear2.load_state_dict(ours.ff[2].state_dict())
     return theirs
