@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from conftest import Call, Run
 from fake_records import drawn_scores, scored
 from torch import Tensor, nn
 
-from seqmodels import SequenceModel, models
+from seqmodels import SequenceModel, models, unroll
 from seqmodels.cli import doctor, main
 from seqmodels.models import Paper
 from seqmodels.records import record
@@ -27,15 +26,10 @@ from tasks.translation import __main__ as translation
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes."""
-
     vocab_size: int
-    """Tokens."""
     d_model: int = 32
-    """Width."""
 
     def source_floats(self, n: int) -> int:
-        """Return the size of the bag."""
         return self.d_model
 
 
@@ -43,8 +37,6 @@ PAPER = Config(vocab_size=100)
 
 
 class State(NamedTuple):
-    """The mean of the source's words, and what was written."""
-
     c: Tensor
     s: Tensor
 
@@ -70,11 +62,7 @@ class Toy(SequenceModel):
         return self.output(s), State(state.c, s)
 
     def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        state, logits = self.encode(src, src_mask), []
-        for y in tgt_in.unbind(1):
-            logits_t, state = self.step(y, state)
-            logits.append(logits_t)
-        return torch.stack(logits, 1)
+        return unroll(self, self.encode(src, src_mask), tgt_in)[0]
 
 
 TOY = Paper(
@@ -118,14 +106,11 @@ def test_what_it_lacks_is_said_before_training(
     assert "toy: its Config lacks the method source_floats(n)" in err
 
 
-def test_the_commands_know_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_know_it(call: Call) -> None:
     """Keeps out a model that is in no list, and one that nobody has examined."""
-    monkeypatch.setattr(sys, "argv", ["seqmodels", "models"])
-    with pytest.raises(SystemExit, match="0"):
-        main.main()
-    (line,) = [row for row in capsys.readouterr().out.splitlines() if row.startswith("toy ")]
+    code, out, _ = call(main, "models")
+    assert code == 0
+    (line,) = [row for row in out.splitlines() if row.startswith("toy ")]
     assert line.split()[1:5] == ["2026", "Bag", "of", "words"]
     assert line.endswith("test_custom_model.py")
     assert doctor.check_model("toy").startswith("works: loss ")
@@ -137,8 +122,10 @@ FALLING = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("memory", ["vector", "fixed", "grows"])
-@pytest.mark.parametrize("scores", [(100, 20, 1), (100, 100, 99)])
+@pytest.mark.parametrize(
+    ("memory", "scores"),
+    [("vector", (100, 20, 1)), ("fixed", (100, 20, 1)), ("grows", (100, 99, 98))],
+)
 def test_the_five_are_reported_without_it(
     memory: Any, scores: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

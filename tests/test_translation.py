@@ -62,9 +62,11 @@ def folder(tmp_path: Path) -> Path:
     for split, n in (("train", 80), ("valid", 8), ("test", 9)):
         lines = [[rng.choice([*words]) for _ in range(rng.randint(2, 15))] for _ in range(n)]
         targets = [[words[word] for word in line] for line in lines]
-        for code, sentences in (("qaa", lines), ("qab", targets)):
-            rows = "".join(" ".join(line) + "\n" for line in sentences)
-            (folder / f"{split}.{code}").write_text(rows, encoding="utf-8")
+        append(
+            folder,
+            split,
+            *("".join(" ".join(line) + "\n" for line in side) for side in (lines, targets)),
+        )
     return folder
 
 
@@ -153,9 +155,8 @@ def test_source_eos(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_long_targets_have_positions(folder: Path) -> None:
     """Keeps out a GPT that cannot hold what it was given: targets many times the source."""
-    for split in SPLITS:
-        n = len((folder / f"{split}.qaa").read_text().splitlines())
-        (folder / f"{split}.qaa").write_text("ka\n" * n)
+    for path in folder.glob("*.qaa"):
+        path.write_text("ka\n" * len(path.read_text().splitlines()))
     task = task_on(folder)
     examples = [*task.train, *task.valid, *task.tests[0].examples]
     longest = max(len(e.src) + len(e.tgt) for e in examples)
