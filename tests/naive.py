@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from conftest import Pairs
-from torch import Tensor, nn
+from torch import nn
 
 from seqmodels import MODELS, SequenceModel
 
@@ -41,12 +41,6 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def thirds(linear: nn.Linear) -> tuple[Matrix, Matrix, Matrix]:
-    """Cut the rows of a weight into those for z, r and the new state."""
-    z, r, h = linear.weight.chunk(3)
-    return z.tolist(), r.tolist(), h.tolist()
-
-
 def bias(linear: nn.Linear) -> Vector:
     """Return a bias."""
     return linear.bias.tolist()
@@ -63,30 +57,24 @@ class Naive(NamedTuple):
         """Return the next state."""
         x_z, x_r, x_h = inputs
         u_z, u_r = (u.tolist() for u in self.unit.U_zr.weight.chunk(2))
-        u = self.unit.U.weight.tolist()
-        out = []
-        for j in range(len(h)):
-            h_new_j = x_h[j]
-            for k in range(len(h)):
-                r_k = sigmoid(x_r[k] + sum(u_r[k][m] * h[m] for m in range(len(h))))
-                h_new_j += u[j][k] * (r_k * h[k])
-            z_j = sigmoid(x_z[j] + sum(u_z[j][m] * h[m] for m in range(len(h))))
-            if self.is_z_kept:
-                out.append(z_j * h[j] + (1 - z_j) * math.tanh(h_new_j))
-            else:
-                out.append((1 - z_j) * h[j] + z_j * math.tanh(h_new_j))
-        return out
+        r = [sigmoid(a) for a in add(x_r, mul(u_r, h))]
+        reset = [r_j * h_j for r_j, h_j in zip(r, h, strict=True)]
+        h_new = [math.tanh(a) for a in add(x_h, mul(self.unit.U.weight.tolist(), reset))]
+        z = [sigmoid(a) for a in add(x_z, mul(u_z, h))]
+        if not self.is_z_kept:
+            h, h_new = h_new, h
+        return [z[j] * h[j] + (1 - z[j]) * h_new[j] for j in range(len(h))]
 
 
 def inputs_of(w: nn.Linear, e: Vector, c: tuple[nn.Linear, Vector] | None = None) -> Any:
     """Return W e + b (+ C c) for z, r and the new state."""
-    parts = [
-        add(mul(w_part, e), b.tolist())
-        for w_part, b in zip(thirds(w), w.bias.chunk(3), strict=True)
-    ]
+    parts = zip(w.weight.chunk(3), w.bias.chunk(3), strict=True)
+    found = [add(mul(weight.tolist(), e), b.tolist()) for weight, b in parts]
     if c is not None:
-        parts = [add(p, mul(c_part, c[1])) for p, c_part in zip(parts, thirds(c[0]), strict=True)]
-    return tuple(parts)
+        linear, context = c
+        parts = zip(found, linear.weight.chunk(3), strict=True)
+        found = [add(x, mul(weight.tolist(), context)) for x, weight in parts]
+    return tuple(found)
 
 
 def maxout(t: Vector) -> Vector:
@@ -107,9 +95,3 @@ def unit_of(module: Any, d_model: int) -> nn.Module:
     for p in unit.parameters():
         nn.init.normal_(p)
     return unit
-
-
-def gates(z: float, r: float, x: Tensor) -> Tensor:
-    """Return inputs that hold both gates at z and r (each 0 or 1), whatever the state is."""
-    big = torch.full_like(x, 1000.0)
-    return torch.cat([(2 * z - 1) * big, (2 * r - 1) * big, x], 1)
