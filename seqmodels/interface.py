@@ -12,8 +12,9 @@ Letters of shapes, in all chapters:
     V  vocabulary                     F  features of a head in linear attention
     P  learned positions              Kv width of a head's values, if not K
 
-D2 is 2 D, D3 is 3 D, `*B` any axes, `#` an axis that may be 1, `_` one without a letter. Masks are
-bool, True = real token. Weight matrices have the papers' names, such as W and U_a.
+D2, D3 and D4 are 2, 3 and 4 D, `*B` any axes, `#` an axis that may be 1, `_` one without a letter;
+a letter alone has a blank before it, for linters. Masks are bool, True = real token. Weight
+matrices have the papers' names, such as W and U_a.
 
     encode(src, src_mask)          -> State                 read the source
     step(y, state)                 -> (logits (R,V), State)  one target token; search uses it

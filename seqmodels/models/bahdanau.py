@@ -14,7 +14,7 @@ Idea
 Symbols
     paper       code    shape      meaning
     x_t, y_i    src, y  (B,)       token
-    E y         e       (B,E)      embedding
+    E y_i       e       (B,E)      embedding; E is the paper's matrix, in shapes its width
     h_j         h       (B,S,2D)   annotations: forward and backward state side by side
     U_a h_j     keys    (B,S,A)    the half of the score that does not depend on the step
     s_i         s       (B,D)      decoder state
@@ -33,7 +33,8 @@ Differs
     5. The first word is written after BOS (authors' code: zeros); a task decides on a source's EOS.
 
 Cost
-    Time O((S+T) D² + S T (A + D)), memory O(S D) between source and target; S + T sequential steps.
+    Time O((S+T) D² + S T (A + D)), and O(S D) numbers from source to target; S + T sequential
+    steps.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class GatedUnit(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Read the source in both directions; leftwards, pads come first, and the state stays zero."""
+    """Read the source in both directions; leftwards pads come first, where the state stays zero."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -149,16 +150,15 @@ class Attention(nn.Module):
         self.U_a = nn.Linear(2 * cfg.d_model, cfg.d_align, bias=False)
         self.v_a = nn.Linear(cfg.d_align, 1, bias=False)
 
-    def attention_weights(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "B J S"]:
-        """Return alpha_i for the J decoder states of each source: one, or those of its beams."""
-        s = s.unflatten(0, (len(state.h), -1, 1))  # axes of sources, beams, words
-        score = self.v_a(tanh(self.W_a(s) + state.keys.unsqueeze(1))).squeeze(-1)  #      A.1.2
+    def attention_weights(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J S"]:
+        """Return alpha_i for each decoder state s_{i-1} of each source."""
+        W_s, U_h = self.W_a(s).unsqueeze(2), state.keys.unsqueeze(1)
+        score = self.v_a(tanh(W_s + U_h)).squeeze(-1)  #                                  A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
-    def forward(self, s: Float[Tensor, "R D"], state: State) -> Float[Tensor, "R D2"]:
+    def forward(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J D2"]:
         """Return c_i, the expected annotation."""
-        alpha = self.attention_weights(s, state)
-        return (alpha @ state.h).flatten(0, 1)  #                                           (5)
+        return self.attention_weights(s, state) @ state.h  #                                (5)
 
 
 class DeepOutput(nn.Module):
@@ -209,12 +209,13 @@ class Bahdanau(SequenceModel):
         h = self.encoder(self.dropout(self.embed(src)), src_mask)
         s = torch.tanh(self.W_s(h[:, 0, self.config.d_model :]))  #                  s_0, A.2.2
         keys = self.attention.U_a(h)
-        return State(h.to(keys.dtype), keys, src_mask, s)  # of one dtype, under autocast
+        return State(h.to(keys.dtype), keys, src_mask, s)  # autocast: keys are bfloat16, so h is
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token: attend with s_{i-1}, then update the state with what was read."""
         e = self.dropout(self.embed(y))
-        c = self.attention(state.s, state)
+        s = state.s.unflatten(0, (len(state.h), -1))  # the J beams of a source share its h
+        c = self.attention(s, state).flatten(0, 1)
         s = self.unit(self.W(e) + self.C(c), state.s)  #                               s_i, A.2.2
         return self.output(s, e, c), state._replace(s=s)
 
@@ -228,7 +229,7 @@ class Bahdanau(SequenceModel):
         s = state.s
         states, contexts = [], []
         for x_t in x.unbind(1):
-            c = self.attention(s, state)
+            c = self.attention(s.unsqueeze(1), state).squeeze(1)
             s = self.unit(x_t + self.C(c), s)
             states.append(s)
             contexts.append(c)
@@ -239,7 +240,7 @@ class Bahdanau(SequenceModel):
 
 
 def init(model: SequenceModel) -> None:
-    """Make recurrent matrices orthogonal, the score small, all others N(0, 1/fan-in) (B.1)."""
+    """Make recurrent matrices orthogonal and the score small (B.1), all others N(0, 1/fan-in)."""
     for name, p in model.named_parameters():
         if name.endswith(("W_a.weight", "U_a.weight")):
             nn.init.normal_(p, std=model.config.std_align)

@@ -19,7 +19,8 @@ Symbols
     —           q, k, v   (B,H,N,K)    queries, keys, values of H heads
     W_e         embedding (V,D)        token embedding, also the output matrix (2018: h_0, P(u))
     W_p         positions (P,D)        learned position embedding
-    N           2 n_layers             residual layers, two a block: outputs start scaled by 1/√N
+    N           2 n_layers             residual layers, two a block: outputs start scaled by 1/√N;
+                                       in shapes, N is the length of a text
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
@@ -29,8 +30,8 @@ Differs
     3. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
 
 Cost
-    Time O((S+T) D² + (S+T)² D), memory O(L (S+T) D); training takes O(1) sequential steps,
-    writing takes T.
+    Time O(L ((S+T) D² + (S+T)² D)), memory O(L (S+T) D); training takes O(1) sequential
+    steps, writing takes T.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class MultiHeadAttention(nn.Module):
     """2017: H attention heads in parallel; queries, keys and values are from one text."""
 
     is_fused = True
-    """Compute eq. (1) by one kernel, which does not keep the weights; the numbers are the same."""
+    """Compute eq. (1) by one kernel, which does not keep the weights; the same up to rounding."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -106,7 +107,7 @@ class MultiHeadAttention(nn.Module):
 
     def qkv(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "3 B H N K"]:
         """Return the queries, keys and values of all heads."""
-        return self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)
+        return self.to_heads(self.W_qkv(x)).permute(2, 0, 3, 1, 4)  # from (B,N,3,H,K)
 
     def attention_weights(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor
@@ -117,7 +118,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
         if self.is_fused:
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)  # the line below
         else:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #  2017, (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))
@@ -138,7 +139,10 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor, cache: KVCache, n_last: int
     ) -> Float[Tensor, "B _ D"]:
-        """Attend to this text where the mask is True; return the rows of its last tokens."""
+        """Attend to this text where the mask is True; return the rows of its last tokens.
+
+        Only in the last layer are these fewer than all: what nothing reads is not computed.
+        """
         q, k, v = self.self_attention.qkv(self.norm_1(x))
         k, v = cache.update(self.index, k, v)
         x, q, mask = x[:, -n_last:], q[:, :, -n_last:], mask[..., -n_last:, :]
@@ -171,7 +175,8 @@ class GPT(SequenceModel):
     def embed(self, tokens: Int[Tensor, "*B"], position: Tensor, n: int) -> Float[Tensor, "*B D"]:
         """Return embeddings of tokens and positions; n: length of the text, with pads."""
         longest = self.config.n_positions
-        if n > longest and int(position.max()) >= longest:  # pads have no positions of their own
+        # n is at hand, the largest position on the device; it is smaller, as pads do not count.
+        if n > longest and int(position.max()) >= longest:
             raise ValueError(
                 f"source and target need {int(position.max()) + 1} positions, this GPT has "
                 f"{longest}; shorten the text or build it with more n_positions"
@@ -202,7 +207,7 @@ class GPT(SequenceModel):
         return State(cache)
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token in each of R rows, the beams of B sources, after the row's own text."""
+        """Write one token in each of R rows: J beams of a source are J queries to its cache."""
         cache = state.cache.grow()  # one token longer; the old State stays as it is
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
@@ -221,7 +226,7 @@ class GPT(SequenceModel):
 
 
 def init(model: SequenceModel) -> None:
-    """Draw weights from N(0, 0.02²), residual outputs smaller by √(2L); biases zero (2.3)."""
+    """Draw weights from N(0, 0.02²) (2018), residual outputs smaller by √(2L) (2.3)."""
     std = model.config.init_std
     for name, p in model.named_parameters():
         if name.endswith(("W_o.weight", "ff.2.weight")):

@@ -15,7 +15,8 @@ Idea
 
 Symbols
     paper       code      shape        meaning
-    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
+    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K).
+                                       In shapes, K is the width of a head (paper: D)
     s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
     2021: ω     omega     (F,K)        random directions of FAVOR+
@@ -28,8 +29,8 @@ Differs
        limits log φ to ±60.
 
 Cost
-    Time O((S+T) D² + (S+T)² D) to train, in O(1) sequential steps; writing takes T steps of O(D²)
-    each, however long the text is, and memory O(L F D), where GPT has O(L (S+T) D).
+    Time O(L ((S+T) D² + (S+T)² D)) to train, in O(1) sequential steps; writing takes T steps of
+    O(L D²) each, however long the text is, and memory O(L F D), where GPT has O(L (S+T) D).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from seqmodels.models.ops import head_width
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Sizes; the defaults are those of the paper's largest images (section 4.2.2)."""
+    """Sizes; the defaults are those of the paper's model of its largest images (4.2.1, 4.2.2)."""
 
     vocab_size: int
     """Tokens in the vocabulary (images: 256 shades)."""
@@ -64,7 +65,7 @@ class Config:
     feature_map: str = "elu"
     """elu: elu(x) + 1; favor: positive orthogonal random features (2021)."""
     n_draws: int = 1
-    """Features of a head, in multiples of its width; more than 1 for favor alone."""
+    """favor: features of a head, in multiples of its width; elu: 1."""
     init_std: float = 0.02
     """Weights start at N(0, this²), as in GPT; narrower models need a larger one."""
     dropout: float = 0.1
@@ -97,7 +98,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, cfg: Config):
         super().__init__()
         width, kind, n = head_width(cfg.d_model, cfg.n_heads), cfg.feature_map, cfg.n_draws
-        if n < 1 or (kind != "favor" and (kind, n) != ("elu", 1)):
+        if not ((kind == "favor" and n >= 1) or (kind == "elu" and n == 1)):
             raise ValueError(f"feature_map {kind!r}, n_draws {n}; choose 'elu' and 1, or 'favor'")
         self.to_heads = nn.Unflatten(-1, (3, cfg.n_heads, width))
         self.W_qkv = nn.Linear(cfg.d_model, 3 * cfg.d_model)
@@ -111,7 +112,7 @@ class MultiHeadAttention(nn.Module):
             return above + (x - above).exp()  #                                elu(x) + 1, (7)
         x = x / x.shape[-1] ** 0.25
         log_phi = x @ self.omega.T - x.square().sum(-1, keepdim=True) / 2  #           2021, (7)
-        if is_query:  # whose scale cancels
+        if is_query:  # a factor common to its features cancels in (8)
             log_phi = log_phi - log_phi.amax(-1, keepdim=True)
         return log_phi.clamp(-60, 60).exp() / len(self.omega) ** 0.5  #                2021, (5)
 
@@ -126,7 +127,8 @@ class MultiHeadAttention(nn.Module):
 
     def attention_weights(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B H N M"]:
         """Return each query's weights over the keys, for plots; takes what `forward` takes."""
-        return self.scores(q, k) / self.scores(q, k).sum(-1, keepdim=True)  #               (8)
+        score = self.scores(q, k)
+        return score / score.sum(-1, keepdim=True)  #                                       (8)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Float[Tensor, "B N D"]:
         """Attend with all heads at all places at once, then merge them with W_o."""

@@ -6,14 +6,15 @@ Paper
     A. Graves, arXiv:1308.0850, eqs. (7)–(11), without peepholes.
 
 Before
-    The encoder–decoder of June 2014 only rescored phrases. In a recurrent network, the gradient of
-    a word passes through every step between it and the word that it depends on.
+    The encoder–decoder of June 2014 only rescored phrases. In a recurrent network, an error passes
+    back through every step between a word and the one that it depends on.
 
 Idea
     Depth and memory: four LSTM layers on each side, the encoder's last state handed over layer by
-    layer. Why LSTM: its cell c is added to, not multiplied by a matrix, at each step, so that a
-    gradient survives a long way back (Hochreiter and Schmidhuber 1997). And one trick: read the
-    source backwards, so that the first words of both languages are close together.
+    layer. Why LSTM: at each step its cell c is scaled by a gate and added to, and passes through no
+    matrix; while the forget gate is near 1, a gradient survives a long way back (Hochreiter and
+    Schmidhuber 1997; forget gate: Gers et al. 2000). And one trick: read the source backwards, so
+    that the first words of both languages are close together.
 
 Symbols
     paper       code    shape      meaning
@@ -24,8 +25,8 @@ Symbols
     v           (h, c)             "the fixed-dimensional representation" of the source
 
 Differs
-    1. Graves' peephole weights are left out. The paper does not say whether it has them: they would
-       be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
+    1. The unit of Graves, which the paper names, has peephole weights; they are left out here. They
+       would be 24,000 of its 64 M recurrent parameters (2 × 4 layers × 8 M).
     2. One vocabulary and one embedding serve both languages, as in all models here.
     3. AdamW (paper: SGD at 0.7, halved); dropout is ours; one model (paper: an ensemble of five).
     4. `init_range` and `forget_bias` (Jozefowicz et al., ICML 2015) help narrow layers to start;
@@ -35,8 +36,7 @@ Differs
        sources end with that token, which stays at the end of a reversed source.
 
 Cost
-    Time O((S+T) L D²), memory O(L D) between source and target for any S; S + T sequential
-    steps.
+    Time O((S+T) L D²), and O(L D) numbers from source to target for any S; S + T sequential steps.
 """
 
 from __future__ import annotations

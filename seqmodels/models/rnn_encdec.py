@@ -19,20 +19,21 @@ Symbols
     e(x)        e       (B,E)      embedding
     h<t>        h       (B,D)      encoder state
     c           c       (B,D)      summary of the source
-    h'<t>       s       (B,D)      decoder state (s as in all later papers)
+    h'<t>       s       (B,D)      decoder state (s as in `bahdanau`)
     z, r        z, r    (B,D)      update gate, reset gate
     s'          pairs   (B,2O)     inputs of the maxout units
     s           maxout  (B,O)      maxout units of the output, the larger of each pair
-    W, U, C, V  W, U, C, V         as in the paper; U_zr holds U_z and U_r, V_start is V'
+    W, U, C, V  W, U, C, V         as in the paper (in shapes, V is the vocabulary)
+    U_zr, V_start                  U_z and U_r in one matrix; V'
     O_h         U_o     (2O,D)     output weights of the state, named as in `bahdanau`
     O_y, O_c    V_o, C_o           output weights of the previous word and of the summary
     G           W_o     (V,O)      output matrix (paper: of rank 100)
 
 Differs
-    1. The paper and the authors' code differ. As in the paper, z keeps the old state, eq. (7), and
-       c = tanh(V h<S>), A.1.1; in the code z lets the new state in, the same unit with the gate's
-       sign flipped, and c = h<S>.
-    2. The paper differs from itself. In the decoder r acts on the state alone, as in eq. (8) and in
+    1. The authors' code differs from the paper: there z lets the new state in (the gate's sign is
+       flipped), and c = h<S>. Here, as in the paper, z keeps the old state, eq. (7), and
+       c = tanh(V h<S>), A.1.1.
+    2. The paper contradicts itself. In the decoder r acts on the state alone, as in eq. (8) and in
        the code; A.1.2 prints it around U' h' + C c.
     3. One vocabulary and one embedding serve both languages, as in all models here.
     4. Full-rank output matrix W_o (paper: rank 100); AdamW (paper: Adadelta); dropout is ours;
@@ -42,7 +43,7 @@ Differs
        end each source with an end-of-sequence token; here each task decides.
 
 Cost
-    Time O((S+T) D²), memory O(D) between source and target for any S; S + T sequential steps.
+    Time O((S+T) D²), and O(D) numbers from source to target for any S; S + T sequential steps.
 """
 
 from __future__ import annotations

@@ -12,14 +12,15 @@ Idea
     and values are averaged, those of better matches with more weight. Several heads can each look
     for something else; layers repeat it, and between them a feed-forward network works on each
     position by itself. No position waits for the one before it, so all target words are trained at
-    once, behind a mask that hides what comes later. A set has no order: sinusoids tell the
-    positions apart.
+    once, behind a mask that hides what comes later. Attention sees a set,
+    without order: sinusoids are added to tell the positions apart.
 
 Symbols
     paper       code      shape        meaning
-    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values
+    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values.
+                                       In shapes, K is the width of a head
     d_k, d_v    d_k, d_v  K, Kv        width of a head's queries and keys, and of its values
-    N           n_layers  L            layers on each side; here N is the length of a text
+    N           n_layers  L            layers on each side; in shapes N is the length of a text
     PE          sinusoids (N,D)        positional encoding
 
 Differs
@@ -27,10 +28,11 @@ Differs
     2. Dropout also acts on attention weights, as in the authors' code (5.4 names two places).
     3. AdamW with linear decay (paper: Adam, inverse square root); label smoothing where a task asks
        for it (paper: 0.1); the best weights, not the mean of the last 5 or 20 checkpoints (6.1).
+    4. The paper does not say how weights start: here Glorot's, and N(0, 1/D) for embeddings.
 
 Cost
-    Time O((S+T) D² + (S+T)² D), memory O(S D) between source and target, kept here as the keys and
-    values of each layer, O(L (S+T) D); O(1) sequential steps to train, T to write.
+    Time O(L ((S+T) D² + (S+T)² D)), and O(S D) numbers from source to target, kept here as the keys
+    and values of each layer, O(L (S+T) D); O(1) sequential steps to train, T to write.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class MultiHeadAttention(nn.Module):
     """3.2.2: H attention heads in parallel, each with its own projections."""
 
     is_fused = True
-    """Compute eq. (1) by one kernel, which does not keep the weights; the numbers are the same."""
+    """Compute eq. (1) by one kernel, which does not keep the weights; the same up to rounding."""
 
     def __init__(self, cfg: Config):
         super().__init__()
@@ -133,7 +135,7 @@ class MultiHeadAttention(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Float[Tensor, "B N D"]:
         """Return softmax(Q Kᵀ / √d_k) V of all heads, merged with W_o."""
         if self.is_fused:
-            heads = attend(q, k, v, mask, self.dropout.p * self.training)
+            heads = attend(q, k, v, mask, self.dropout.p * self.training)  # the line below
         else:
             heads = self.dropout(softmax(q @ k.mT / q.shape[-1] ** 0.5, mask)) @ v  #        (1)
         return self.W_o(heads.transpose(1, 2).flatten(2))  #                               3.2.2
@@ -178,7 +180,7 @@ class Layer(nn.Module):
         return self.ff_residual(x, self.ff)
 
     def attend_to_text(self, x: Tensor, mask: Tensor, cache: KVCache) -> Float[Tensor, "B N D"]:
-        """Attend to all tokens of this text so far, whose keys and values the cache keeps."""
+        """Attend to all tokens of this text so far; in a whole text, the cache starts empty."""
         k, v = cache.update(self.index, *self.self_attention.keys_values(x))
         return self.self_attention(self.self_attention.queries(x), k, v, mask)
 
@@ -230,16 +232,16 @@ class Transformer(SequenceModel):
     def encode(self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]) -> State:
         """Read the source in one pass; the target's cache starts empty."""
         x = self.embed(src, torch.arange(src.shape[1], device=src.device))
-        text, memory = KVCache(src_mask), KVCache(src_mask)  # what each side attends to
+        text, memory = KVCache(src_mask), KVCache(src_mask)  # for the encoder, the decoder
         for layer in self.encoder:
             x = layer(x, text.mask, text)
         x = self.norm_src(x)
         for i, attention in enumerate(self.src_attentions):
             memory.update(i, *attention.keys_values(x))
-        return State(memory, KVCache(src_mask[:, :0]))  # no target token yet
+        return State(memory, KVCache(src_mask[:, :0]))  # of no columns: no target token yet
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
-        """Write one token in each of R rows, the beams of B sources, after the row's own tokens."""
+        """Write one token in each of R rows: J beams of a source are J queries to its caches."""
         tgt = state.tgt.grow()  # one token longer; the old State stays as it is
         x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, tgt.mask, tgt, state.memory)
