@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from toy_task import TOKENIZER, flags, toy
 
 from seqmodels import EOS, MODELS, SequenceModel, build
-from seqmodels.comparison import compare, runs, task, trained
+from seqmodels.comparison import compare, runs, trained
 from seqmodels.comparison.arm import count_parameters, fit_width
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
@@ -24,11 +25,6 @@ from seqmodels.evaluation import metrics
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
-
-ROOT = Path(__file__).parents[1]
-
-
-# ------------------------------------------------------------------------------------------- Widths
 
 
 def test_a_width_is_within_five_percent() -> None:
@@ -103,22 +99,16 @@ def test_bytes_are_those_of_the_text() -> None:
     tokenizer = tokenizers.Bytes()
     ids = tokenizer.encode("aä")
     examples = [Example(ids, [*ids, EOS]), Example(ids[:2], ids[:2]), Example(ids, ids[2:])]
-    test = task.TestSet(
-        name="cut", axis="", unit="bytes", primary_metric="nats", examples=examples,
-        x=[1] * 3, buckets=[(1, 1)], is_generated=False,
-    )  # fmt: skip
+    test = replace(toy().tests[0], examples=examples, x=[1] * 3, is_generated=False)
     model = build("gpt", tokenizer.vocab_size, **TINY["gpt"])
     rows, _ = runs.evaluate(model, toy(tokenizer=tokenizer), test, "cpu")
     assert [row["n_bytes"] for row in rows] == [4, 2, 1]  # the end of a text counts as a byte
 
 
-TEXTS = [("Äh, ba", "für a"), ("ba", "b"), ("c", "a ä")]
-"""Texts that the tokens do not give back."""
+TEXTS = [("Äh, ba", "für a"), ("ba", "b"), ("c", "a ä")]  # which the tokens do not give back
 
 
-def evaluate(
-    monkeypatch: pytest.MonkeyPatch, **changes: Any
-) -> tuple[list[dict[str, Any]], dict[str, Any], list[int]]:
+def evaluate(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> tuple[Any, Any, list[int]]:
     """Score three rows of given losses; return them, the record's entry, and the beams used."""
     examples = [
         Example([4, 5], [4, 5, EOS]), Example([6], [5, 6], frozenset({0})), Example([4], [4, EOS]),
@@ -126,16 +116,15 @@ def evaluate(
     losses = [(6.0, 3, 1), (1.0, 1, 1), (2.0, 2, 2)]
     rows = [dict(zip(("nats", "n_tokens", "n_correct"), row, strict=True)) for row in losses]
     beams: list[int] = []
-    hypotheses = [[4, 5], [6], [5]]
+
+    def generate(model: Any, examples: Any, beam: int, *_: Any) -> list[list[int]]:
+        beams.append(beam)
+        return [[4, 5], [6], [5]]
+
     monkeypatch.setattr(runs, "score_teacher_forced", lambda *_, **_given: rows)
-    monkeypatch.setattr(
-        runs, "generate_targets", lambda model, examples, beam, *_: beams.append(beam) or hypotheses
-    )
-    fields: dict[str, Any] = {
-        "name": "seen", "axis": "words", "unit": "words", "primary_metric": "nats",
-        "examples": examples, "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)],
-    }  # fmt: skip
-    test = task.TestSet(**fields | changes)
+    monkeypatch.setattr(runs, "generate_targets", generate)
+    fields = {"examples": examples, "x": [2, 1, 1], "buckets": [(1, 1), (2, 3)]}
+    test = replace(toy().tests[0], **fields | changes)
     return *runs.evaluate(build("gpt", 11, **TINY["gpt"]), toy(beam=2), test, "cpu"), beams
 
 
@@ -183,9 +172,8 @@ def distances(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, 
 
 def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_draws: None) -> None:
     """Keeps out an analysis of the wrong model: untrained, with dropout, or of another seed."""
-    compare.compare(
-        toy(measure={"distances": distances}), flags(tmp_path, models=["rnn_encdec"], seeds=[2])
-    )
+    measured = toy(measure={"distances": distances})
+    compare.compare(measured, flags(tmp_path, models=["rnn_encdec"], seeds=[2]))
     saved = record.load(tmp_path / "rnn_encdec-seed2.json")
     torch.manual_seed(2)
     start = build("rnn_encdec", **saved["model_config"]).state_dict()
