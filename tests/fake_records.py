@@ -27,39 +27,33 @@ def metric(value: float, half: float, top: float = 1e9) -> dict[str, float]:
 
 
 def fake_test(
-    model: str,
-    name: str,
-    axis: str,
-    primary: str,
-    buckets: list[tuple[int, int, int]],
-    trained: Any,
+    model: str, name: str, axis: str, primary: str, bins: list[tuple[int, int, int]], trained: Any
 ) -> dict[str, Any]:
     """Make a test set on which the fixed-vector models fall with length, the others late."""
-    rng = np.random.default_rng([MODELS.index(model) if model in MODELS else 9, len(name)])
-    k, longest = MODELS.index(model) if model in MODELS else 2, max(b[1] for b in buckets) or 1
+    k, longest = MODELS.index(model) if model in MODELS else 2, max(high for _, high, _ in bins)
+    rng = np.random.default_rng([k, len(name)])
+    is_generated = primary in ("bleu", "accuracy")
     parts = []
-    noun = "sentences" if primary == "bleu" else "examples"
-    kind = name if name in ("context", "distance") else "length"
-    for low, high, n in buckets:
-        x = (low + high) / 2 / longest
-        fall = (75 if model in ATTENDING else 130) * x ** (3 if model in ATTENDING else 1.1)
+    for low, high, n in bins:
+        x, half = (low + high) / 2 / longest, 60 / n**0.5
+        fall = 75 * x**3 if model in ATTENDING else 130 * x**1.1
         score = max(92.0 - fall - 1.5 * k + float(rng.normal()), 1.0)
-        half = 60 / n**0.5
         nats = 0.25 + 2.5 * (100 - score) / 100
         part = {
-            "nats": metric(nats, half / 60),
+            "low": low, "high": high, "n": n, "nats": metric(nats, half / 60),
             "bits_per_byte": metric(nats / 2.2, half / 100),
             "token_accuracy": metric(40 + score / 2, half, 100),
             "exact_match": metric(score * 0.8, half, 100),
-        }
-        if primary in ("bleu", "accuracy"):
+        }  # fmt: skip
+        if is_generated:
             part |= {h: metric(score, half, 100) for h in ("bleu", "chrf", "accuracy")}
-        parts.append({"low": low, "high": high, "n": n, **part})
+        parts.append(part)
     overall = {h: v for h, v in parts[len(parts) // 3].items() if isinstance(v, dict)}
     return {
-        "name": name, "axis": axis, "kind": kind, "unit": axis.split()[-1].strip("()"),
-        "noun": noun, "primary_metric": primary,
-        "beam": 1 if primary in ("bleu", "accuracy") else None,
+        "name": name, "axis": axis, "kind": name if name in ("context", "distance") else "length",
+        "unit": axis.split()[-1].strip("()"), "primary_metric": primary,
+        "noun": "sentences" if primary == "bleu" else "examples",
+        "beam": 1 if is_generated else None,
         "max_train_length": trained, "overall": overall, "buckets": parts,
     }  # fmt: skip
 
@@ -72,10 +66,8 @@ def fake_tests(model: str, task: str) -> list[dict[str, Any]]:
         return [fake_test(model, "length", "source length (words)", "bleu", bins, 40)]
     if task == "recall":
         bins = [(n, n, 200) for n in (4, 8, 16, 32, 64, 128)]
-        axis = "source length (symbols)"
-        return [
-            fake_test(model, t, axis, "accuracy", bins, 32) for t in ("copy", "reverse", "lookup")
-        ]
+        kinds, about = ("copy", "reverse", "lookup"), ("source length (symbols)", "accuracy")
+        return [fake_test(model, kind, *about, bins, 32) for kind in kinds]
     bins = [(n, n, 2000) for n in (0, 8, 16, 32, 64, 128, 256)]
     far = [(1, 8, 300), (9, 16, 250), (17, 32, 120), (33, 64, 22)]
     return [
@@ -102,11 +94,8 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
     src = ["the", "old", "gardener", "does", "not", "see", "the", "small", "child", "."]
     tgt = ["der", "alte", "Gärtner", "sieht", "das", "kleine", "Kind", "nicht", "."]
     gold = [[0, 0], [1, 1], [2, 2], [5, 3], [6, 4], [7, 5], [8, 6], [4, 7], [9, 8]]
-    alpha = rng.dirichlet(np.full(len(src), 0.15), len(tgt)) * (0.2 + 0.1 * k)
-    for s, t in gold:
-        alpha[t, s] += 1.5
-    alpha /= alpha.sum(1, keepdims=True)
-    aligned = {"src": src, "tgt": tgt, "alpha": alpha.tolist()}
+    alpha = rng.dirichlet(np.full(len(src), 0.15), len(tgt)).tolist()
+    aligned = {"src": src, "tgt": tgt, "alpha": alpha}
     aligned["gold"] = gold if task == "translation" else None
     is_fixed = model not in PAPERS or PAPERS[model].memory != "grows"
     return {
@@ -117,17 +106,15 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
         "provenance": {"commit": "abc", "date": "2026-11-21", "versions": {}, "system": "",
                        "device": "", "threads": 1},
         "curve": [
-            {"step": int(s), "tokens": int(s) * 1500, "seconds": float(s) * (0.05 + 0.03 * k),
-             "train_nats": float(v), "valid_nats": float(v) * (1 + 0.01 * shift),
-             "valid_accuracy": 50.0} for s, v in zip(steps, loss, strict=True)
+            {"step": s, "tokens": s * 1500, "seconds": s * (0.05 + 0.03 * k), "train_nats": v,
+             "valid_nats": v * (1 + 0.01 * shift), "valid_accuracy": 50.0}
+            for s, v in zip(steps.tolist(), loss.tolist(), strict=True)
         ],
         "tests": tests,
         "signatures": {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"},
         "alignment": aligned if model in ATTENDING else None,
-        **{
-            f"{name}_bytes": [[s, n * (2048 if is_fixed else 256 * s)] for s in LENGTHS]
-            for n, name in ((1, "source"), (2, "cache"))
-        },
+        "source_bytes": [[s, 2048 if is_fixed else 256 * s] for s in LENGTHS],
+        "cache_bytes": [[s, 4096 if is_fixed else 512 * s] for s in LENGTHS],
         "speed": {"train_tokens_per_s": 9000.0 - 500 * k, "evaluate_sentences_per_s": 80.0},
         "peak_memory_bytes": 1, "train_s": 100.0 + 10 * k + seed, "evaluate_s": 9.0,
         "hypotheses": f"{model}-seed{seed}.jsonl",
@@ -182,11 +169,11 @@ def with_rows(
         for seed, share in enumerate(of_seeds, 1):
             rows, record = fake_rows(seed, share), fake_record(model, seed)
             overall, buckets = metrics.compute_scores_by_bucket(rows, BUCKETS)
-            test = {"overall": overall, "buckets": buckets}
-            about = {"name": "length", "axis": "source length (words)", "noun": "sentences"}
-            about |= {"kind": "length", "unit": "words", "beam": 1}
-            about |= {"primary_metric": primary_metric, "max_train_length": 10}
-            record["tests"] = [{**about, **test}]
+            record["tests"] = [{
+                "name": "length", "axis": "source length (words)", "noun": "sentences",
+                "kind": "length", "unit": "words", "beam": 1, "primary_metric": primary_metric,
+                "max_train_length": 10, "overall": overall, "buckets": buckets,
+            }]  # fmt: skip
             lines = [json.dumps(row) + "\n" for row in rows]
             (folder / record["hypotheses"]).write_text("".join(lines), encoding="utf-8")
             save_sums(sums_path(folder, record), record, rows)
@@ -218,10 +205,10 @@ def scored(
             for i, (n, v) in enumerate(zip(counts, parts, strict=True))
         ]  # fmt: skip
         overall = dict.fromkeys({primary_metric, "nats"}, buckets[0][primary_metric])
-        r["tests"] = [{"name": "length", "axis": about.get("axis", "source length (words)"),
-                       "kind": about.get("kind", "length"), "unit": about.get("unit", "words"),
-                       "primary_metric": primary_metric, "max_train_length": trained,
-                       "noun": "sentences", "overall": overall, "buckets": buckets}]  # fmt: skip
+        test = {"name": "length", "axis": "source length (words)", "kind": "length"}
+        test |= {"unit": "words", "noun": "sentences"} | about
+        test |= {"primary_metric": primary_metric, "max_train_length": trained}
+        r["tests"] = [test | {"overall": overall, "buckets": buckets}]
         records.append(r)
     return records
 

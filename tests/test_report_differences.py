@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from fake_records import fake_record, row
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color
-from matplotlib.figure import Figure
 
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import drawing, style, tables
@@ -18,14 +18,11 @@ MODELS = ("rnn_encdec", "bahdanau", "gpt")
 
 
 def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
-    """Make records and differences: Bahdanau is above Cho, GPT is not clearly below Bahdanau.
-
-    GPT is above Cho in the second of two buckets alone.
-    """
+    """Make records; Bahdanau is above Cho; GPT is above Cho, below Bahdanau in one bucket alone."""
     records = [fake_record(model, seed) for model in MODELS for seed in (1, 2, 3)]
     for record in records:
-        record["tests"][0]["primary_metric"] = metric
-        record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:2]
+        (test,) = record["tests"]
+        test |= {"primary_metric": metric, "buckets": test["buckets"][:2]}
     values = {
         ("bahdanau", "rnn_encdec"): [(30.0, 0.0001), (20.0, 0.04), (40.0, 0.01)],
         ("gpt", "rnn_encdec"): [(25.0, 0.06), (24.0, 0.2), (26.0, 0.02)],
@@ -33,42 +30,30 @@ def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
     }
     pairs = []
     for (model, other), parts in values.items():
-        overall, *buckets = (
-            Difference(value=x, low=x - 2, high=x + 2, p=0.01, p_holm=p) for x, p in parts
-        )
-        pairs.append(
-            Pair(row=model, column=other, n_seeds=[3, 3], overall=overall, buckets=buckets)
-        )
-    return records, Comparison(
-        test="length", metric=metric, n_corrected=9, buckets=[[1, 10], [11, 20]], pairs=pairs
-    )
+        found = [Difference(value=x, low=x - 2, high=x + 2, p=0.01, p_holm=p) for x, p in parts]
+        about = {"row": model, "column": other, "n_seeds": [3, 3]}
+        pairs.append(Pair(**about, overall=found[0], buckets=found[1:]))
+    about = {"test": "length", "metric": metric, "n_corrected": 9}
+    return records, Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
 
 
-def draw(records: list[dict[str, Any]], comparison: Comparison) -> Figure:
-    """Draw the differences."""
+def cells(
+    records: list[dict[str, Any]], comparison: Comparison
+) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
+    """Draw; return (row, column) -> texts and fills of a cell: its own, then its squares'."""
     with style.context():
-        return drawing.draw_differences(records, records[0]["tests"][0], comparison)
-
-
-def cells(figure: Figure) -> dict[tuple[str, str], tuple[list[str], list[Any]]]:
-    """Return (row, column) -> the texts and the fills of a cell: its own, then its squares'."""
-    (ax,) = figure.axes
+        (ax,) = drawing.draw_differences(records, records[0]["tests"][0], comparison).axes
     (mesh,) = (each for each in ax.collections if isinstance(each, QuadMesh))
     values = mesh.get_array().reshape(len(MODELS), len(MODELS))
     squares = [each for each in ax.collections if isinstance(each, PathCollection)]
     contents = {}
-    for i, model in enumerate(MODELS):
-        for j, other in enumerate(MODELS):
-            texts = [
-                text.get_text() for text in ax.texts
-                if j < text.get_position()[0] < j + 1 and i < text.get_position()[1] < i + 1
-            ]  # fmt: skip
-            fills = [] if np.ma.is_masked(values[i, j]) else [mesh.to_rgba(values[i, j])]
-            for each in squares:
-                (x, y), *_ = each.get_offsets()
-                if j < x < j + 1 and i < y < i + 1:
-                    fills += list(each.get_facecolors())
-            contents[model, other] = texts, fills
+    for (i, model), (j, other) in itertools.product(enumerate(MODELS), repeat=2):
+        texts = [t.get_text() for t in ax.texts if [*map(int, t.get_position())] == [j, i]]
+        fills = [] if np.ma.is_masked(values[i, j]) else [mesh.to_rgba(values[i, j])]
+        for each in squares:
+            if [*each.get_offsets()[0].astype(int)] == [j, i]:
+                fills += list(each.get_facecolors())
+        contents[model, other] = texts, fills
     return contents
 
 
@@ -80,7 +65,7 @@ BLUE, ORANGE = ("#A9D3EE", "#1B75BC"), ("#F6C9A0", "#E8741C")
 )
 def test_a_cell_is_row_minus_column(metric: str, better: Any, worse: Any) -> None:
     """Keeps out a matrix that is turned round, and a loss of which more is called better."""
-    contents = cells(draw(*compared(metric)))
+    contents = cells(*compared(metric))
     assert all(contents[model, model] == ([], []) for model in MODELS)
     digits = ".1f" if metric == "bleu" else ".3f"
     above, below = contents["bahdanau", "rnn_encdec"], contents["rnn_encdec", "bahdanau"]
@@ -105,12 +90,9 @@ def test_the_table_marks_each_bucket() -> None:
     text = tables.format_differences(records[0]["tests"][0], significance)
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
-    assert row(text, "Bahdanau − RNN")[1:] == [
-        "3", "**+30.0** [+28.0, +32.0]", "< 0.001", "**+20.0**", "**+40.0**"
-    ]  # fmt: skip
-    assert row(text, "GPT − RNN")[1:] == [
-        "3", "+25.0 [+23.0, +27.0]", "0.060", "+24.0", "**+26.0**"
-    ]  # fmt: skip
+    far, near = ["**+30.0** [+28.0, +32.0]", "< 0.001"], ["+25.0 [+23.0, +27.0]", "0.060"]
+    assert row(text, "Bahdanau − RNN")[1:] == ["3", *far, "**+20.0**", "**+40.0**"]
+    assert row(text, "GPT − RNN")[1:] == ["3", *near, "+24.0", "**+26.0**"]
 
 
 def test_few_examples_have_no_interval() -> None:
@@ -118,4 +100,4 @@ def test_few_examples_have_no_interval() -> None:
     records, comparison = compared()
     none = Difference(value=-0.01, low=None, high=None, p=None, p_holm=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
-    assert cells(draw(records, comparison))["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
+    assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from pathlib import Path
 
@@ -18,14 +17,9 @@ from seqmodels.data.prepare import prepare_text, summarize_text
 pytestmark = pytest.mark.usefixtures("cached")
 
 
-def read_split(opened: TextCorpus, split: str) -> str:
-    """Return a split."""
-    return "".join(opened.splits[split]())
-
-
-def read_all(opened: TextCorpus) -> str:
-    """Return all splits."""
-    return "".join(read_split(opened, split) for split in SPLITS)
+def read(opened: TextCorpus, *splits: str) -> str:
+    """Return some splits, or all of them."""
+    return "".join(part for split in splits or SPLITS for part in opened.splits[split]())
 
 
 def prepare_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 300):
@@ -42,7 +36,7 @@ def test_files_are_read_in_their_order(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("two\n")
     (tmp_path / "c").write_text("three")
     opened = read_text_corpus([tmp_path / name for name in "bac"])
-    assert read_all(opened) == "one\ntwo\nthree"
+    assert read(opened) == "one\ntwo\nthree"
     assert opened.name == "b and 2 more"
     keys = [read_text_corpus([tmp_path / n for n in names]).key for names in ("bac", "abc", "ba")]
     assert opened.key == keys[0]
@@ -58,15 +52,13 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
     for n in (7, 2**20):
         monkeypatch.setattr(readers, "CHUNK_BYTES", n)
         opened = read_text_corpus([tmp_path / "a.txt"])
-        assert read_all(opened) == text
-        assert [len(read_split(opened, split)) for split in SPLITS] == [
-            int(0.9 * len(text)), int(0.95 * len(text)) - int(0.9 * len(text)),
-            len(text) - int(0.95 * len(text)),
-        ]  # fmt: skip
+        assert read(opened) == text
+        assert len(read(opened, "train")) == int(0.9 * len(text))
+        assert len(read(opened, "train", "valid")) == int(0.95 * len(text))
         assert not opened.is_valid_tested
         opened = read_text_corpus([tmp_path / "a.txt"], shares=presets.NANOGPT)
-        assert read_split(opened, "train") + read_split(opened, "test") == text
-        assert read_split(opened, "test") == read_split(opened, "valid")
+        assert read(opened, "train", "test") == text
+        assert read(opened, "test") == read(opened, "valid")
         assert opened.is_valid_tested
 
 
@@ -82,11 +74,7 @@ def write_rows(folder: Path, kind: str, splits: dict[str, list[str]], column: st
     for split, rows in splits.items():
         table = datasets.Dataset.from_dict({column: rows, "n": [*range(len(rows))]})
         path = folder / f"{split}-00000-of-00001{kind}"
-        if kind == ".parquet":
-            table.to_parquet(path)
-        else:
-            lines = (json.dumps({column: row, "n": i}) for i, row in enumerate(rows))
-            path.write_text("".join(f"{line}\n" for line in lines))
+        table.to_parquet(path) if kind == ".parquet" else table.to_json(path)
     return folder
 
 
@@ -96,7 +84,7 @@ def test_a_folder_of_tables(kind: str, column: str, tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "rows", kind, ROWS, column)
     opened = read_text_corpus([folder], column if column == "body" else None)
     for _ in range(2):
-        assert {split: read_split(opened, split) for split in SPLITS} == TEXT
+        assert {split: read(opened, split) for split in SPLITS} == TEXT
     assert not opened.is_valid_tested
 
 
@@ -107,9 +95,9 @@ def test_a_table_without_splits_is_cut(tmp_path: Path) -> None:
     folder = write_rows(tmp_path / "rows", ".jsonl", {"train": rows})
     for data in (folder, *folder.iterdir()):
         opened = read_text_corpus([data])
-        assert read_all(opened) == text
-        assert len(read_split(opened, "train")) == int(0.9 * len(text))
-    assert len(read_all(read_text_corpus([folder], limit=20)).split("\n")) == 21
+        assert read(opened) == text
+        assert len(read(opened, "train")) == int(0.9 * len(text))
+    assert len(read(read_text_corpus([folder], limit=20)).split("\n")) == 21
 
 
 @pytest.mark.parametrize("missing", ["validation", "test"])
@@ -118,8 +106,8 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     rows = {split: texts for split, texts in ROWS.items() if split != missing}
     opened = read_text_corpus([write_rows(tmp_path / "rows", ".jsonl", rows)])
     held_out = TEXT["test"] if missing == "validation" else TEXT["valid"]
-    assert read_split(opened, "valid") == read_split(opened, "test") == held_out
-    assert read_split(opened, "train") == TEXT["train"]
+    assert read(opened, "valid") == read(opened, "test") == held_out
+    assert read(opened, "train") == TEXT["train"]
     ready = prepare_quietly(opened)
     assert ready.data["tested"] == "valid"
     assert "test is valid" in summarize_text(ready.data)
@@ -142,14 +130,14 @@ def test_licences_are_left_out(tmp_path: Path) -> None:
     one.write_bytes(BOOK.format("THE", books[0], "THE").encode())
     two.write_bytes("".join(BOOK.format("THIS", book, "THIS") for book in books[1:]).encode())
     opened = read_text_corpus([one, two])
-    assert read_all(opened) == "\n".join(books) + "\n"
+    assert read(opened) == "\n".join(books) + "\n"
     raw = one.read_text() + two.read_text()
-    assert opened.n_left_out() == len(raw) - len(read_all(opened))
+    assert opened.n_left_out() == len(raw) - len(read(opened))
     assert f"{opened.n_left_out():,} " in summarize_text(prepare_quietly(opened).data)
     other = tmp_path / "three.txt"
     other.write_text("\n*** START\nEnd of the Project Gutenberg\nthe text\n" * 9)
     opened = read_text_corpus([other])
-    assert (opened.n_left_out(), read_all(opened)) == (0, other.read_text())
+    assert (opened.n_left_out(), read(opened)) == (0, other.read_text())
 
 
 # ----------------------------------------------------------------------------------------- Tokens
@@ -169,13 +157,12 @@ def test_tokens_are_the_whole_text(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
     opened = read_text_corpus([path])
-    for size, n_bytes in ((260, 2), (600, 2)):
-        ready = prepare_quietly(opened, "bpe", size)
-        for split in SPLITS:
-            ids = getattr(ready, split)
-            assert ready.tokenizer.decode(ids.slice(0, len(ids))) == read_split(opened, split)
-            assert len(ids) == ready.data[f"n_tokens_{split}"]
-        assert ready.train.ids.dtype.itemsize == n_bytes
+    ready = prepare_quietly(opened, "bpe", 600)
+    for split in SPLITS:
+        ids = getattr(ready, split)
+        assert ready.tokenizer.decode(ids.slice(0, len(ids))) == read(opened, split)
+        assert len(ids) == ready.data[f"n_tokens_{split}"]
+    assert prepare_quietly(opened, "bpe", 260).train.ids.dtype.itemsize == 2
     assert prepare_quietly(opened, "characters").train.ids.dtype.itemsize == 1
     assert ready.data["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -196,31 +183,39 @@ def test_every_token_has_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert prepare_quietly(opened, "words").train.line(40) == 0  # no word has a line feed
 
 
-def test_unknown_words_are_counted(tmp_path: Path) -> None:
-    """Keeps out a perplexity that is low because half of the words are ⁇, in silence."""
-    text = "".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000))
-    (tmp_path / "a.txt").write_text(text)
-    ready = prepare_quietly(read_text_corpus([tmp_path / "a.txt"]), "words")
+def test_unknown_tokens_are_counted(tmp_path: Path) -> None:
+    """Keeps out tokens of test in the vocabulary, and a perplexity that is low by ⁇."""
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"{'common' if i % 4 else f'word{i}'} " for i in range(4_000)))
+    ready = prepare_quietly(read_text_corpus([path]), "words")
     assert ready.data["n_unknown_test"] == 50
     assert ready.test.slice(0, 9_999).count(tokenizers.UNK) == 50
     assert "50 tokens of test are unknown: 25.13%" in summarize_text(ready.data)
+    path.write_text("ab" * 950 + "cd" * 50)
+    ready = prepare_quietly(read_text_corpus([path]), "characters")
+    assert ready.tokenizer.vocab_size == 4 + 2
+    assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
 
 
 def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out work that is done again, and tokens of a text that has changed since."""
     path, messages = tmp_path / "a.txt", []
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
-    first = prepare_text(read_text_corpus([path]), "bpe", 300, log=messages.append)
+
+    def make(kind: str, size: int) -> PreparedText:
+        return prepare_text(read_text_corpus([path]), kind, size, log=messages.append)
+
+    first = make("bpe", 300)
     with monkeypatch.context() as patch:
         patch.setattr(prepare, "encode_text", None)
-        again = prepare_text(read_text_corpus([path]), "bpe", 300, log=messages.append)
+        again = make("bpe", 300)
     assert again.data == first.data
     assert again.train.slice(0, 99) == first.train.slice(0, 99)
     assert len(messages) == 1
-    prepare_text(read_text_corpus([path]), "bpe", 310, log=messages.append)
-    prepare_text(read_text_corpus([path]), "words", 300, log=messages.append)
+    make("bpe", 310)
+    make("words", 300)
     path.write_text("another text, which is as short as can be\n" * 30)
-    prepare_text(read_text_corpus([path]), "bpe", 300, log=messages.append)
+    make("bpe", 300)
     assert len(messages) == 4
 
 
@@ -231,11 +226,11 @@ def test_texts_of_the_results(data: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """Keeps out another split than nanoGPT's, by a single character, and another novel."""
     monkeypatch.setenv("SEQMODELS_DATA", str(data))
     plays = corpus.open_text(["shakespeare"])
-    train, valid = read_split(plays, "train"), read_split(plays, "valid")
-    assert (len(train), len(valid), read_split(plays, "test")) == (1_003_854, 111_540, valid)
+    train, valid = read(plays, "train"), read(plays, "valid")
+    assert (len(train), len(valid), read(plays, "test")) == (1_003_854, 111_540, valid)
     assert tokenizers.Characters.train([train]).vocab_size == tokenizers.N_SPECIALS + 65
     novel = corpus.open_text(["war-and-peace"])
-    book = read_all(novel)
+    book = read(novel)
     assert not re.search("[\r\ufeff]|Gutenberg|\\*\\*\\*", book)
     assert (book.split()[0], book.split()[-1], novel.n_left_out()) == ("An", "conscious.", 19_277)
     for name, text in (("shakespeare", train + valid), ("war-and-peace", book)):
@@ -243,12 +238,3 @@ def test_texts_of_the_results(data: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert presets.checksum_warning(name, sha256) == ""
     raw = (data / "wikitext2" / "wiki.valid.tokens").read_text("utf-8")
     assert len(tokenizers.Spaces.train([raw]).encode(raw)) == 217_646  # as published
-
-
-def test_a_vocabulary_is_made_from_what_is_trained_on(tmp_path: Path) -> None:
-    """Keeps out letters that the model is tested on and was never shown, known all the same."""
-    (tmp_path / "a.txt").write_text("ab" * 950 + "cd" * 50)
-    opened = read_text_corpus([tmp_path / "a.txt"])
-    ready = prepare_text(opened, "characters", 300, log=lambda line: None)
-    assert ready.tokenizer.vocab_size == 4 + 2
-    assert ready.data["n_unknown_test"] == ready.data["n_tokens_test"]
