@@ -23,14 +23,9 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def read_split(opened: ParallelCorpus, split: str) -> list[Pair]:
-    """Read a split."""
-    return [pair for _, pair in opened.pairs(split)]
-
-
-def read_all(opened: ParallelCorpus) -> list[Pair]:
-    """Read all splits, in the order of the file."""
-    return sorted((pair for _, pair in opened.pairs(*SPLITS)), key=lambda pair: pair.line)
+def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
+    """Read a split, or all of them in the order of the file."""
+    return sorted((pair for _, pair in opened.pairs(*splits or SPLITS)), key=lambda p: p.line)
 
 
 def test_folder(folder: Path) -> None:
@@ -39,11 +34,11 @@ def test_folder(folder: Path) -> None:
     assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
     assert list(tiny.splits) == ["train", "valid", "test"]
     for _ in range(2):
-        assert read_split(tiny, "train") == [
+        assert read_pairs(tiny, "train") == [
             Pair("eins", "one", 1), Pair("zwei", "two", 2), Pair(" ", "nothing", 3),
             Pair("drei", "three", 4),
         ]  # fmt: skip
-    assert read_split(tiny, "test") == [Pair("fünf", "five", 1), Pair("eins", "1", 2)]
+    assert read_pairs(tiny, "test") == [Pair("fünf", "five", 1), Pair("eins", "1", 2)]
     assert read_parallel([folder]).key == tiny.key
     (folder / "valid.en").write_text("for\n")
     assert read_parallel([folder]).key != tiny.key
@@ -51,11 +46,11 @@ def test_folder(folder: Path) -> None:
 
 def test_direction(folder: Path) -> None:
     """Keeps out a direction by chance, and a fallback to another one."""
-    assert read_split(read_parallel([folder], ("de", None)), "valid") == [Pair("vier", "four", 1)]
+    assert read_pairs(read_parallel([folder], ("de", None)), "valid") == [Pair("vier", "four", 1)]
     for languages in (("en", None), (None, "de"), ("en", "de")):
         back = read_parallel([str(folder)], languages)
         assert (back.src_lang, back.tgt_lang) == ("en", "de")
-        assert read_split(back, "valid") == [Pair("four", "vier", 1)]
+        assert read_pairs(back, "valid") == [Pair("four", "vier", 1)]
     for languages in (("fr", None), (None, "fr"), ("en", "en")):
         with pytest.raises(ValueError, match=f"'{languages[0] or languages[1]}'.*'de' and 'en'$"):
             read_parallel([folder], languages)
@@ -66,17 +61,14 @@ def test_other_names_of_valid(name: str, folder: Path) -> None:
     """Keeps out a folder that has to be renamed before it is read."""
     for code in ("de", "en"):
         (folder / f"valid.{code}").rename(folder / f"{name}.{code}")
-    assert read_split(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
+    assert read_pairs(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
 
 
-def test_sides_that_do_not_pair(folder: Path) -> None:
-    """Keeps out `zip`, which cuts the longer file, and one language twice."""
-    (folder / "valid.en").write_text("four\nfive\n")
-    with pytest.raises(ValueError, match=r"valid\.de has 1 lines and .*valid\.en has 2"):
-        read_split(read_parallel([folder]), "valid")
+def test_two_sides_of_one_language(folder: Path) -> None:
+    """Keeps out hours of learning to copy."""
     (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
     with pytest.raises(ValueError, match=r"train\.de and .*train\.en contain the same text"):
-        read_split(read_parallel([folder]), "train")
+        read_pairs(read_parallel([folder]), "train")
 
 
 # ------------------------------------------------------------------- two files, held-out pairs
@@ -90,18 +82,18 @@ def test_two_files(tmp_path: Path) -> None:
     opened = read_parallel([tmp_path / "all.de", tmp_path / "all.en"])
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("all", "de", "en")
     assert list(opened.splits) == ["train"]
-    splits = {split: read_split(opened, split) for split in SPLITS}
-    assert read_all(opened) == [Pair(src, tgt, i) for i, (src, tgt) in enumerate(pairs, 1)]
+    splits = {split: read_pairs(opened, split) for split in SPLITS}
+    assert read_pairs(opened) == [Pair(src, tgt, i) for i, (src, tgt) in enumerate(pairs, 1)]
     for split in ("valid", "test"):
         assert 90 <= len(splits[split]) <= 210  # a twentieth is 150
     sources = [{pair.src for pair in part} for part in splits.values()]
     assert sum(map(len, sources)) == len(set().union(*sources))
     upper = [Pair(f"  {pair.src.upper()}", pair.tgt, pair.line) for pair in splits["test"]]
     again = opened._replace(splits={"train": lambda: iter(upper)})
-    assert read_split(again, "test") == upper
+    assert read_pairs(again, "test") == upper
     own = opened._replace(splits={**opened.splits, "test": lambda: iter(upper)})
-    assert read_split(own, "test") == upper
-    assert len(read_split(own, "train")) + len(read_split(own, "valid")) == 3_000
+    assert read_pairs(own, "test") == upper
+    assert len(read_pairs(own, "train")) + len(read_pairs(own, "valid")) == 3_000
 
 
 def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +102,7 @@ def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> No
     many = [Pair(f"{i}", "x", i) for i in range(10_000)]
     large = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, lambda: len(many), "")
     for split in ("valid", "test"):
-        assert abs(len(read_split(large, split)) - 200) < 50
+        assert abs(len(read_pairs(large, split)) - 200) < 50
 
 
 @pytest.mark.parametrize(
@@ -127,7 +119,7 @@ def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Pa
         for given in (paths, paths[::-1]):
             opened = read_parallel(given, languages)
             assert (opened.src_lang, opened.tgt_lang) == ("en", "de")
-            assert read_all(opened) == [Pair("one", "eins", 1)]
+            assert read_pairs(opened) == [Pair("one", "eins", 1)]
             assert opened.origins == (str(paths[1]), str(paths[0]))
     for languages in [("de", "de")] + [("fr", "de"), ("en", "fr")] * is_named:
         with pytest.raises(ValueError, match=f"'{'fr' if 'fr' in languages else 'de'}'"):
@@ -139,22 +131,18 @@ def test_two_files_without_languages(tmp_path: Path) -> None:
     for name, line in (("a.txt", "eins"), ("b.txt", "one"), ("c.en", "1"), ("d.en", "i")):
         (tmp_path / name).write_text(f"{line}\n")
     unnamed = [tmp_path / "b.txt", tmp_path / "a.txt"]
-    for languages, labels in (
-        ((None, None), ("b.txt", "a.txt")),
-        (("zh-Hans", "pt_BR"), ("zh-Hans", "pt_BR")),
-    ):
+    for languages in ((None, None), ("zh-Hans", "pt_BR")):
         opened = read_parallel(unnamed, languages)
+        labels = languages if any(languages) else ("b.txt", "a.txt")
         assert (opened.src_lang, opened.tgt_lang) == labels
-        assert read_all(opened) == [Pair("one", "eins", 1)]
+        assert read_pairs(opened) == [Pair("one", "eins", 1)]
     with pytest.raises(ValueError, match=r"^'klingon' is not a language code"):
         read_parallel(unnamed, ("klingon", "en"))
     same = [tmp_path / "d.en", tmp_path / "c.en"]
-    assert read_all(read_parallel(same)) == [Pair("i", "1", 1)]
+    assert read_pairs(read_parallel(same)) == [Pair("i", "1", 1)]
     with pytest.raises(ValueError, match=r"d\.en with .*c\.en has 'en' twice"):
         read_parallel(same, ("en", "de"))
 
-
-# ---------------------------------------------------------------------------------------- tables
 
 TABLES = {
     "x.tsv": 'de\ten\tlicence\nEr sagte "ja\tNA\tCC\n\n12\tnull\tCC\r\n',
@@ -162,26 +150,19 @@ TABLES = {
     "x.jsonl": '{"de": "Er sagte \\"ja", "en": "NA"}\n\n{"en": "null", "de": "12", "n": 3}\r\n',
     "y.jsonl": '{"translation": {"de": "Er sagte \\"ja", "en": "NA"}}\n\n'
     '{"id": 7, "translation": {"de": "12", "en": "null"}}\n',
+    "z.jsonl": '{"de": "Er sagte \\"ja", "en": null}\n\n{"de": "12", "en": "null"}\n',
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables(name: str, tmp_path: Path) -> None:
-    """Keeps out a reader that guesses: "NA" is a word, 12 a text, a quotation mark may be alone."""
+    """Keeps out guesses: "NA" is a word, 12 a text, null a text, a quotation mark may be alone."""
     (tmp_path / name).write_text(TABLES[name], newline="")
     opened = read_parallel([tmp_path / name], ("de", "en"))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == (name[0], "de", "en")
-    header = "json" not in name
-    assert read_all(opened) == [
-        Pair('Er sagte "ja', "NA", 1 + header), Pair("12", "null", 3 + header),
-    ]  # fmt: skip
-
-
-def test_a_table_whose_first_target_is_null(tmp_path: Path) -> None:
-    """Keeps out a column of text that is not seen as one because its first cell is empty."""
-    rows = '{"de": "eins", "en": null}\n{"de": "zwei", "en": "two"}\n'
-    (tmp_path / "x.jsonl").write_text(rows)
-    assert read_parallel([tmp_path / "x.jsonl"], ("de", "en")).tgt_lang == "en"
+    header, first = "json" not in name, "" if name == "z.jsonl" else "NA"
+    pairs = [Pair('Er sagte "ja', first, 1 + header), Pair("12", "null", 3 + header)]
+    assert read_pairs(opened) == pairs
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
@@ -191,7 +172,7 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
     comma = {"tsv": "\t", "csv": ","}[ending]
     path.write_text(f"No{comma}Non !\nHi.{comma}Salut !\n")  # no: Norwegian
     for numbers in (("2", "1"), ("2", None)):
-        pairs = read_all(read_parallel([path], numbers, limit))
+        pairs = read_pairs(read_parallel([path], numbers, limit))
         assert {pair[:2] for pair in pairs} == {("Non !", "No"), ("Salut !", "Hi.")}
     for languages in ((None, None), (None, "fr")):
         with pytest.raises(ValueError, match=r"No \| Non !; .* --source 1 --target 2$"):
@@ -212,13 +193,12 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
     """Keeps out names that are learned as a sentence and its translation."""
     (tmp_path / "x.csv").write_text(f"{first}\n" + ",".join("abc"[: first.count(",") + 1]) + "\n")
     opened = read_parallel([tmp_path / "x.csv"], languages, limit)
-    assert [pair[:2] for pair in read_all(opened)] == [expected]
+    assert [pair[:2] for pair in read_pairs(opened)] == [expected]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "fault"),
     [
-        ("x.tsv", "de\ten\na\tb\tc\n", ", line 2: 3 columns"),
         ("x.tsv", "de\tde\na\tb\n", ", line 1: "),
         ("x.tsv", "de\tfr\na\tb\n", " has 'de' and 'fr'$"),
         ("x.tsv", "de\ten\n", " has no rows$"),
@@ -236,7 +216,7 @@ def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
     """Keeps out a traceback from a parser, and rows that are dropped or filled in silence."""
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=re.escape(name) + fault):
-        read_all(read_parallel([tmp_path / name], ("de", "en")))
+        read_pairs(read_parallel([tmp_path / name], ("de", "en")))
 
 
 def test_sacrebleu_testset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,14 +54,14 @@ def clause(subject: NP | str | None, verb_phrase: VP, *adjuncts: Sub, **parts: o
     return Clause(subject, verb_phrase, adjuncts=adjuncts, **parts)  # type: ignore[arg-type]
 
 
-def sub(conjunction: str, *clauses: Clause) -> Sub:
-    """Make a subordinate clause, or several joined."""
-    return Sub(conjunction, clauses)
-
-
 def who(verb_phrase: VP, subject: NP | str | None = None, that: bool = False) -> Relative:
     """Make a relative clause; with a subject, it lacks its object."""
     return Relative(clause(subject, verb_phrase), is_restrictive=that)
+
+
+def sub(conjunction: str, *clauses: Clause) -> Sub:
+    """Make a subordinate clause, or several joined."""
+    return Sub(conjunction, clauses)
 
 
 GARDEN = pp("through", "the garden")
@@ -168,38 +168,26 @@ def test_main_clauses_are_joined_with_a_comma() -> None:
     first = clause("the dog", vp("see", np("the cat", relative=who(vp("sleep")))))
     last = clause("he", vp("laugh"), front=sub("if", clause("she", vp("wake"))))
     pair = render([first, clause("we", vp("wait")), last], ["and", "but"])
-    assert pair.en_text == (
-        "The dog sees the cat, who sleeps, and we wait, but if she wakes up, he laughs."
-    )
-    assert pair.de_text == (
-        "Der Hund sieht die Katze, die schläft, und wir warten, aber wenn sie aufwacht, lacht er."
-    )
+    en = "The dog sees the cat, who sleeps, and we wait, but if she wakes up, he laughs."
+    de = "Der Hund sieht die Katze, die schläft, und wir warten, aber wenn sie aufwacht, lacht er."
+    assert (pair.en_text, pair.de_text) == (en, de)
 
 
-def linked(pair: Sentence) -> str:
-    """List the linked words."""
-    return " ".join(f"{pair.en[i]}–{pair.de[j]}" for i, j in pair.links)
+LINKED = [
+    ([clause(np("the dog", relative=ABLE), vp("sleep"))],
+     "The–Der dog–Hund who–der must–muss have–haben been–können able–können to–können see–sehen "
+     "the–die cat–Katze running–laufen through–durch the–den garden–Garten sleeps–schläft .–."),
+    ([clause("she", vp("wake", frequency="often")), clause("he", vp("sleep", frequency="often"))],
+     "She–Sie often–oft wakes–wacht wakes–auf up–wacht up–auf and–und he–er often–oft "
+     "sleeps–schläft .–."),
+]  # fmt: skip
 
 
-def test_links_follow_the_words() -> None:
-    """Keeps out an alignment that is shifted by a comma or lost when a verb moves."""
-    relative = clause(np("the dog", relative=ABLE), vp("sleep"))
-    assert linked(render([relative])) == (
-        "The–Der dog–Hund who–der must–muss have–haben been–können able–können to–können "
-        "see–sehen "
-        "the–die cat–Katze running–laufen through–durch the–den garden–Garten "
-        "sleeps–schläft .–."
-    )
-
-
-def test_links_join_both_halves_of_a_verb() -> None:
-    """Keeps out a particle or a separated prefix without a link, shared adverbs' cross-links."""
-    first = clause("she", vp("wake", frequency="often"))
-    second = clause("he", vp("sleep", frequency="often"))
-    assert linked(render([first, second], ["and"])) == (
-        "She–Sie often–oft wakes–wacht wakes–auf up–wacht up–auf "
-        "and–und he–er often–oft sleeps–schläft .–."
-    )
+@pytest.mark.parametrize(("clauses", "links"), LINKED)
+def test_links_follow_the_words(clauses: list[Clause], links: str) -> None:
+    """Keeps out links shifted by a comma, lost with a moved verb or prefix, or between adverbs."""
+    pair = render(clauses, ["and"] * (len(clauses) - 1))
+    assert " ".join(f"{pair.en[i]}–{pair.de[j]}" for i, j in pair.links) == links
 
 
 def test_invalid_lengths() -> None:

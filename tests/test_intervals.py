@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from statistics import NormalDist
 from typing import Any
 
@@ -123,6 +124,11 @@ def test_the_levels_are_efrons() -> None:
     assert [score["low"], score["high"]] == pytest.approx([*np.quantile(draws, levels)], rel=1e-4)
 
 
+def percentage(sums: np.ndarray) -> np.ndarray:
+    """Return the percentage of answers that are right."""
+    return 100 * sums[..., 0] / sums[..., 1]
+
+
 def test_groups_are_numbered_as_they_come() -> None:
     """Keeps out sums of other rows than a group's, and numbers that depend on the names' order."""
     assert intervals.number_groups(["b", "a", "b", "c"]) == [0, 1, 0, 2]
@@ -191,21 +197,8 @@ def test_a_continuation_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert coverage(contexts, 100, 60, is_grouped=False) < 80
 
 
-# ------------------------------------------------------------------------------------ Student's t
-
-
-@pytest.mark.parametrize(
-    ("df", "quantile"),
-    [(1, 12.70620), (2, 4.30265), (4, 2.77645), (9, 2.26216), (20, 2.08596), (1e7, 1.95996)],
-)
-def test_quantiles_are_those_of_the_printed_tables(df: float, quantile: float) -> None:
-    """Keeps out a normal's quantile for few degrees of freedom."""
-    assert student_quantile(df) == pytest.approx(quantile, abs=1e-5)
-    assert student_p_value(quantile, df) == pytest.approx(0.05, abs=1e-6)
-
-
 @pytest.mark.parametrize("t", [0.0, 0.5, 12.0, -60.0])
-def test_p_values_are_those_of_the_closed_forms(t: float) -> None:
+def test_students_t_is_that_of_the_closed_forms(t: float) -> None:
     """Keeps out a p-value of 0 where seeds are few, and one of a single tail."""
     sine = abs(t) / math.sqrt(4 + t * t)
     expected = {
@@ -216,21 +209,12 @@ def test_p_values_are_those_of_the_closed_forms(t: float) -> None:
     }
     for df, p in expected.items():
         assert student_p_value(t, df) == pytest.approx(p, rel=1e-6, abs=1e-30)
+        assert student_p_value(student_quantile(df), df) == pytest.approx(0.05, abs=1e-6)
 
 
 def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
     """Keeps out an interval that takes groups of answers for single ones."""
     answers = np.random.default_rng(1).integers(2, size=(60, 1)).astype(float)
     columns, groups = np.hstack([answers, np.ones_like(answers)]), [i // 3 for i in range(60)]
-
-    def share(sums: np.ndarray) -> np.ndarray:
-        return 100 * sums[..., 0] / sums[..., 1]
-
-    grouped = intervals.compute_interval(columns, share, groups, is_percent=True)
-    assert (
-        intervals.compute_interval(columns, share, groups, is_percent=True, is_yes_no=True)
-        == grouped
-    )
-    assert (
-        intervals.compute_interval(columns, share, None, is_percent=True, is_yes_no=True) != grouped
-    )
+    share = partial(intervals.compute_interval, columns, percentage, is_percent=True)
+    assert share(groups, is_yes_no=True) == share(groups) != share(None, is_yes_no=True)

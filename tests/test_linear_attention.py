@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,9 +30,8 @@ def attention_of(width: int, n_heads: int = 1, **sizes: Any) -> MultiHeadAttenti
 def draw_favor(width: int, n_draws: int = 1) -> Tensor:
     """Return freshly drawn directions, (n_draws × width, width)."""
     sizes = {"d_model": width, "n_heads": 1, "n_layers": 1, "n_positions": 1, "n_draws": n_draws}
-    return (
-        build("linear_attention", 4, feature_map="favor", **sizes).decoder[0].self_attention.omega
-    )
+    model = build("linear_attention", 4, feature_map="favor", **sizes)
+    return model.decoder[0].self_attention.omega
 
 
 def dot(a: Vector, b: Vector) -> float:
@@ -41,14 +39,14 @@ def dot(a: Vector, b: Vector) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def smooth(kernel: Callable[[Vector, Vector], float], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Return Nadaraya and Watson's estimate at each query, from the keys and values up to it."""
     rows = []
     for i, query in enumerate(q.tolist()):
-        weights = [kernel(query, key) for key in k[: i + 1].tolist()]
-        values = zip(weights, v.tolist(), strict=False)
-        rows.append(torch.tensor([[w / sum(weights) * x for x in row] for w, row in values]).sum(0))
-    return torch.stack(rows).to(v)
+        weights = [dot(query, key) for key in k[: i + 1].tolist()]
+        values = zip(weights, v, strict=False)
+        rows.append(sum(w / sum(weights) * row for w, row in values))
+    return torch.stack(rows)
 
 
 # ---------------------------------------------------------------------------------- the equations
@@ -70,10 +68,6 @@ def test_linear_attention_by_hand() -> None:
     assert_close(attention(features_q, features_k, v)[0], torch.tensor([[2.0, 2.0]]).double())
     weights = attention.attention_weights(features_q, features_k, v)
     assert_close(weights[0, 0], torch.tensor([[1 / 3, 2 / 3]]).double())
-    S, z = features_k.mT @ v, features_k.sum(2)
-    assert_close(S[0, 0], torch.tensor([[6.0, 6.0], [3.0, 3.0]]).double())
-    assert_close(z[0, 0], torch.tensor([3.0, 1.5]).double())
-    assert_close(attention.step(features_q, S, z)[0], torch.tensor([[2.0, 2.0]]).double())
 
 
 def test_both_forms_equal_the_recurrence_written_out() -> None:
@@ -122,16 +116,13 @@ def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
     assert_close(model(*pairs), gpt(*pairs))
 
 
-# -------------------------------------------------------------------------------------- the kernel
-
-
 @BOTH
 def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
     """Keeps out weights, also those of `align`, that are not φ(q)·φ(k), normalised."""
     attention = tiny("linear_attention", **sizes).decoder[0].self_attention
     attention.W_o = nn.Identity()
     q, k, v = attention.qkv(torch.randn(1, 7, 16).double())
-    heads = [smooth(dot, *(t[0, h] for t in (q, k, v))) for h in range(2)]
+    heads = [smooth(*(t[0, h] for t in (q, k, v))) for h in range(2)]
     assert_close(attention(q, k, v)[0], torch.cat(heads, 1))
     assert_close(attention.attention_weights(q, k, v) @ v, torch.stack(heads)[None])
 
@@ -157,8 +148,7 @@ def test_random_features_are_unbiased() -> None:
     for n_draws in (1, 2):
         found = estimates(draw_favor(6, 4_000 * n_draws).view(4_000, 6 * n_draws, 6))
         error = found.std().item() / math.sqrt(len(found))
-        assert error < 0.01 * SM
-        assert abs(found.mean().item() - SM) < 3.5 * error
+        assert abs(found.mean().item() - SM) < 3.5 * error < 0.035 * SM
 
 
 def test_orthogonal_features_have_less_variance() -> None:
@@ -220,14 +210,10 @@ def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> Non
     assert not {name for name, _ in one.named_parameters() if "omega" in name}
 
 
-# ------------------------------------------------------------------------------------------ limits
-
-
 @pytest.mark.parametrize(
     ("feature_map", "n_draws"), [("relu", 1), ("elu", 2), ("elu", 0), ("favor", 0)]
 )
 def test_unknown_features_are_refused(feature_map: str, n_draws: int) -> None:
     """Keeps out a setting without effect, and a division by no features."""
-    said = f"feature_map '{feature_map}', n_draws {n_draws}; choose 'elu' and 1, or 'favor'"
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=f"feature_map '{feature_map}', n_draws {n_draws};"):
         build("linear_attention", 9, feature_map=feature_map, n_draws=n_draws)

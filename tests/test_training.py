@@ -6,6 +6,8 @@ import itertools
 import json
 import math
 import random
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
@@ -14,12 +16,11 @@ import pytest
 import torch
 from conftest import Pairs, Tiny, V
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from torch import Tensor
 from torch.testing import assert_close
 from toy_task import flags, same, toy
-from toy_training import draw_examples, stopped_after
+from toy_training import CFG, assert_same, draw_examples, finish, stopped_after
 
-from seqmodels import EOS, Batch, SequenceModel
+from seqmodels import EOS, Batch
 from seqmodels.comparison import compare
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
@@ -28,18 +29,11 @@ from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.loop import loss_of
 from seqmodels.training.trainer import Trainer, lr_factor
 
-CFG = TrainConfig(tokens=300, lr=1e-2, batch_tokens=60, n_validations=3)
-
-
-# ------------------------------------------------------------------------------------------- A step
-
 
 def test_the_rate_climbs_and_falls() -> None:
     """Keeps out a schedule that starts at its peak, misses it, or does not end at zero."""
-    assert lr_factor(0.0, 0.0) == 1.0
-    expected = [(0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.4, 0.75), (1.0, 0.0), (1.1, 0.0)]
-    for share, factor in expected:
-        assert lr_factor(share, 0.2) == pytest.approx(factor)
+    factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
+    assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
 
 
 def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
@@ -59,19 +53,13 @@ def test_a_point_of_the_curve_is_a_mean_since_the_last(
     ticks = itertools.count()
     monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
     batch = trainer.prepare(collate(draw_examples(3, 4)))
-    for n, valid_nats in ((2, 5.0), (1, 1.25)):
-        for _ in range(n):
+    for n_steps, valid_nats in ((2, 5.0), (1, 1.25)):
+        for _ in range(n_steps):
             loop.training_step(trainer, batch)
         trainer.add_point({"valid_nats": valid_nats, "valid_accuracy": 0.0})
-    curve = trainer.progress.curve
-    assert [point["train_nats"] for point in curve] == [3.0, 1.0]
-    assert [point["seconds"] for point in curve] == [2.0, 3.0]
-    assert [(point["step"], point["tokens"]) for point in curve] == [
-        (2, 2 * batch.n_targets), (3, 3 * batch.n_targets),
-    ]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------- The loss
+    keys, n = ("train_nats", "seconds", "step", "tokens"), batch.n_targets
+    points = [tuple(point[key] for key in keys) for point in trainer.progress.curve]
+    assert points == [(3.0, 2.0, 2, 2 * n), (1.0, 3.0, 3, 3 * n)]
 
 
 def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
@@ -84,30 +72,15 @@ def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
     assert_close(loss, -log_p.gather(2, batch.tgt_out.unsqueeze(2)).mean())
 
 
-# ---------------------------------------------------------------------------------------- The loop
-
-
-def weights_after(model: SequenceModel, cfg: TrainConfig) -> tuple[dict[str, Tensor], Any]:
-    """Train on a few examples; return the weights, and the curve without its seconds."""
-    examples = draw_examples(40, 8)
-    curve = loop.train(Trainer(model, cfg), examples[8:], examples[:8])
-    points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
-    return {k: v.clone() for k, v in model.state_dict().items()}, points
-
-
 def test_the_same_seed_gives_the_same_bits(fresh: Tiny) -> None:
     """Keeps out chance from elsewhere, dropout's above all; another seed must give other bits."""
-    model = fresh("transformer", dropout=0.1)
-    start = {k: v.clone() for k, v in model.state_dict().items()}
-    results = []
+    model, results = fresh("transformer", dropout=0.1), []
     for before, seed in ((3, 1), (4, 1), (3, 2)):
         torch.manual_seed(before)
-        model.load_state_dict(start)
-        results.append(weights_after(model, TrainConfig(**vars(CFG) | {"seed": seed})))
-    (one, curve), (again, same_curve), (other, _) = results
-    assert same(one, again)
-    assert curve == same_curve
-    assert not same(one, other)
+        results.append(finish(Trainer(deepcopy(model), replace(CFG, seed=seed))))
+    one, again, other = results
+    assert_same(one, again)
+    assert not same(one["weights"], other["weights"])
 
 
 LARGER_START: dict[str, dict[str, Any]] = {
@@ -137,7 +110,7 @@ def test_a_loss_that_is_not_finite_is_reported(fresh: Tiny, monkeypatch: Any) ->
     scores = {"valid_nats": math.nan, "valid_accuracy": 0.0}
     monkeypatch.setattr(loop, "validate", lambda *_: scores)
     with pytest.raises(ValueError, match=r"lr below 0\.01"):
-        weights_after(fresh("rnn_encdec"), CFG)
+        finish(Trainer(fresh("rnn_encdec"), CFG))
 
 
 def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
