@@ -1,6 +1,7 @@
 """What several test files check: a model's memory, a task's files, the one line of a mistake."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,6 +67,23 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
     assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
     return records
+
+
+def copy_records(trained: Path, to: Path, *suffixes: str, model: str = "") -> Path:
+    """Copy a folder's records, of one model or all, and the files with these suffixes."""
+    to.mkdir()
+    for path in trained.iterdir():
+        if path.name.endswith((f"{model}-seed1.json", *suffixes)):
+            shutil.copy(path, to)
+    return to
+
+
+def copy_seed(run: Path, folder: Path, seed: int) -> None:
+    """Copy a run of the first seed as one of another seed."""
+    for suffix in (".json", ".jsonl", ".safetensors"):
+        shutil.copy(run.with_suffix(suffix), folder / f"{run.name[:-1]}{seed}{suffix}")
+    path = folder / f"{run.name[:-1]}{seed}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seed": seed}))
 
 
 def check_one_line(result: tuple[int, str, str], *words: str, code: int = 2) -> None:

@@ -19,10 +19,9 @@ BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])
 Vector = list[float]
 
 
-def attention_of(width: int, n_heads: int = 1, **sizes: Any) -> MultiHeadAttention:
-    """Return an attention whose heads are merged by the identity, in float64."""
-    sizes = {"d_model": width * n_heads, "n_heads": n_heads, "vocab_size": 5, **sizes}
-    attention = MultiHeadAttention(Config(**sizes)).double()
+def attention_of(width: int, **sizes: Any) -> MultiHeadAttention:
+    """Return an attention of one head, which is its output, in float64."""
+    attention = MultiHeadAttention(Config(d_model=width, n_heads=1, vocab_size=5, **sizes)).double()
     attention.W_o = nn.Identity()
     return attention
 
@@ -68,26 +67,6 @@ def test_linear_attention_by_hand() -> None:
     assert_close(attention(features_q, features_k, v)[0], torch.tensor([[2.0, 2.0]]).double())
     weights = attention.attention_weights(features_q, features_k, v)
     assert_close(weights[0, 0], torch.tensor([[1 / 3, 2 / 3]]).double())
-
-
-def test_both_forms_equal_the_recurrence_written_out() -> None:
-    """Keeps out a memory that is read before it is written: (16) to (20), number by number."""
-    attention = attention_of(3, n_heads=2)
-    q, k = torch.rand(2, 1, 2, 5, 3).double() + 0.1
-    v = torch.randn(1, 2, 5, 3).double()
-    parallel = attention(q, k, v)[0].unflatten(1, (2, 3))
-    for h in range(2):
-        s, z = [[0.0] * 3 for _ in range(3)], [0.0] * 3  # (16), (17)
-        S_h, z_h = torch.zeros(1, 1, 3, 3).double(), torch.zeros(1, 1, 3).double()
-        for i in range(5):
-            q_i, k_i, v_i = (t[0, h, i].tolist() for t in (q, k, v))
-            s = [[s[c][m] + k_i[c] * v_i[m] for m in range(3)] for c in range(3)]  # (18)
-            z = [z[c] + k_i[c] for c in range(3)]  # (19)
-            y = [dot(q_i, [s[c][m] for c in range(3)]) / dot(q_i, z) for m in range(3)]  # (20)
-            assert_close(parallel[i, h], torch.tensor(y).double())
-            at = (slice(None), slice(h, h + 1), slice(i, i + 1))
-            S_h, z_h = S_h + k[at].mT @ v[at], z_h + k[at].sum(2)
-            assert_close(attention.step(q[at], S_h, z_h)[0, 0], torch.tensor(y).double())
 
 
 @BOTH

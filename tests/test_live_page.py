@@ -14,11 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
+from checks import check_one_line, copy_records, copy_seed
 from conftest import Call
 from filelock import FileLock
 
@@ -35,15 +37,6 @@ RESULTS = Path(__file__).parents[1] / "results"
 def page(site_folder: Path) -> Path:
     """Return the live page of three toy runs in a site, with fake models."""
     return site_folder / "live.html"
-
-
-@pytest.fixture
-def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let live pages hold fake models."""
-    replace_runtime(monkeypatch)
-
-
-# --------------------------------------------------------------------------------- Its content
 
 
 def embedded(text: str, name: str) -> bytes:
@@ -70,34 +63,30 @@ def test_content(trained: Path, page: Path) -> None:
     lengths = [e["x"] for e in data["examples"]]
     assert lengths == sorted(lengths)
     for bucket in data["buckets"]:
-        n_shown, n = (
-            sum(bucket["low"] <= x <= bucket["high"] for x in xs)
-            for xs in (lengths, [row["x"] for row in rows])
-        )
+        inside = range(bucket["low"], bucket["high"] + 1)
+        n_shown, n = sum(x in inside for x in lengths), sum(row["x"] in inside for row in rows)
         assert n_shown == min(n, live.EXAMPLES_PER_BUCKET) > 0
     settings = [data[key] for key in ("case", "continues", "has_source_end", "unit")]
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words"]
 
 
-def test_content_of_a_language_model(language_model: Path, tmp_path: Path, fakes: None) -> None:
+def test_content_of_a_language_model(
+    language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeps out a language model that is asked to translate."""
+    replace_runtime(monkeypatch)
     data = data_of(live.write(language_model, tmp_path / "live.html"))
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
 def test_the_first_seed_with_weights(
-    call: Call, trained: Path, tmp_path: Path, fakes: None
+    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a seed without weights, and a model that is in the page twice."""
-    folder = tmp_path / "seeds"
-    folder.mkdir()
-    shutil.copy(trained / "tokenizer.json", folder)
-    for seed in (1, 2, 3):
-        record = json.loads((trained / "gpt-seed1.json").read_text()) | {"seed": seed}
-        (folder / f"gpt-seed{seed}.json").write_text(json.dumps(record))
-        shutil.copy(trained / "gpt-seed1.jsonl", folder / f"gpt-seed{seed}.jsonl")
-        if seed > 1:
-            shutil.copy(trained / "gpt-seed1.safetensors", folder / f"gpt-seed{seed}.safetensors")
+    replace_runtime(monkeypatch)
+    folder = copy_records(trained, tmp_path / "seeds", "tokenizer.json", model="gpt")
+    for seed in (2, 3):
+        copy_seed(trained / "gpt-seed1", folder, seed)
     code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
     assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
     assert len(data_of(tmp_path / "live.html")["runs"]) == 1
@@ -105,20 +94,14 @@ def test_the_first_seed_with_weights(
 
 def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
     """Keeps out a traceback for a folder whose models cannot run, and for a wrong name."""
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    shutil.copy(trained / "gpt-seed1.json", bare)
+    bare = copy_records(trained, tmp_path / "bare")
     for folder, out, culprit in (
         (tmp_path / "none", "a.html", "none"),
         (bare, "a.html", str(bare)),
         (trained, "a.txt", "a.txt"),
         (trained, "none/a.html", "none/a.html"),
     ):
-        code, _, err = call(main, "live", folder, "--out", tmp_path / out)
-        assert (code, err.count("\n"), culprit in err) == (2, 1, True), err
-
-
-# --------------------------------------------------------------------- Tokenizer and runtime
+        check_one_line(call(main, "live", folder, "--out", tmp_path / out), culprit)
 
 
 def test_unknown_tokenizer() -> None:
@@ -136,31 +119,26 @@ def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with pytest.raises(ValueError, match="npm"):
         runtime.build_runtime()
     monkeypatch.setattr(shutil, "which", lambda name, path=None: name)
-
-    def fail(*args: Any, **settings: Any) -> None:
-        raise subprocess.CalledProcessError(1, "npm", "", "npm error network\nmore\n")
-
-    monkeypatch.setattr(subprocess, "run", fail)
+    failure = subprocess.CalledProcessError(1, "npm", "", "npm error network\nmore\n")
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=failure))
     with pytest.raises(ValueError, match=r"npm error network$"):
         runtime.build_runtime()
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-    programs: list[str] = []
 
-    def run(command: list[str], **settings: Any) -> Any:
-        programs.append(Path(command[0]).name)
+    def run(command: list[str], **_: Any) -> Any:
         if command[1] == "ci":
             part = Path(command[-1])
             for name in runtime.PACKAGE_FILES:
                 assert (part / name).read_bytes() == (runtime.TEMPLATES / name).read_bytes()
-            dist = part / "node_modules" / "onnxruntime-web" / "dist"
-            dist.mkdir(parents=True)
-            (dist / "ort-wasm-simd-threaded.wasm").write_bytes(b"\0asm")
+            wasm = part / "node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm"
+            wasm.parent.mkdir(parents=True)
+            wasm.write_bytes(b"\0asm")
         return subprocess.CompletedProcess(command, 0, "script", "")
 
-    monkeypatch.setattr(subprocess, "run", run)
-    declared = json.loads((runtime.TEMPLATES / "package.json").read_text())["dependencies"]
-    assert runtime.build_runtime() == runtime.build_runtime() == ("script", b"\0asm", declared)
-    assert programs == ["npm", "esbuild", "esbuild"]
+    programs = Mock(side_effect=run)
+    monkeypatch.setattr(subprocess, "run", programs)
+    assert runtime.build_runtime() == runtime.build_runtime()
+    assert [Path(c.args[0][0]).name for c in programs.mock_calls] == ["npm", "esbuild", "esbuild"]
 
 
 # --------------------------------------------------------------- In a browser, on fake models
@@ -229,12 +207,9 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     tab.page.click("#exercise button")
     tab.page.wait_for_selector("body[data-seen]")
     assert [row[0] for row in tab.table("guess.csv")] == ["model", "LSTM seq2seq", "Bahdanau"]
-    for hostile in (
-        "</script><script>self.ran = 1</script>",
-        "\u202e\x07<img src=x onerror='self.ran = 1'>",
-    ):
-        tab.ask(hostile)
-        assert tab.page.input_value("#text") == hostile
+    hostile = "</script><script>self.ran = 1</script>\u202e\x07<img src=x onerror='self.ran = 1'>"
+    tab.ask(hostile)
+    assert tab.page.input_value("#text") == hostile
     assert tab.page.evaluate("self.ran") is None
     assert tab.messages == []
     tab.context.close()

@@ -3,9 +3,7 @@
 import base64
 import itertools
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiktoken
@@ -16,26 +14,8 @@ from tiktoken.load import load_tiktoken_bpe
 from tiktoken_ext import openai_public
 
 from seqmodels.data import tokenizers
-from seqmodels.data.tokenizers import (
-    BOUNDARY,
-    BPE,
-    MAX_PIECE_BYTES,
-    N_SPECIALS,
-    SPLIT,
-    TIKTOKEN_ENCODINGS,
-    TOKENIZERS,
-    Bytes,
-    Characters,
-    Published,
-    Spaces,
-    Tokenizer,
-    Words,
-    load,
-    make,
-    resolve_vocab_size,
-    split_words,
-    train_merges,
-)
+from seqmodels.data.presets import TIKTOKEN_ENCODINGS, TOKENIZERS
+from seqmodels.data.tokenizers import BPE, N_SPECIALS, Bytes, Characters, Published, Spaces, Words
 from seqmodels.interface import BOS, EOS, PAD, UNK
 from tasks.made.grammar import draw_corpus
 
@@ -64,17 +44,15 @@ RANKS = {piece: rank for rank, piece in enumerate(dict.fromkeys(PIECES))}
 
 
 def fake_encodings(patch: pytest.MonkeyPatch, ranks: dict[bytes, int] = RANKS) -> None:
-    """Have tiktoken make its published encodings from other ranks, and fetch nothing."""
-
-    def without_size(construct: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-        return lambda: construct() | {"explicit_n_vocab": None}
-
-    theirs = openai_public.ENCODING_CONSTRUCTORS
-    others = {name: without_size(construct) for name, construct in theirs.items()}
-    patch.setattr(registry, "ENCODING_CONSTRUCTORS", others)
-    patch.setattr(registry, "ENCODINGS", {})
-    for fetch in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
-        patch.setattr(openai_public, fetch, lambda *_, **__: ranks)
+    """Give tiktoken its published encodings, made from other ranks."""
+    encodings = {}
+    with pytest.MonkeyPatch.context() as no_fetch:
+        for fetch in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
+            no_fetch.setattr(openai_public, fetch, lambda *_, **__: ranks)
+        for name in TIKTOKEN_ENCODINGS:
+            given = openai_public.ENCODING_CONSTRUCTORS[name]() | {"explicit_n_vocab": None}
+            encodings[name] = tiktoken.Encoding(**given)
+    patch.setattr(registry, "ENCODINGS", encodings)
 
 
 with pytest.MonkeyPatch.context() as _patch:
@@ -88,17 +66,14 @@ each = pytest.mark.parametrize("tokenizer", ALL, ids=lambda t: t.name)
 each_lossless = pytest.mark.parametrize("tokenizer", LOSSLESS, ids=lambda t: t.name)
 
 
-@pytest.fixture
-def published(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have published encodings at hand."""
     fake_encodings(monkeypatch)
 
 
-# ------------------------------------------------------------------------------ text and back
-
-
 @each_lossless
-def test_half_a_character_is_shown(tokenizer: Tokenizer) -> None:
+def test_half_a_character_is_shown(tokenizer: tokenizers.Tokenizer) -> None:
     """Keeps out a text whose last bytes vanish, where a model stops within a character."""
     ids = tokenizer.encode("a漢")
     assert "�" in "".join(tokenizer.decode(ids[:n]) for n in range(len(ids)))
@@ -107,7 +82,7 @@ def test_half_a_character_is_shown(tokenizer: Tokenizer) -> None:
 @each_lossless
 @some
 @given(parts=st.lists(st.sampled_from(NAMES) | ANY_TEXT))
-def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
+def test_any_text_comes_back(tokenizer: tokenizers.Tokenizer, parts: list[str]) -> None:
     """Keeps out a split that loses characters, byte maps with a hole, text that writes specials."""
     written = "".join(parts)
     ids = tokenizer.encode(written)
@@ -117,7 +92,7 @@ def test_any_text_comes_back(tokenizer: Tokenizer, parts: list[str]) -> None:
 
 
 @each
-def test_specials_when_decoded(tokenizer: Tokenizer) -> None:
+def test_specials_when_decoded(tokenizer: tokenizers.Tokenizer) -> None:
     """Keeps out padding in translations that are scored, and an unknown word that vanishes."""
     ids = tokenizer.encode("The dog")
     assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == "The dog"
@@ -132,27 +107,27 @@ def test_long_runs_of_one_character() -> None:
         assert tokenizer.decode(tokenizer.encode("a" * 50_000)) == "a" * 50_000
     assert BPE_LINES.decode(BPE_LINES.encode(" " * 1_100_000)) == " " * 1_100_000
     bpe = BPE.train([" " * 100_000 + "a"], 300)
-    assert max(map(len, bpe.labels)) <= MAX_PIECE_BYTES
+    assert max(map(len, bpe.labels)) <= tokenizers.MAX_PIECE_BYTES
 
 
 @pytest.mark.parametrize("tokenizer", MERGED, ids=lambda t: t.name)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
-def test_a_block_ends_where_the_pattern_splits(tokenizer: Tokenizer, written: str) -> None:
+def test_a_block_ends_where_the_pattern_splits(
+    tokenizer: tokenizers.Tokenizer, written: str
+) -> None:
     """Keeps out text whose tokens change where it is cut beforehand."""
-    for boundary in BOUNDARY.finditer(written):
+    for boundary in tokenizers.BOUNDARY.finditer(written):
         left, right = written[: boundary.start()], written[boundary.start() :]
         assert tokenizer.encode(left) + tokenizer.encode(right) == tokenizer.encode(written)
 
 
-# ---------------------------------------------------------------------------- known answers
-
-
 def test_split_words() -> None:
     """Keeps out punctuation that sticks to words, and words cut at an apostrophe or hyphen."""
-    assert split_words("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
-    assert split_words("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
-    assert split_words("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]
+    split = tokenizers.split_words
+    assert split("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
+    assert split("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
+    assert split("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]
 
 
 def test_words_by_hand() -> None:
@@ -171,7 +146,9 @@ def test_words_by_hand() -> None:
     with pytest.raises(ValueError, match="none of the words occurs 2 times"):
         Words.train(["a b"], min_count=2)
     sentence = "Der Hund, der schläft; läuft: wer? Er!"
-    assert (words := Words.train([sentence])).decode(words.encode(sentence)) == sentence
+    words = Words.train([sentence])
+    assert words.decode(words.encode(sentence)) == sentence
+    assert words.n_bytes(words.encode("schläft")) == 8  # not characters
 
 
 def test_spaces_by_hand() -> None:
@@ -209,7 +186,7 @@ def test_tiktoken_merges_as_trained() -> None:
 
     The trainer and the encoder are two libraries.
     """
-    bpe, trained = BPE.train(TEXT, 600), train_merges(iter(TEXT), 596)
+    bpe, trained = BPE.train(TEXT, 600), tokenizers.train_merges(iter(TEXT), 596)
     for line in [*TEXT, *LINES, "\u00a0!\u202f? \x85\u2028 1234 \r\n\n  x  "]:
         assert bpe.encode(line) == [N_SPECIALS + i for i in trained.encode(line).ids]
 
@@ -220,7 +197,9 @@ def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     bpe = BPE.train(TEXT, 600)
     bpe.save(tmp_path / "tokenizer.json")
     ranks = load_tiktoken_bpe(str(tmp_path / "tokenizer.tiktoken"))
-    own = tiktoken.Encoding("own", pat_str=SPLIT, mergeable_ranks=ranks, special_tokens={})
+    own = tiktoken.Encoding(
+        "own", pat_str=tokenizers.SPLIT, mergeable_ranks=ranks, special_tokens={}
+    )
     assert own.n_vocab == bpe.vocab_size - N_SPECIALS
     for written in ["\n".join(TEXT), *LINES, *NAMES]:
         assert bpe.encode(written) == [N_SPECIALS + rank for rank in own.encode_ordinary(written)]
@@ -228,27 +207,22 @@ def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
-# --------------------------------------------------------------------------------- training
-
-
-@pytest.mark.usefixtures("published")
 def test_make() -> None:
     """Keeps out a name on the command line that makes another tokenizer, and wrong defaults."""
-    made_by_kind = {kind: make(kind, iter(LINES), 300) for kind in TOKENIZERS}
-    assert [*map(type, made_by_kind.values())] == [
-        BPE, Words, Spaces, Characters, Bytes, Published, Published,
-    ]  # fmt: skip
+    made_by_kind = {kind: tokenizers.make(kind, iter(LINES), 300) for kind in TOKENIZERS}
+    types = [BPE, Words, Spaces, Characters, Bytes, Published, Published]
+    assert [*map(type, made_by_kind.values())] == types
     for kind, tokenizer in made_by_kind.items():
         assert all(i > UNK for i in tokenizer.encode(" ".join(LINES))), kind
         assert tokenizer.vocab_size <= 300 or kind in TIKTOKEN_ENCODINGS
-    assert make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
-    assert make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
+    assert tokenizers.make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
+    assert tokenizers.make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
     with pytest.raises(ValueError, match=r"'word' .* bpe, words, .*gpt2"):
-        make("word", LINES, 300)
-    assert resolve_vocab_size("bpe", 300, 4_000) == 300
-    assert resolve_vocab_size("spaces", None, 4_000) == resolve_vocab_size("bytes", None, 4_000)
+        tokenizers.make("word", LINES, 300)
+    given = ("bpe", 300), ("spaces", None), ("bytes", None)
+    assert [tokenizers.resolve_vocab_size(*each, 4_000) for each in given] == [300, 4_000, 4_000]
     with pytest.raises(ValueError, match=r"--vocab 300 .* bpe, words, spaces; bytes"):
-        resolve_vocab_size("bytes", 300, 4_000)
+        tokenizers.resolve_vocab_size("bytes", 300, 4_000)
 
 
 def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,39 +238,31 @@ def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
     """Keeps out training that holds a whole stream in memory, or drops its first lines."""
     monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10_000)
     first = [" ab"] * 2_000
-    trained = make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
+    trained = tokenizers.make(kind, itertools.chain(first, itertools.repeat(" xy")), 300)
     assert trained.decode(trained.encode("ab")) == "ab"
     assert {"▁xy", "xy"} & {*trained.labels}
-    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_000)  # 2,000 times three bytes
-    assert not {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
-    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 6_006)
-    assert {"xy", "▁xy"} & {*make(kind, [*first, " xy", " xy"], 300).labels}
-
-
-# ------------------------------------------------------------------------------ saved files
+    for n_bytes, is_read in ((6_000, False), (6_006, True)):  # 2,000 times three bytes
+        monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", n_bytes)
+        labels = tokenizers.make(kind, [*first, " xy", " xy"], 300).labels
+        assert bool({"xy", "▁xy"} & {*labels}) == is_read
 
 
 @each
-@pytest.mark.usefixtures("published")
-def test_saved_and_loaded(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_saved_and_loaded(tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> None:
     """Keeps out a saved vocabulary whose ids have moved, so that a trained model talks nonsense."""
     tokenizer.save(tmp_path / "tokenizer.json")
-    again = load(tmp_path / "tokenizer.json")
+    again = tokenizers.load(tmp_path / "tokenizer.json")
     assert (type(again), again.name) == (type(tokenizer), tokenizer.name)
     assert again.labels == tokenizer.labels
     assert [*map(again.encode, LINES)] == [*map(tokenizer.encode, LINES)]
 
 
-def bpe_file(*ranks: object, split: str = SPLIT) -> str:
+def bpe_file(*ranks: object, split: str = tokenizers.SPLIT) -> str:
     """Return a BPE file."""
     return json.dumps({"kind": "bpe", "split": split, "ranks": ranks})
 
 
-def published_file(name: object) -> str:
-    """Return a file that names an encoding, with a checksum that none has."""
-    return json.dumps({"kind": "published", "name": name, "sha256": "0" * 64})
-
-
+PUBLISHED_FILE = '{"kind": "published", "name": "%s", "sha256": "0"}'
 BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
 
 
@@ -311,8 +277,8 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
         ('{"kind": "words", "words": ["\\ud800"]}', "surrogates"),
         (json.dumps({"kind": "words", "words": ["a" * 401]}), "400 bytes"),
         ('{"kind": "characters", "characters": "ba"}', "sorted"),
-        (published_file("gpt2"), "sha256"),
-        (published_file("cl100k_base"), "'cl100k_base'"),
+        (PUBLISHED_FILE % "gpt2", "sha256"),
+        (PUBLISHED_FILE % "cl100k_base", "'cl100k_base'"),
         (bpe_file("YQ"), "padding"),
         (bpe_file("YQ=="), "all 256 bytes"),
         (bpe_file(*BYTES, "YQ=="), "every piece once"),
@@ -322,20 +288,15 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     ],
     ids=lambda value: value[:40],
 )
-@pytest.mark.usefixtures("published")
 def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
     """Keeps out a traceback, a hang or a full memory, whoever wrote the file."""
     path = tmp_path / "tokenizer.json"
     path.write_text(written)
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
-        load(path)
-
-
-# ------------------------------------------------------------------------ published encodings
+        tokenizers.load(path)
 
 
 @pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
-@pytest.mark.usefixtures("published")
 def test_ids_are_those_of_tiktoken(name: str) -> None:
     """Keeps out ids that are shifted by another number, and cuts that tiktoken does not make."""
     published, theirs = Published(name), tiktoken.get_encoding(name)
@@ -345,7 +306,6 @@ def test_ids_are_those_of_tiktoken(name: str) -> None:
         assert published.encode(written) == expected
 
 
-@pytest.mark.usefixtures("published")
 def test_a_saved_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out other ranks under the same name, and a copy of the published ones."""
     path = tmp_path / "tokenizer.json"
@@ -353,7 +313,7 @@ def test_a_saved_name_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert path.stat().st_size < 200
     fake_encodings(monkeypatch, dict(zip(RANKS, [*range(1, len(RANKS)), 0], strict=True)))
     with pytest.raises(ValueError, match=r"tokenizer\.json .*sha256"):
-        load(path)
+        tokenizers.load(path)
 
 
 def test_an_unavailable_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,13 +325,7 @@ def test_an_unavailable_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     fault = r"o200k_base is not available \(ProxyError.*TIKTOKEN_CACHE_DIR.* --tokenizer bpe"
     with pytest.raises(ValueError, match=rf"^the encoding {fault}"):
-        make("o200k_base", [], 0)
-    (tmp_path / "tokenizer.json").write_text(published_file("o200k_base"))
+        tokenizers.make("o200k_base", [], 0)
+    (tmp_path / "tokenizer.json").write_text(PUBLISHED_FILE % "o200k_base")
     with pytest.raises(ValueError, match=rf"tokenizer\.json is not a tokenizer: .*{fault}"):
-        load(tmp_path / "tokenizer.json")
-
-
-def test_words_are_counted_in_bytes() -> None:
-    """Keeps out bits per character under the name of bits per byte."""
-    words = Words(["für", "a"])
-    assert words.n_bytes(words.encode("für a")) == len("für a".encode()) == 6
+        tokenizers.load(tmp_path / "tokenizer.json")
