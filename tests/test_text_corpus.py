@@ -202,7 +202,7 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path, messages = tmp_path / "a.txt", []
     path.write_text("".join(f"{i} spoke, and went.\n" for i in range(400)))
 
-    def make(kind: str, size: int) -> PreparedText:
+    def make(kind: str, size: int) -> prepare.PreparedText:
         return prepare_text(read_text_corpus([path]), kind, size, log=messages.append)
 
     first = make("bpe", 300)
