@@ -1,8 +1,8 @@
-"""Fill numbers from the committed records into README.md and docs/results.md, through cog.
+"""Fill numbers from the committed records into README.md, docs/results.md and tasks' READMEs.
 
-A page holds blocks that begin with `[[[cog` and call these functions; what follows, to `[[[end]]]`,
-is their output. `python -m cogapp -P -r README.md docs/results.md` writes it anew; with
-`--check` in place of `-r`, it fails where a page is out of date. No torch.
+A page holds blocks of cog that begin with `[[[cog` and call these functions; what follows, to
+`[[[end]]]`, is their output. `python -m cogapp -P -r README.md docs/results.md tasks/*/README.md`
+writes it anew; with `--check` in place of `-r`, it fails where a page is out of date. No torch.
 """
 
 from __future__ import annotations
@@ -122,4 +122,5 @@ def table(
 def say(text: str) -> None:
     """Print a paragraph, wrapped like the page."""
     kept_together = " ".join(text.split()).replace(" %", "\N{NO-BREAK SPACE}%")
-    print(textwrap.fill(kept_together, COLUMNS).replace("\N{NO-BREAK SPACE}%", " %"))
+    wrapped = textwrap.fill(kept_together, COLUMNS, break_on_hyphens=False)
+    print(wrapped.replace("\N{NO-BREAK SPACE}%", " %"))
