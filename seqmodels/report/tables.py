@@ -221,7 +221,7 @@ def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
     if not shares:
         return ""
     first, longest = (format_bucket(test["buckets"][i]) for i in (0, last))
-    trained = " trained" * (test["max_train_length"] is not None)
+    trained = " in training" * (test["max_train_length"] is not None)
     return (
         f"{metric.label[0].upper()}{metric.label[1:]} at {longest} {test['unit']}, the longest"
         f"{trained}, as a share of that at {first}: {', '.join(shares)}."

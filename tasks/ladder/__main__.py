@@ -1,11 +1,11 @@
 """Climb from one vector to attention, rung by rung: what each step gains, by sentence length.
 
 Question
-    Between the LSTM of Sutskever et al. 2014 and attention lie small steps. The decoder starts
-    from the encoder's last state; it is given that vector at every step; it weighs all outputs of
-    the encoder instead, by one of three scores (Luong et al. 2015, arXiv:1508.04025, section 3.1);
-    and it reads again what it has attended to (input feeding, section 3.3). And the source is read
-    from its first word or from its last. Which steps carry long sentences?
+    Between the LSTM of Sutskever et al. 2014 and attention lie small steps. The decoder starts from
+    the encoder's last state; it is given that vector at every step; it weighs all outputs of the
+    encoder instead, by one of three scores (Luong et al. 2015, arXiv:1508.04025, section 3.1); and
+    it reads again what it has attended to (input feeding, section 3.3). And the source is read from
+    its first word or from its last. Which steps make long sentences work?
 
     python -m tasks.ladder                                 one seed
     python -m tasks.ladder --size full --seeds 1 2 3       a larger budget, half an hour
@@ -15,8 +15,8 @@ Question
     attention and 18.1 with input feeding; Sutskever et al. (arXiv:1409.3215v3, table 1, English to
     French) 26.2 without and 30.6 with reversal. Expect, at 16 to 20 words, 14 BLEU without
     reversal, 18 with it, 23 with the last vector at every step and 84 to 91 with attention; with
-    the larger budget 30, 30, 39 and 94 to 97: reversal no longer helps. Input feeding does not help
-    with either.
+    the larger budget 30, 30, 39 and 94 to 97: reversal then lowers the validation loss, but shows
+    no gain in BLEU. Input feeding raises BLEU with neither.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Look up values by their keys: attention finds one of many, one vector has to hold them all."""
+"""Look up values by their keys: which models find one of many pairs, and at what width."""

@@ -1,9 +1,9 @@
-"""Look up values by their keys: attention finds one of many pairs, one vector has to hold them all.
+"""Look up values by their keys: which models find one of many pairs, and at what width.
 
 Question
     A source lists pairs of a key and a value, and the target asks for values by their keys
-    (multi-query associative recall: Arora et al. 2023, Zoology, arXiv:2312.04927). Who knows which
-    value belongs to which key, of how many pairs, and how much memory does that take?
+    (multi-query associative recall: Arora et al. 2023, Zoology, arXiv:2312.04927). Which model
+    knows which value belongs to which key, of how many pairs, and at what width?
 
     python -m tasks.lookup                 equal parameters
     python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory

@@ -3,7 +3,7 @@
 Question
     To attention, words are a set: positions add their order. A Transformer with sinusoids, as
     published, with learned, with rotary and with no positions is trained on sentences of 4 to 20
-    words and tested on up to 60. Which positions carry over to longer sentences?
+    words and tested on up to 60. Which position encodings still work on longer sentences?
 
     python -m tasks.positions                                   one seed
     python -m tasks.positions --size full --seeds 1 2 3 4 5     a larger budget, under an hour

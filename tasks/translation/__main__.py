@@ -9,7 +9,7 @@ Question
     python -m tasks.translation --size full      with three times the budget, in hours
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
-    12 minutes on two cores. At 31 to 40 words, the longest trained, expect about 95 BLEU from
+    12 minutes on two cores. At 31 to 40 words, the longest in training, expect about 95 BLEU from
     Bahdanau's model, 80 and 60 from the Transformer and GPT, 10 to 20 from the others; with three
     times the budget, 97 to 100 from those three, and 22 from the models with one vector.
 """
