@@ -166,7 +166,7 @@ def test_a_killed_worker_leaves_no_trace(tmp_path: Path) -> None:
     """Keeps out an update that is lost or taken twice where torchrun starts the processes anew."""
     argv = [
         "-m", "tasks.translation", "--size", "smoke", "--device", "cpu", "--precision", "float32",
-        "--shards", "2", "--models", "gpt", "--tokens", "40_000", "--checkpoint-every", "0.2",
+        "--shards", "2", "--models", "gpt", "--tokens", "12_000", "--checkpoint-every", "0.2",
     ]  # fmt: skip
     out, whole = tmp_path / "killed", tmp_path / "whole"
     process = run([sys.executable, *argv, "--out", str(whole)])
