@@ -28,14 +28,9 @@ FILES = {
     "ref.en": b"a sentence\ntwo more words\nand\n",
     "hyp.en": b"a sentence\ntwo other words\nand\n",
     "short.en": b"a sentence\n",
-    "blank.en": b"\n\n\n",
-    "empty.en": b"",
-    "latin.en": "a\nb\ngrößer\n".encode("latin-1"),
     "nul.en": b"a\nb\0b\nc\n",
-    "broken.jsonl": b'{"de": "a", "en": "b"}\n{"de": \n',
     "columns.jsonl": b'{"a": "x", "b": "y", "n": 1}\n' * 3,
     "one.csv": b"de\na\nb\n",
-    "ragged.tsv": b"de\ten\na\tb\nc\n",
     "notes.md": b"# a file of another kind\n",
     "short.txt": b"Once upon a time. " * 20,
     "two/train.qaa": b"a\nb\n", "two/train.qab": b"c\nd\n", "two/valid.qaa": b"e\nf\n",
@@ -131,19 +126,13 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (translation, "--data nowhere", ("nowhere does not exist",)),
     (translation, "--data nobody/nothing", ("nobody/nothing",)),
     (translation, "--data @/empty-folder", ("empty-folder", "train.de")),
-    (translation, "--data @/two", ("valid.qaa has 2 lines", "valid.qab has 1")),
     (translation, "--data @/lacking", ("no valid.qab, test.qaa, test.qab",)),
     (translation, "--data a b c", ("3 files",)),
     (translation, "--data @/src.de @/short.en", ("src.de has 3 lines", "short.en has 1")),
-    (translation, "--data @/src.de @/latin.en", ("latin.en, line 3", "0xf6")),
-    (translation, "--data @/src.de @/empty.en", ("empty.en is empty",)),
     (translation, "--data @/src.de @/fifo", ("fifo",)),
     (translation, "--data @/two --tokenizer characters --vocab 300", ("--vocab 300",)),
-    (translation, "--data @/broken.jsonl", ("broken.jsonl, line 2",)),
-    (translation, "--data @/ragged.tsv", ("ragged.tsv, line 3",)),
     (translation, "--data @/one.csv", ("one.csv", "de")),
     (next_token, "--data @/nul.en", ("nul.en, line 2",)),
-    (next_token, "--data @/latin.en", ("latin.en, line 3",)),
     (next_token, "--data names", ("names.txt", "SEQMODELS_DATA")),
     (next_token, "--data @/notes.md /", ("/ cannot be read",)),
     (next_token, "--data @/notes.md --limit 9", ("limit",)),
@@ -167,9 +156,6 @@ def test_a_mistake_gets_one_line(
     assert program is not main or result[1] == ""
 
 
-# ----------------------------------------------------------------------------- texts for a model
-
-
 def test_a_text_longer_than_the_positions(trained: Path, call: Call) -> None:
     """Keeps out an index error in the embedding, and a limit that is off by one."""
     n = record.load(trained / "gpt-seed1.json")["model_config"]["n_positions"]
@@ -189,9 +175,6 @@ def test_a_text_of_ten_megabytes(trained: Path, call: Call) -> None:
     for text in ("the " * 2_500_000, "x" * 10_000_000 + " the" * 2_000):
         check_one_line(call(main, "translate", run, text), "at most 2000")
     check_one_line(call(main, "translate", run, "a\udcff"), "character 2")
-
-
-# ----------------------------------------------------------------------------------- broken runs
 
 
 def copy_run(trained: Path, to: Path, name: str = "gpt", **changes: Any) -> Path:

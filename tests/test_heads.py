@@ -38,9 +38,6 @@ def zeroed(model: SequenceModel, kind: str, layer: int, head: int) -> None:
     weight.data[:, (head - 1) * K : head * K] = 0
 
 
-# ------------------------------------------------------------------------------- without heads
-
-
 @with_heads
 def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
     """Keeps out the loss without another head, or with one of an attention that is all removed."""
@@ -102,9 +99,6 @@ def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
     assert measure.remove_each(model, model, EXAMPLES) == []
     assert measure.prune_greedily(model, model, EXAMPLES, EXAMPLES) == []
     assert measure.count_parameters(model, model) == []
-
-
-# --------------------------------------------------------------------------------- the weights
 
 
 def test_entropies_are_known() -> None:
@@ -169,9 +163,6 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
                 hits = sum(len(a & set(g)) for a, g in zip(found, GOLD, strict=True))
                 n_links = sum(map(len, [*found, *GOLD]))
                 assert row[key] == pytest.approx(100 * (1 - 2 * hits / n_links))
-
-
-# ------------------------------------------------------------------------------------- the task
 
 
 @pytest.mark.slow

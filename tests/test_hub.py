@@ -138,9 +138,6 @@ def test_broken_files(tmp_path: Path) -> None:
                 read()
 
 
-# ------------------------------------------------------------------------- The hub, without network
-
-
 def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out half a minute of waiting, and an error that does not say what else there is."""
 

@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -179,21 +179,10 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
         assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
-class Clock:
-    """A clock that only moves when asked."""
-
-    now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    time = monotonic
-
-
 def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    clock, now = SimpleNamespace(now_s=100.0), lambda: clock.now_s
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=now, time=now))
     records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
     one, two, three, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
     board = progress.ProgressBoard(records, 0)
@@ -241,42 +230,26 @@ def test_a_missing_extra_is_named(
     check_one_line(result, f"pip install {package}")
 
 
-@pytest.mark.parametrize(
-    ("choice", "n_gpus", "on_ray", "on_slurm"),
-    [
-        ("auto", 2, "cuda", "cpu"),
-        ("cuda", 0, "cuda", "cuda"),
-    ],
-)
-def test_requests_to_a_cluster(
-    choice: str, n_gpus: int, on_ray: str, on_slurm: str, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out another cluster than the one named, and runs that share a core or a GPU."""
     ray, submitit = mock.MagicMock(), mock.MagicMock()
     ray.is_initialized.return_value = False
-    ray.cluster_resources.return_value = {"CPU": 8, "GPU": n_gpus}
+    ray.cluster_resources.return_value = {"CPU": 8, "GPU": 2}
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setitem(sys.modules, "submitit", submitit)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path))
-    args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
-    with launchers.connect_launcher(args) as launcher:
-        assert launcher.device == on_ray
-        launcher.submit(print)
-    assert ray.init.call_args.args == ("head:6379",)
-    request = ray.remote.return_value.options.call_args.kwargs
-    assert request == {"max_retries": 0, "num_cpus": 3, "num_gpus": int(on_ray == "cuda")}
-    launchers.SlurmLauncher(choice).shutdown()
-    assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
-    request = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
-    assert request["cpus_per_task"] == 3
-    assert request["gpus_per_node"] == int(on_slurm == "cuda")
-
-
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="the extra [ray] is not installed")
-needs_submitit = pytest.mark.skipif(
-    find_spec("submitit") is None, reason="the extra [slurm] is not installed"
-)
+    for choice, n_on_slurm in (("auto", 0), ("cuda", 1)):
+        args = flags(tmp_path, device=choice, launcher="ray", address="head:6379")
+        with launchers.connect_launcher(args) as launcher:
+            launcher.submit(print)
+        assert (launcher.device, ray.init.call_args.args) == ("cuda", ("head:6379",))
+        request = ray.remote.return_value.options.call_args.kwargs
+        assert request == {"max_retries": 0, "num_cpus": 3, "num_gpus": 1}
+        launchers.SlurmLauncher(choice).shutdown()
+        assert submitit.AutoExecutor.call_args.args == (tmp_path / "jobs", "slurm")
+        request = submitit.AutoExecutor.return_value.update_parameters.call_args.kwargs
+        assert (request["cpus_per_task"], request["gpus_per_node"]) == (3, n_on_slurm)
 
 
 def command(*given: object) -> dict[str, Any]:
@@ -290,12 +263,12 @@ def command(*given: object) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param("ray", marks=needs_ray), pytest.param("slurm", marks=needs_submitit)],
-)
-def test_ctrl_c_cancels_remote_runs(kind: str, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("kind", "package"), [("ray", "ray"), ("slurm", "submitit")])
+def test_ctrl_c_cancels_remote_runs(
+    kind: str, package: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     """Keeps out runs that train on for nobody, and a stop without a checkpoint."""
+    pytest.importorskip(package)
     out = tmp_path / "out"
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
     with subprocess.Popen(**command(kind, out, 10_000_000)) as program:

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 
 from seqmodels.data import batches, prepare, presets
 from seqmodels.data.batches import Example, TokenizedPairs
-from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel
+from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus
 from seqmodels.data.prepare import PrepareConfig, summarize
-from seqmodels.interface import EOS
+from seqmodels.interface import EOS, UNK
 from seqmodels.utils import files
 
 TRAIN = [
@@ -48,26 +49,6 @@ def prepare_quietly(corpus: ParallelCorpus, config: PrepareConfig = BYTES) -> pr
     return prepare.prepare(corpus, config, lambda line: None)
 
 
-# ---------------------------------------------------------------------------------------- Cleaning
-
-
-def test_counts() -> None:
-    """Keeps out a pair that goes, or a fault that stays, without being counted."""
-    ready = prepare_quietly(corpus_of())
-    assert [example.line for example in ready.train] == [1, 3, 4, 5, 6, 7, 8, 10, 11, 12]
-    n = {key: value for key, value in ready.data.items() if key.startswith("n_") and value}
-    assert n.pop("n_tokens_train") == sum(map(sum, batches.lengths(ready.train)))
-    assert (n.pop("n_tokens_valid"), n.pop("n_tokens_test")) == (2 * (5 + 5), 5 + 6 + 6 + 7)
-    assert n == {
-        "n_train": 10, "n_valid": 2, "n_test": 2, "n_blank_train": 2, "n_blank_test": 1,
-        "n_duplicate_train": 1, "n_duplicate_valid": 1, "n_unequal_train": 1,
-        "n_too_long_train": 1, "n_held_out_train": 3, "n_test_sources_in_train": 1,
-    }  # fmt: skip
-    assert {f"n_{kind}_{split}" for kind in ("blank", "too_long") for split in SPLITS} < {
-        *ready.data
-    }
-
-
 def test_unknown_words() -> None:
     """Keeps out words that no model can know and that are not reported."""
     lines = summarize(prepare_quietly(corpus_of(), WORDS).data, False).split("\n")
@@ -76,15 +57,6 @@ def test_unknown_words() -> None:
         assert line.strip().startswith(n)
         assert split in line
         assert share in line
-
-
-def test_lower_case() -> None:
-    """Keeps out references in another case than the targets, and duplicates by case alone."""
-    ready = prepare_quietly(corpus_of(), LOWER)
-    assert ready.data["name"] == "tiny de→en, lower-cased"
-    assert (ready.data["case"], ready.data["n_duplicate_train"]) == ("lower", 2)
-    assert ready.test_texts == [("alt.", "aged."), ("jung.", "young.")]
-    assert ready.tokenizer.decode(ready.test[0].tgt) == "aged."
 
 
 def test_checksum_is_of_the_content() -> None:
@@ -116,78 +88,6 @@ def test_too_little_to_split(pairs: list[tuple[str, str]]) -> None:
         prepare_quietly(alone, WORDS)
 
 
-def test_a_source_ends_with_eos() -> None:
-    """Keeps out a source without the EOS that its record claims, or one that is asked for none."""
-    for config, end in ((BYTES, [EOS]), (replace(BYTES, has_source_eos=False), [])):
-        ready = prepare_quietly(corpus_of(), config)
-        assert ready.data["source_end"] == ("EOS" if end else "none")
-        for split, pairs in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
-            for example in getattr(ready, split):
-                src, tgt = map(ready.tokenizer.encode, pairs[example.line - 1])
-                assert (example.src, example.tgt) == ([*src, *end], [*tgt, EOS])
-
-
-def test_max_tokens() -> None:
-    """Keeps out a limit on length that is hidden, fixed, off by one, or of one side only."""
-    side = "x" * 9  # ten tokens with EOS
-    pairs = [(side, side), (f"{side}x", side), (side, f"{side}x")]
-    test = [(side * 2 + "x", side), (side * 2 + "xx", side)]
-    splits = {"train": pairs, "valid": pairs, "test": test}
-    ready = prepare_quietly(corpus_of(**splits), replace(BYTES, max_tokens=10))
-    assert [len(ready.train), len(ready.valid), len(ready.test)] == [1, 1, 1]
-    assert (ready.data["max_tokens"], ready.data["max_tokens_test"]) == (10, 20)
-    assert [ready.data[f"n_too_long_{split}"] for split in SPLITS] == [2, 2, 1]
-
-
-def write_pairs(folder: Path, n: int = 1_000) -> list[Path]:
-    """Write a parallel corpus with all that is left out of it, and with lines of all kinds."""
-    rng, lines = random.Random(1), []
-    for i in range(n):
-        words = rng.choices(["eins", "zwei", "DREI", "größe", "x\u2028y"], k=rng.randint(1, 9))
-        src = " ".join(words)
-        lines.append((f"{src} {i % 300}", "" if i % 50 == 0 else f"{src[::-1]} {i % 300} " * 2))
-        lines += lines[-9:-8] if i % 20 == 0 else []
-        lines += [("lang " * 90, "long")] if i % 100 == 0 else []
-    lines = lines[:n]
-    for side, (name, end) in enumerate((("pairs.de", "\n"), ("pairs.en", "\r\n"))):
-        text = end.join(line[side] for line in lines) + ("" if side else end)
-        (folder / name).write_text(("\ufeff" if side else "") + text, "utf-8", newline="")
-    return [folder / "pairs.de", folder / "pairs.en"]
-
-
-def test_pairs_are_those_of_a_naive_loop(tmp_path: Path) -> None:
-    """Keeps out faults that are counted by other rules than a loop over the pairs follows."""
-    config = PrepareConfig(tokenizer="bytes", is_cleaned=True, is_lowercase=True, max_tokens=10**6)
-    opened = read_parallel(write_pairs(tmp_path))
-    ready, seen, n = prepare_quietly(opened, config), set(), {}
-    pairs = [(split, pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower()))
-             for split, pair in opened.pairs(*SPLITS)]  # fmt: skip
-    held_out = {pair.src for split, pair in pairs if split != "train" and pair.tgt.strip()}
-    expected: dict[str, list[Pair]] = {split: [] for split in SPLITS}
-    for split, pair in pairs:
-        fewer, more = sorted((len(pair.src.split()), len(pair.tgt.split())))
-        is_faulty = {
-            "blank": fewer == 0,
-            "duplicate": fewer > 0 and (split, pair[:2]) in seen,
-            "unequal": fewer > 0 and more > 9 * fewer,
-            "held_out": fewer > 0 and split == "train" and pair.src in held_out,
-        }
-        seen.add((split, pair[:2]))
-        for fault in filter(is_faulty.__getitem__, is_faulty):
-            n[f"n_{fault}_{split}"] = n.get(f"n_{fault}_{split}", 0) + 1
-        if not (any(is_faulty.values()) if split == "train" else is_faulty["blank"]):
-            expected[split].append(pair)
-    encode = ready.tokenizer.encode
-    for split in SPLITS:
-        examples = [(e.src[:-1], e.tgt[:-1], e.line) for e in getattr(ready, split)]
-        assert examples == [(encode(p.src), encode(p.tgt), p.line) for p in expected[split]]
-    counted = {key: m for key, m in ready.data.items() if key.rpartition("_")[0] in {
-        f"n_{fault}" for fault in ("blank", *prepare.FAULTS)} and m}  # fmt: skip
-    assert n == counted
-    assert {"n_blank_train", "n_duplicate_train", "n_unequal_train"} < n.keys()
-    assert ready.most_words == max(len(pair.src.split()) for pair in expected["train"])
-
-
 def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out work that is done again, what was prepared in another way or of another text."""
     first = prepare_quietly(corpus_of())
@@ -204,7 +104,75 @@ def test_another_corpus_or_config_is_prepared_anew(monkeypatch: pytest.MonkeyPat
             prepare_quietly(corpus, config)
 
 
-# -------------------------------------------------------------------------------- Examples on disk
+def draw_pairs(n: int = 1_000) -> list[tuple[str, str]]:
+    """Draw pairs with all that is left out of a corpus, and with lines of all kinds."""
+    rng, pairs = random.Random(1), []
+    for i in range(n):
+        words = rng.choices(["eins", "zwei", "DREI", "größe", "x\u2028y"], k=rng.randint(1, 9))
+        src = " ".join(words)
+        pairs.append((f"{src} {i % 300}", "" if i % 50 == 0 else f"{src[::-1]} {i % 300} " * 2))
+        pairs += pairs[-9:-8] if i % 20 == 0 else []
+        pairs += [("lang " * 90, "long")] if i % 100 == 0 else []
+        pairs += [("EINS zwei", f"{i}"), ("x " * 10, " "), ("x" * rng.randint(28, 62), "y")]
+    return pairs
+
+
+@pytest.mark.parametrize("config", [
+    PrepareConfig(tokenizer="bytes", max_tokens=60),
+    PrepareConfig(
+        tokenizer="bytes", is_cleaned=True, is_lowercase=True, has_source_eos=False, max_tokens=80
+    ),
+    PrepareConfig(tokenizer="characters", is_cleaned=True, max_tokens=61),
+])  # fmt: skip
+def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
+    """Keeps out pairs that are kept, left out or counted by other rules than a loop follows."""
+    pairs = draw_pairs()
+    opened = corpus_of(train=pairs[400:], valid=pairs[200:400], test=pairs[:200])
+    ready, seen, n = prepare_quietly(opened, config), set(), Counter()
+    encode, end = ready.tokenizer.encode, [EOS] * config.has_source_eos
+    pairs = [*opened.pairs(*SPLITS)]
+    if config.is_lowercase:
+        pairs = [(split, Pair(p.src.lower(), p.tgt.lower(), p.line)) for split, p in pairs]
+    held_out = {pair.src for split, pair in pairs if split != "train" and pair.tgt.strip()}
+    left: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    for split, pair in pairs:
+        fewer, more = sorted((len(pair.src.split()), len(pair.tgt.split())))
+        is_faulty = {
+            "blank": fewer == 0,
+            "duplicate": fewer > 0 and (split, pair[:2]) in seen,
+            "unequal": fewer > 0 and more > 9 * fewer,
+            "held_out": fewer > 0 and split == "train" and pair.src in held_out,
+        }
+        seen.add((split, pair[:2]))
+        n.update(f"n_{fault}_{split}" for fault in is_faulty if is_faulty[fault])
+        is_cleaned = config.is_cleaned and split == "train"
+        if any(is_faulty.values()) if is_cleaned else is_faulty["blank"]:
+            continue
+        limit = config.max_tokens * (2 if split == "test" else 1)
+        if max(len(encode(pair.src)) + len(end), len(encode(pair.tgt)) + 1) > limit:
+            n[f"n_too_long_{split}"] += 1
+        else:
+            left[split].append(pair)
+    for split in SPLITS:
+        expected = [
+            Example([*encode(p.src), *end], [*encode(p.tgt), EOS], line=p.line) for p in left[split]
+        ]
+        assert [*getattr(ready, split)] == expected
+        n[f"n_{split}"] = len(expected)
+        n[f"n_unknown_{split}"] = sum([*e.src, *e.tgt].count(UNK) for e in expected)
+        n[f"n_tokens_{split}"] = sum(len(e.src) + len(e.tgt) for e in expected)
+    sources = {pair.src for split, pair in pairs if split == "train" and pair.tgt.strip()}
+    n["n_test_sources_in_train"] = sum(pair.src in sources for pair in left["test"])
+    assert +n == +Counter({key: m for key, m in ready.data.items() if key.startswith("n_")})
+    faults = ("blank", "duplicate", "unequal", "held_out", "too_long")
+    assert {f"n_{fault}_train" for fault in faults} < (+n).keys()
+    assert min(n["n_too_long_valid"], n["n_too_long_test"], n["n_test_sources_in_train"]) > 0
+    assert ready.test_texts == [pair[:2] for pair in left["test"]]
+    assert ready.most_words == max(len(pair.src.split()) for pair in left["train"])
+    limits = ready.data["max_tokens"], ready.data["max_tokens_test"]
+    assert limits == (config.max_tokens, 2 * config.max_tokens)
+    assert ready.data["source_end"] == ("EOS" if end else "none")
+    assert (ready.data.get("case") == "lower") == config.is_lowercase
 
 
 def write_examples(folder: Path, examples: list[Example]) -> TokenizedPairs:

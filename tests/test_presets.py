@@ -3,11 +3,12 @@
 import hashlib
 import io
 import json
-import multiprocessing
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -95,8 +96,6 @@ def test_checksums_of_presets(data: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert sha256 == presets.PARALLEL[name].sha256
 
 
-# -------------------------------------------------------------------------------------- The Bible
-
 TEST_VERSES = readers.read_lines(presets.BIBLE_TEST)
 VERSES = {
     "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
@@ -157,9 +156,6 @@ def test_another_bible(tmp_path: Path) -> None:
         corpus.split_bible(paths, tmp_path)
 
 
-# -------------------------------------------------------------------------------------- The cache
-
-
 def build(folder: Path) -> dict[str, Any]:
     """Fill a folder."""
     (folder / "content").write_text("content")
@@ -204,36 +200,25 @@ def test_leftovers_of_a_killed_process() -> None:
     assert [*folder.parent.glob("*.part-*")] == []
 
 
-def build_slowly(cache: str, ready: Any, go: Any) -> None:
-    """Build in another process, and wait in the middle."""
-    os.environ["SEQMODELS_CACHE"] = cache
+def test_two_at_once() -> None:
+    """Keeps out two processes that write the same files; the second waits, and says so."""
+    ready, go, messages = threading.Event(), threading.Event(), list[str]()
 
     def slow(folder: Path) -> dict[str, Any]:
         ready.set()
         go.wait(60)
         return build(folder)
 
-    build_cached(build=slow)
-
-
-@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork")  # pytest-xdist has a thread
-def test_two_processes() -> None:
-    """Keeps out two processes that write the same files; the second waits, and says so."""
-    context = multiprocessing.get_context("fork")
-    ready, go = context.Event(), context.Event()
-    other = context.Process(target=build_slowly, args=(str(presets.cache_dir()), ready, go))
-    other.start()
-    assert ready.wait(60)
-    messages = []
-
     def log(line: str) -> None:
         messages.append(line)
         go.set()
 
-    assert (build_cached(build=fail, log=log) / "content").exists()
-    other.join()
-    assert len(messages) == 1
-    assert "waiting" in messages[0]
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(build_cached, build=slow)
+        assert ready.wait(60)
+        assert (build_cached(build=fail, log=log) / "content").exists()
+        other.result()
+    assert ["waiting" in line for line in messages] == [True]
 
 
 def test_fingerprint(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ from seqmodels.report import drawing, style
 from seqmodels.site import report
 
 ROOT = Path(__file__).parents[1]
-Run = Callable[..., tuple[int, str, str]]
 Score = Callable[..., dict[str, Any]]
 Write = Callable[[str, list[str]], Path]
+Argv = list[object]
+Files = dict[str, Path]
 
 SRC = ["the cat sees a dog", "no", "one two three four five six seven", "a cat sleeps ."]
 REF = ["Die Katze sieht einen Hund.", "Nein.", "Eins zwei drei vier fünf sechs, sieben.", "Sie ."]
@@ -36,13 +37,13 @@ POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.
 
 
 @pytest.fixture
-def run(call: Call) -> Run:
+def run(call: Call) -> Call:
     """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
     return partial(call, main, "score")
 
 
 @pytest.fixture
-def score(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
+def score(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
     """Return a function that scores files and returns the JSON; figures and page are not made."""
     monkeypatch.setattr(drawing, "draw_systems", lambda *_: None)
     monkeypatch.setattr(style, "save", lambda _, path: path)
@@ -69,7 +70,7 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def flags(write: Write) -> list[object]:
+def flags(write: Write) -> Argv:
     """Write source, reference and two systems; return the command's arguments."""
     hyps = write("good.de", GOOD), write("poor.de", POOR)
     return ["--ref", write("ref.de", REF), "--src", write("src.en", SRC), *hyps]
@@ -104,15 +105,13 @@ def test_published_systems_have_their_known_scores(score: Score, data: Path) -> 
     ]  # fmt: skip
     by_length = [round(part["bleu"]["value"], 1) for part in buckets]
     assert by_length == [25.0, 24.5, 22.0, 22.6, 22.4, 19.5, 13.7]
-    assert [system["n_tokenized"] > 1900 for system in result["systems"]] == [True] * 2
+    assert all(system["n_tokenized"] > 1900 for system in result["systems"])
 
 
 @pytest.mark.parametrize(
     ("tokenize", "is_lowercase"), [("13a", False), ("intl", True), ("char", False), ("none", True)]
 )
-def test_flags_are_sacrebleus(
-    tokenize: str, is_lowercase: bool, score: Score, flags: list[object]
-) -> None:
+def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, flags: Argv) -> None:
     """Keeps out a flag that reaches one of the two scores alone, or the signature alone."""
     result = score(*flags, "--tokenize", tokenize, *["--lowercase"] * is_lowercase)
     bleu, chrf = BLEU(lowercase=is_lowercase, tokenize=tokenize), CHRF(lowercase=is_lowercase)
@@ -127,7 +126,7 @@ def test_flags_are_sacrebleus(
 
 
 def test_systems_are_compared_as_by_sacrebleu(
-    score: Score, run: Run, flags: list[object], write: Write
+    score: Score, run: Call, flags: Argv, write: Write
 ) -> None:
     """Keeps out a wrong sign or system, and a p-value of 1 / 1001 between two equal texts."""
     third = write("third.de", [*GOOD[:2], *POOR[2:]])
@@ -148,9 +147,7 @@ def test_systems_are_compared_as_by_sacrebleu(
     assert [row[-1] for row in rows] == ["the same"] * 2
 
 
-def test_blank_lines_are_scored_and_counted(
-    score: Score, flags: list[object], write: Write
-) -> None:
+def test_blank_lines_are_scored_and_counted(score: Score, flags: Argv, write: Write) -> None:
     """Keeps out a system that gains by silence, and a blank source in the shortest bucket."""
     src, silent = write("src", ["", *SRC[1:]]), write("silent.de", ["", " ", *GOOD[2:]])
     argv = [*flags[:2], "--src", src, silent, write("mute.de", [""] * 4)]
@@ -165,27 +162,22 @@ def test_blank_lines_are_scored_and_counted(
     assert nothing["length_ratio"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["a/out.de"], ["out.de"]),
-        (["a/x.test.de", "b/y.test.de"], ["x", "y"]),
-        (["v1.2-x.de", "v1.3-x.de"], ["v1.2-x", "v1.3-x"]),
-        (["out.de", "two/out.de", "other.de"], ["out", "two/out", "other"]),
-        (["a\x1b[2J.de", "b.de"], [r"a\x1b[2J", "b"]),
-    ],
-)
-def test_systems_are_named_by_their_files(paths: list[str], names: list[str]) -> None:
+def test_systems_are_named_by_their_files() -> None:
     """Keeps out two systems of one name, and names that all end in the same way."""
-    assert external.name_systems([Path(path) for path in paths]) == names
+    for paths, names in (
+        ("a/out.de", ["out.de"]),
+        ("a/x.test.de b/y.test.de", ["x", "y"]),
+        ("v1.2-x.de v1.3-x.de", ["v1.2-x", "v1.3-x"]),
+        ("out.de two/out.de other.de", ["out", "two/out", "other"]),
+        ("a\x1b[2J.de b.de", [r"a\x1b[2J", "b"]),
+    ):
+        assert external.name_systems([Path(path) for path in paths.split(" ")]) == names
 
 
 # ------------------------------------------------------- Translations: tables, figures and pages
 
 
-def test_the_table_has_the_numbers_of_the_json(
-    run: Run, flags: list[object], tmp_path: Path
-) -> None:
+def test_the_table_has_the_numbers_of_the_json(run: Call, flags: Argv, tmp_path: Path) -> None:
     """Keeps out a column under another system's name, a thin bucket that looks sure, and files."""
     before = set(tmp_path.rglob("*"))
     code, out, _ = run(*flags, "--buckets", "5,9")
@@ -207,9 +199,7 @@ def test_the_table_has_the_numbers_of_the_json(
         assert f"`{signature}`" in out
 
 
-def test_the_page_has_the_sentences_of_the_systems(
-    run: Run, flags: list[object], tmp_path: Path
-) -> None:
+def test_the_page_has_the_sentences_of_the_systems(run: Call, flags: Argv, tmp_path: Path) -> None:
     """Keeps out a sentence under another system or bucket, and scores of other settings."""
     folder = tmp_path / "out"
     settings = ["--buckets", "5,9", "--lowercase", "--tokenize", "char", "--out", folder]
@@ -240,7 +230,7 @@ ALIGNMENT_FILES = {"src": WORDS, "tgt": TARGETS, "gold": GOLD, "close": CLOSE, "
 
 
 @pytest.fixture
-def links(write: Write) -> dict[str, Path]:
+def links(write: Write) -> Files:
     """Write texts, a gold standard and two alignments; return them by name."""
     return {name: write(name, lines) for name, lines in ALIGNMENT_FILES.items()}
 
@@ -250,11 +240,11 @@ def values(part: dict[str, Any]) -> dict[str, float]:
     return {key: part[key]["value"] for key in RATES}
 
 
-def test_rates_by_hand(score: Score, links: dict[str, Path]) -> None:
+def test_rates_by_hand(score: Score, links: Files) -> None:
     """Keeps out |P| for |S| below recall or AER, means of sentences' rates, blank lines counted.
 
     The close one has 9 links, all of them gold, 7 of the 9 sure ones; the far one 6, 3 gold, all 3
-    sure. A small example is that of NLTK's documentation: 0.6666666666666667.
+    sure.
     """
     words = ["--src", links["src"], "--buckets", "1,2"]
     result = score("--gold", links["gold"], links["close"], links["far"], *words)
@@ -272,14 +262,10 @@ def test_rates_by_hand(score: Score, links: dict[str, Path]) -> None:
     assert close["overall"]["aer"]["low"] is None  # five sentences
     with pytest.raises(ValueError, match="2 and 1"):
         link_counts([Links(frozenset(), frozenset())] * 2, [Links(frozenset(), frozenset())])
-    links["gold"].write_text("0-0 1-1 2-2\n")
-    links["close"].write_text("0-0 1-2 2-1\n")
-    (system,) = score("--gold", links["gold"], links["close"])["systems"]
-    assert system["overall"]["aer"]["value"] == pytest.approx(66.66666666666667)
 
 
 def test_published_alignments_have_their_known_rate(
-    score: Score, run: Run, write: Write, data: Path
+    score: Score, run: Call, write: Write, data: Path
 ) -> None:
     """Keeps out a gold standard read with the wrong base: nothing in its file says which."""
     names = "gold", "awesome-align.out", "src-tgt"
@@ -315,7 +301,7 @@ def test_marks_and_numbers_of_links() -> None:
 
 
 def test_the_alignment_table_has_the_numbers_of_the_json(
-    score: Score, run: Run, write: Write
+    score: Score, run: Call, write: Write
 ) -> None:
     """Keeps out a column under another name, a wrong sign, and thin buckets without a mark."""
     gold, src = write("long.gold", GOLD * 11), write("long.src", WORDS * 11)
@@ -345,7 +331,7 @@ def test_the_alignment_table_has_the_numbers_of_the_json(
             assert int(row[1]) == part["n"]
 
 
-def test_no_links_are_no_traceback(score: Score, run: Run, links: dict[str, Path]) -> None:
+def test_no_links_are_no_traceback(score: Score, run: Call, links: Files) -> None:
     """Keeps out a division by zero, a precision of what is not there, and NaN in the JSON."""
     links["far"].write_text("\n" * 5)
     argv = ["--gold", links["gold"], links["far"], "--src", links["src"], "--buckets", "1,2"]
@@ -412,7 +398,7 @@ def test_the_documented_lines_run(
     ],
 )
 def test_files_that_cannot_be_scored(
-    name: str, content: bytes | None, words: list[str], run: Run, flags: list, links: dict
+    name: str, content: bytes | None, words: list[str], run: Call, flags: Argv, links: dict
 ) -> None:
     """Keeps out tracebacks, lines that do not pair, and links that are dropped in silence."""
     folder = links["src"].parent
@@ -426,7 +412,7 @@ def test_files_that_cannot_be_scored(
     assert not (folder / "out").exists()
 
 
-def test_words_counted_from_1(run: Run, links: dict[str, Path]) -> None:
+def test_words_counted_from_1(run: Call, links: Files) -> None:
     """Keeps out word -1, and an out-of-range word called by another number than the file's."""
     argv = ["--gold", links["gold"], "--gold-one-based", links["close"]]
     check_one_line(run(*argv), "gold, line 1: '0-0'", "word 0")
@@ -434,9 +420,7 @@ def test_words_counted_from_1(run: Run, links: dict[str, Path]) -> None:
     check_one_line(run(*argv, "--src", links["src"]), "gold, line 1: '4-1'", "word 4", "3 words")
 
 
-def test_flags_that_do_not_go_together(
-    run: Run, flags: list[object], links: dict[str, Path]
-) -> None:
+def test_flags_that_do_not_go_together(run: Call, flags: Argv, links: Files) -> None:
     """Keeps out flags that are silently passed over, and a score against nothing."""
     for argv in (flags[2:], [*flags[:2], *flags[4:]]):
         check_one_line(run(*argv), "--ref", "--src", "--gold")
@@ -451,7 +435,7 @@ def test_flags_that_do_not_go_together(
     check_one_line(run(*gold, links["src"]), "the same file")
 
 
-def test_too_many_lines_to_compare(run: Run, flags: list[object], monkeypatch: Any) -> None:
+def test_too_many_lines_to_compare(run: Call, flags: Argv, monkeypatch: Any) -> None:
     """Keeps out a process killed for the memory that the paired test takes; one system may pass."""
     monkeypatch.setattr(external, "MAX_LINES", 3)
     check_one_line(run(*flags), "4 lines", "at most 3")

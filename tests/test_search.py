@@ -14,10 +14,11 @@ from seqmodels import BOS, EOS, PAD, UNK, SequenceModel, build, search
 from seqmodels.data.batches import Example, collate
 
 
-class Seen(NamedTuple):
-    """The State of a Chain."""
+class Left(NamedTuple):
+    """How many tokens are left to write, and of which kind."""
 
-    n_source: Tensor
+    n: Tensor
+    kind: Tensor
 
 
 class Chain(SequenceModel):
@@ -31,14 +32,11 @@ class Chain(SequenceModel):
                 table[before, token] = likelihood
         self.log_p = torch.nn.Parameter(table.log())
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Seen:
-        return Seen(src_mask.sum(1))
+    def encode(self, src: Tensor, src_mask: Tensor) -> Left:
+        return Left(src_mask.sum(1), src[:, 0])
 
-    def step(self, y: Tensor, state: Seen) -> tuple[Tensor, Seen]:
+    def step(self, y: Tensor, state: Left) -> tuple[Tensor, Left]:
         return self.log_p[y], state
-
-    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        return self.log_p[tgt_in]
 
 
 ONE_SOURCE = torch.tensor([[4]]), torch.tensor([[True]])
@@ -86,13 +84,6 @@ def test_a_beam_of_one_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out two searches that disagree on what the likeliest token is."""
     model, (src, src_mask, _) = tiny(name), pairs
     assert search.beam(model, src, src_mask, 9, 1) == search.greedy(model, src, src_mask, 9)
-
-
-class Left(NamedTuple):
-    """How many tokens are left to write, and of which kind."""
-
-    n: Tensor
-    kind: Tensor
 
 
 class Echo(SequenceModel):

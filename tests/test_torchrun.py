@@ -60,9 +60,6 @@ def run_worker(out: Path, *names: str) -> None:
     assert process.returncode == 0, process.stderr
 
 
-# ------------------------------------------------------------------------------- Shares of a batch
-
-
 def gradient(trainer: Trainer, batch: Batch) -> torch.Tensor:
     """Return the gradient of the mean loss as one vector."""
     loop.backward(trainer, trainer.prepare(batch))
@@ -96,9 +93,6 @@ def test_a_share_has_random_numbers_of_its_own(fresh: Tiny, monkeypatch: Any) ->
     assert len(set(draws)) == 6
 
 
-# -------------------------------------------------------------------------------- Some processes
-
-
 def test_processes_have_equal_shares() -> None:
     """Keeps out a share that nobody trains on, and a wait for a batch that another lacks."""
     World(0, 2).check_shards(4)
@@ -125,9 +119,7 @@ def test_processes_do_not_change_the_result(on_two: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
-def test_two_processes_give_the_same_files(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_two_processes_give_the_same_files(tmp_path: Path, tmp_path_factory: Any) -> None:
     """Keeps out a bit that differs, in float32 with dropout, and shares in some runs alone."""
     torchrun_worker.compare_toys(tmp_path, 2)
     on_two = tmp_path_factory.mktemp("compared")
