@@ -72,7 +72,10 @@ def n_positions(name: str, n: int) -> dict[str, int]:
     return {"n_positions": n} if "n_positions" in TINY[name] else {}
 
 
-DATA = Path(os.environ.get("SEQMODELS_DATA", Path(__file__).parents[1] / "../shared/data"))
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+"""The committed records."""
+DATA = Path(os.environ.get("SEQMODELS_DATA", ROOT / "../shared/data"))
 """The folder of real text, before tests change the environment."""
 
 Tiny = Callable[..., SequenceModel]
@@ -178,9 +181,9 @@ def chromium() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site from some of the committed records, with a live page of fake models."""
-    folder, results = tmp_path_factory.mktemp("lesson"), Path(__file__).parents[1] / "results"
+    folder = tmp_path_factory.mktemp("lesson")
     for name in ("translation-grammar-laptop", "bottleneck"):
-        shutil.copytree(results / name, folder / "runs" / name)
+        shutil.copytree(RESULTS / name, folder / "runs" / name)
     hostile = folder / "runs" / '<img src=x onerror="alert(1)">'
     shutil.copytree(trained, hostile, ignore=shutil.ignore_patterns("*.safetensors", "*.svg"))
     given = ["--out", folder / "site", "--runs", folder / "runs", "--live", trained]

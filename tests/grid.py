@@ -3,8 +3,6 @@
 python tests/grid.py ray|slurm OUT TOKENS
 """
 
-from __future__ import annotations
-
 import sys
 from functools import partialmethod
 from pathlib import Path

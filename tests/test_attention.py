@@ -1,7 +1,5 @@
 """Attention as every model shows it: weights of the source, for each target token."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from checks import other

@@ -1,7 +1,5 @@
 """The benchmark suite at toy size: every part runs, and its arithmetic and its files are right."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -1,7 +1,5 @@
 """The bottleneck: pooled annotations are their equations, bits, and their figures."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from pathlib import Path

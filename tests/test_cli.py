@@ -1,7 +1,5 @@
 """The console command: its subcommands, its exit codes, what it imports, and the doctor."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -16,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from checks import check_one_line
-from conftest import Call
+from conftest import ROOT, Call
 
 from seqmodels import MODELS, search
 from seqmodels.cli import doctor, main
@@ -27,7 +25,6 @@ from seqmodels.report import alignment
 from seqmodels.utils import terminal
 from seqmodels.utils.files import WriteError
 
-ROOT = Path(__file__).parents[1]
 SENTENCE = "the cat needed the dog ."
 
 
@@ -178,8 +175,6 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyError):
         terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
 
-
-# --------------------------------------------------------------------------------------- The doctor
 
 Examine = Callable[[], tuple[int, dict[str, str], list[str]]]
 

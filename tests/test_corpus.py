@@ -71,9 +71,6 @@ def test_two_sides_of_one_language(folder: Path) -> None:
         read_pairs(read_parallel([folder]), "train")
 
 
-# ------------------------------------------------------------------- two files, held-out pairs
-
-
 def test_two_files(tmp_path: Path) -> None:
     """Keeps out a split by chance, one that loses something, or one sentence in two splits."""
     pairs = [(f"Satz {i - i % 3 // 2}", f"sentence {i}") for i in range(3_000)]

@@ -1,7 +1,5 @@
 """How far back models reach: gradients and probes whose results are known, and the task."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,9 +46,6 @@ class Decay(SequenceModel):
 EXAMPLES = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4, 6])]
 
 
-# ------------------------------------------------------------------------------------ gradients
-
-
 def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
     """Keeps out a distance off by one, another token's loss, and after training as before."""
     model = Decay(0.5)
@@ -81,9 +76,6 @@ def test_gradients_reach_the_source(name: str, tiny: Tiny, pairs: Pairs) -> None
     (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)
     is_used = grad[:, : src.shape[1]].norm(dim=-1) > 0
     assert torch.equal(is_used, src_mask)
-
-
-# ---------------------------------------------------------------------------------------- probe
 
 
 @pytest.mark.parametrize("name", MODELS)

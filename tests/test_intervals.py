@@ -1,7 +1,5 @@
 """95 % intervals: how often they hold the truth, on rows correlated as a comparison's are."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial
@@ -14,8 +12,6 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.evaluation import intervals, metrics
 from seqmodels.evaluation.intervals import Interval, Row, student_p_value, student_quantile
-
-# ---------------------------------------------------------------------------------- Known answers
 
 
 def right(n_right: int, n: int, **more: Any) -> list[Row]:
@@ -137,8 +133,6 @@ def test_groups_are_numbered_as_they_come() -> None:
     assert sums.tolist() == [[5, 50], [2, 20], [8, 80]]
     assert intervals.sum_by_group(columns, None) is columns
 
-
-# ------------------------------------------------------------------------------- Simulated rows
 
 Draw = Callable[[np.random.Generator, int], tuple[Interval, float]]
 """An interval of n drawn rows, or groups, and the true value."""

@@ -1,7 +1,5 @@
 """The ladder from one vector to attention: its equations, the task, and its figures."""
 
-from __future__ import annotations
-
 import argparse
 import math
 from pathlib import Path

@@ -1,20 +1,17 @@
 """Published figures: as they were printed, and beside ours only where they can be compared."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RESULTS
 from fake_records import fake_record, row
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import PAPERS
 from seqmodels.report import figures, ledger, style
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 @pytest.fixture

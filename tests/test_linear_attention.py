@@ -1,7 +1,5 @@
 """Linear attention: two forms of one function, a kernel, and random features of the softmax."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -48,9 +46,6 @@ def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-# ---------------------------------------------------------------------------------- the equations
-
-
 def test_linear_attention_by_hand() -> None:
     """Keeps out other features than elu(x) + 1, and sums that are not normalised.
 
@@ -84,10 +79,7 @@ def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> No
 
 
 def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out copies that drift apart: without attention, the same weights give the same logits.
-
-    GPT's attention is that of the softmax, which random features approach (see below).
-    """
+    """Keeps out copies that drift apart: without attention, equal weights give equal logits."""
     gpt, model = tiny("gpt"), tiny("linear_attention")
     for layer in gpt.decoder:
         layer.self_attention.W_o.weight.data.zero_()
@@ -105,8 +97,6 @@ def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny)
     assert_close(attention(q, k, v)[0], torch.cat(heads, 1))
     assert_close(attention.attention_weights(q, k, v) @ v, torch.stack(heads)[None])
 
-
-# -------------------------------------------------------------------------------- random features
 
 X = torch.tensor([0.4, -0.2, 0.5, 0.3, -0.1, 0.15])
 Y = torch.tensor([0.25, 0.45, 0.35, -0.4, 0.05, 0.3])

@@ -1,17 +1,12 @@
 """The live page: what it embeds, how it behaves on fake models, and what trained models write."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip
-import io
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,16 +16,13 @@ import numpy as np
 import pytest
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
 from checks import check_one_line, copy_records, copy_seed
-from conftest import Call
-from filelock import FileLock
+from conftest import RESULTS, Call
 
 import seqmodels
 from seqmodels import MODELS
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.site import live, runtime, vocabulary
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -141,9 +133,6 @@ def test_the_runtime_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert [Path(c.args[0][0]).name for c in programs.mock_calls] == ["npm", "esbuild", "esbuild"]
 
 
-# --------------------------------------------------------------- In a browser, on fake models
-
-
 class Live(Tab):
     """The live page, once its models are ready and have written their first texts."""
 
@@ -175,12 +164,6 @@ class Live(Tab):
         rows = self.page.locator(".run").all()
         return [[int(i) for i in (r.get_attribute("data-tokens") or "").split()] for r in rows]
 
-    def table(self, download: str) -> list[list[str]]:
-        """Return the rows of a CSV file that the page offers."""
-        address = self.page.locator(f'a[download="{download}"]').get_attribute("href")
-        assert address
-        return [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
-
 
 def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     """Keeps out a page whose scripts fail, forget a choice, need a mouse or run a hostile text."""
@@ -206,7 +189,9 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     tab.page.locator('input[name="guess"]').first.check()
     tab.page.click("#exercise button")
     tab.page.wait_for_selector("body[data-seen]")
-    assert [row[0] for row in tab.table("guess.csv")] == ["model", "LSTM seq2seq", "Bahdanau"]
+    address = tab.page.locator('a[download="guess.csv"]').get_attribute("href")
+    rows = csv.reader(unquote(address.partition(",")[2]).splitlines())
+    assert [row[0] for row in rows] == ["model", "LSTM seq2seq", "Bahdanau"]
     hostile = "</script><script>self.ran = 1</script>\u202e\x07<img src=x onerror='self.ran = 1'>"
     tab.ask(hostile)
     assert tab.page.input_value("#text") == hostile
@@ -224,32 +209,17 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.context.close()
 
 
-# ------------------------------------------------------------ In a browser, on trained models
-
 RUNS = RESULTS / "translation-live"
 PAGE_BYTES = 19_000_000
 
 
-def build_page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the live page of a folder, once for all workers; skip where npm is missing."""
-    base = tmp_path_factory.getbasetemp()
-    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    out = base / f"{folder.name}.html"
-    with FileLock(f"{out}.lock"):
-        if not out.exists():
-            script = "from seqmodels.cli.main import main; main()"
-            given = [sys.executable, "-c", script, "live", str(folder), "--out", str(out)]
-            process = subprocess.run(given, capture_output=True, text=True, check=False)
-            if "npm" in process.stderr and process.returncode == 2:
-                pytest.skip(process.stderr.strip())
-            assert process.returncode == 0, process.stderr
-    return out
-
-
 @pytest.mark.slow
-def test_trained_models(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_trained_models(chromium: Any, call: Call, tmp_path: Path) -> None:
     """Keeps out texts and weights that are not those of the committed runs."""
-    tab = Live(chromium, build_page(RUNS, tmp_path_factory))
+    code, _, err = call(main, "live", RUNS, "--out", tmp_path / "live.html")
+    if code == 2 and "npm" in err:
+        pytest.skip(err)
+    tab = Live(chromium, tmp_path / "live.html")
     tab.check_isolation()
     assert tab.path.stat().st_size < PAGE_BYTES
     runs = {name: seqmodels.load(RUNS / f"{name}-seed1") for name in MODELS}

@@ -1,7 +1,5 @@
 """Parsers of files that a stranger may have written: each is read, or refused in one line."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import math
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import RESULTS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,6 @@ from seqmodels.records import significance
 from seqmodels.records.record import load as load_record
 from seqmodels.report import ledger
 
-RESULTS = Path(__file__).parents[1] / "results"
 PARSERS = {
     "recall/gpt-seed1.json": load_record,
     "recall/significance.json": significance.load,

@@ -1,7 +1,5 @@
 """Metrics: sums over rows, buckets, and sacreBLEU's numbers under the right signature."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -86,9 +84,6 @@ def test_scores_can_be_written() -> None:
         assert json.loads(json.dumps(parts, allow_nan=False)) == parts
         cells = [cell for part in parts for cell in part.values() if isinstance(cell, dict)]
         assert {type(x) for cell in cells for x in cell.values()} == {float, type(None)}
-
-
-# ------------------------------------------------------------------------------------- Which BLEU
 
 
 REFS = ["Die Katze sieht einen Hund, nicht wahr?", "Der Hund sieht den alten Baum am Bach."] * 6

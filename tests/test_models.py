@@ -1,7 +1,5 @@
 """What chapters have in common: their papers' defaults and starts, copies that must not drift."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -39,10 +37,7 @@ def test_recurrent_matrices_start_orthogonal(fresh: Tiny) -> None:
 
 
 def test_other_weights_start_by_their_inputs(fresh: Tiny) -> None:
-    """Keeps out a start that shrinks in narrow models: N(0, 1/fan-in), biases zero.
-
-    The output's U_o is not recurrent, and does not start orthogonal.
-    """
+    """Keeps out a start that shrinks in narrow models: N(0, 1/fan-in), biases zero."""
     for name in ("rnn_encdec", "bahdanau"):
         model = fresh(name, d_model=60, d_embed=40, d_maxout=50)
         for path, p in model.named_parameters():
@@ -51,7 +46,7 @@ def test_other_weights_start_by_their_inputs(fresh: Tiny) -> None:
             elif path.startswith("output") or not re.search(r"\.U|attention", path):
                 expected = p.shape[1] ** -0.5
                 assert p.std().item() == pytest.approx(expected, rel=0.15), path
-    square = model.output.U_o.weight[:60]
+    square = model.output.U_o.weight[:60]  # is not recurrent
     assert (square @ square.T - torch.eye(60)).abs().max() > 0.2
 
 
@@ -63,9 +58,6 @@ def test_a_configured_range_is_used(fresh: Tiny) -> None:
     assert model.embedding.weight.std().item() == pytest.approx(0.1, rel=0.1)
     assert model.decoder[0].ff[0].weight.std().item() == pytest.approx(0.1, rel=0.1)
     assert model.decoder[0].ff[2].weight.std().item() == pytest.approx(0.05, rel=0.1)
-
-
-# ---------------------------------------------------------------------------------- the gated units
 
 
 def test_a_gated_unit_by_hand() -> None:

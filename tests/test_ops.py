@@ -1,7 +1,5 @@
 """Operations: a fast way computes what the slow one does, a cache what `torch.cat` does."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from checks import snapshot
@@ -69,11 +67,8 @@ def test_attend_is_the_equation(kind: str) -> None:
 
 
 def test_a_cache_is_a_concatenation() -> None:
-    """Keeps out a cache that gives back other keys than it was given, with gradients and without.
-
-    Two sources of three tokens, two beams each; beam r sees its source and its own tokens.
-    """
-    visible = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()
+    """Keeps out a cache that gives back other keys than it was given, with and without gradients."""
+    visible = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()  # two sources, two beams each
     k, v = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 3, 5)
     for has_gradients in (True, False):
         with torch.set_grad_enabled(has_gradients):

@@ -1,7 +1,5 @@
 """Recall: random symbols are copied and reversed, in tests of exact lengths."""
 
-from __future__ import annotations
-
 import argparse
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report: its data at each of its three levels, in a browser, and served during training."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """The RNN encoder–decoder computes what Cho et al. say: naive loops, numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

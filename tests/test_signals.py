@@ -1,7 +1,5 @@
 """Ctrl-C, other signals and kills: what was trained is kept, and nothing runs on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -11,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from checks import check_one_line
+from conftest import ROOT
 
 from tools.survival import PHASES, command, survive
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow

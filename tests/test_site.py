@@ -1,7 +1,5 @@
 """The site: its pages hold all code, equations and numbers, and can be read in a browser."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import hashlib
@@ -19,7 +17,7 @@ import pytest
 import torch
 from browser import Tab
 from checks import check_one_line
-from conftest import Call
+from conftest import RESULTS, Call
 from matplotlib.figure import Figure
 from naive import on_paper
 
@@ -28,7 +26,6 @@ from seqmodels.report import reading
 from seqmodels.site import attention, build, figure, layout, pair, source
 from seqmodels.site.source import Chapter
 
-RESULTS = Path(__file__).parents[1] / "results"
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
 CONSECUTIVE = [*pairwise(CHAPTERS)]

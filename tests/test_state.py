@@ -1,7 +1,5 @@
 """The State of every model: its rows, its beams, and how it grows."""
 
-from __future__ import annotations
-
 from typing import get_type_hints
 
 import jaxtyping

@@ -1,7 +1,5 @@
 """Standard streams, pipes, memory limits and systems other than POSIX."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -11,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from toy_task import flags, toy
 
 from seqmodels.comparison import compare
 from seqmodels.evaluation import external
 from seqmodels.utils import terminal
-
-ROOT = Path(__file__).parents[1]
 
 PRINTS = "from seqmodels.utils.terminal import run_cli; run_cli('seqmodels', lambda: print({}))"
 HELP = "import sys; sys.argv = ['seqmodels', '--help']; "

@@ -182,10 +182,7 @@ def test_merges_by_hand() -> None:
 
 
 def test_tiktoken_merges_as_trained() -> None:
-    """Keeps out ties broken by chance, and ranks that tiktoken merges in another order.
-
-    The trainer and the encoder are two libraries.
-    """
+    """Keeps out ties broken by chance, and ranks that tiktoken merges in another order."""
     bpe, trained = BPE.train(TEXT, 600), tokenizers.train_merges(iter(TEXT), 596)
     for line in [*TEXT, *LINES, "\u00a0!\u202f? \x85\u2028 1234 \r\n\n  x  "]:
         assert bpe.encode(line) == [N_SPECIALS + i for i in trained.encode(line).ids]

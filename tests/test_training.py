@@ -1,7 +1,5 @@
 """The trainer and its loop: losses, schedule, the best weights, curves for TensorBoard."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -123,9 +121,6 @@ def test_validation_is_exact_and_leaves_no_trace(tiny: Tiny) -> None:
     assert scores["valid_nats"] == pytest.approx(sum(row["nats"] for row in rows) / n)
     n_correct = sum(row["n_correct"] for row in rows)
     assert scores["valid_accuracy"] == pytest.approx(100 * n_correct / n)
-
-
-# ------------------------------------------------------------------------------------- TensorBoard
 
 
 def draw_curves(out: Path, tokens: int = 2_000, **changes: Any) -> None:

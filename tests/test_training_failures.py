@@ -1,7 +1,5 @@
 """Training goes wrong: losses that are not finite, memory that is short."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

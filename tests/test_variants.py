@@ -1,7 +1,5 @@
 """Variants: each differs from its model in one respect, and everything finds it by name."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -17,8 +15,6 @@ from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, papers, transformer
 from seqmodels.models.variants import positions
-
-# -------------------------------------------------------------------------------------- The list
 
 
 def test_a_variant_follows_its_model() -> None:
@@ -58,9 +54,6 @@ def test_a_variant_has_its_models_recipe() -> None:
     recipes = {**task.recipes, "lstm_seq2seq_x2": own}
     assert toy(recipes=recipes).recipe("lstm_seq2seq_x2") == own
     assert toy(recipes={}).recipe("lstm_seq2seq_x2") == Recipe({}, 8e-3)
-
-
-# ----------------------------------------------------------------------------------- Positions
 
 
 def test_pairs_are_rotated_by_hand() -> None:

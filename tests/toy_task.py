@@ -1,7 +1,5 @@
 """A task that takes no time, its flags, and what is made up and compared besides."""
 
-from __future__ import annotations
-
 import argparse
 import random
 from pathlib import Path
