@@ -107,6 +107,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "plot @/loop", ("loop",)),
     (main, "plot @/fifo", ("fifo",)),
     (main, "translate @/nope/gpt-seed1 a", ("nope/gpt-seed1.json",)),
+    (main, "export @/nope/gpt-seed1 --out @/x", ("nope/gpt-seed1.json",)),
     (main, "report @ --out @/a.html --serve", ("--serve",)),
     (main, "report @ --out @/a.txt", ("a.txt",)),
     (main, "report @ --out @/nope/a.html", ("nope",)),

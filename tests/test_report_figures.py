@@ -1,13 +1,156 @@
-"""All figures of a folder of records; curves, sizes and alignments; the style of figures."""
+"""All figures of a folder of records: scores by bucket, curves, sizes, alignments; their style."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, fake_record, fake_tests, several
+from fake_records import MODELS, drawn_scores, fake_record, fake_tests, row, scored, several
+from matplotlib.colors import to_rgba
 
+from seqmodels.evaluation.metrics import METRICS
 from seqmodels.report import alignment, drawing, figures, reading, style, tables
+
+
+def texts_of(ax: Any) -> list[str]:
+    """Return the texts of a panel."""
+    return [text.get_text() for text in ax.texts]
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
+    """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
+    records, metric = several(3), ("bleu", "nats")[column]
+    figure = drawn_scores(records)
+    ax, strip = figure.axes[column], figure.axes[2 + column]
+    buckets = records[0]["tests"][0]["buckets"]
+    assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
+        b["n"] for b in buckets
+    ]
+    names = [f"{b['low']}–{b['high']}" for b in buckets]
+    assert [t.get_text() for t in strip.get_xticklabels()] == names
+    for i, model in enumerate(MODELS):
+        group = [r["tests"][0]["buckets"] for r in records if r["model"] == model]
+        cells = np.array(
+            [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
+        )
+        mean = cells.mean(axis=0)
+        colour = style.looks([model])[model].colour
+        line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
+        assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bucket has 29 sentences
+        assert np.allclose(marks.get_ydata(), mean[:7, 0])
+        assert np.allclose(hollow.get_ydata(), mean[7:, 0])
+        assert hollow.get_markerfacecolor() == "white" != marks.get_markerfacecolor()
+        band, whiskers = ax.collections[2 * i : 2 * i + 2]
+        corners = band.get_paths()[0].vertices
+        for k in range(7):
+            edges = corners[np.isclose(corners[:, 0], line.get_xdata()[k]), 1]
+            assert [edges.min(), edges.max()] == pytest.approx([*mean[k, 1:]])
+            ends = whiskers.get_segments()[k][:, 1]
+            assert np.allclose(ends, [cells[:, k, 0].min(), cells[:, k, 0].max()])
+
+
+def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
+    """Keeps out 29 sentences that look as sure as a thousand, and a band over nine of them."""
+    records = scored({"gpt": (30, 20, 25, 24, 23)}, counts=(30, 9, 10, 100, 29))
+    figure = drawn_scores(records)
+    line, marks, hollow = figure.axes[0].lines
+    assert len(line.get_xdata()) == 4
+    assert [round(x) for x in marks.get_xdata()] == [0, 3]
+    assert [round(x) for x in hollow.get_xdata()] == [1, 2, 4]
+    white = [bar.get_facecolor()[:3] == (1, 1, 1) for bar in figure.axes[2].containers[0]]
+    assert white == [False, True, True, False, True]
+    paths = figure.axes[0].collections[0].get_paths()
+    assert {round(float(x)) for path in paths for x in path.vertices[:, 0]} == {0, 2, 3}
+    assert row(tables.format_tables(records), "GPT")[2:-1] == [
+        "30.0 [29.0, 31.0]", "20.0 [–]", "25.0 [24.0, 26.0]", "24.0 [23.0, 25.0]",
+        "23.0 [22.0, 24.0]",
+    ]  # fmt: skip
+    assert row(tables.format_tables(records), "model")[2:-1] == [
+        "1–10", "11–20*", "21–30*", "31–40", "41–50*"
+    ]  # fmt: skip
+
+
+def test_a_missing_score_leaves_a_gap() -> None:
+    """Keeps out a crash, or a zero drawn, where a model was not scored."""
+    records = several(2)
+    for part in (part for r in records for part in r["tests"][0]["buckets"]):
+        del part["nats"]
+    gpt = [r for r in records if r["model"] == "gpt"]
+    gpt[1]["tests"][0]["buckets"][0]["bleu"]["value"] = None
+    assert row(tables.format_tables(records), "GPT ")[2] == "–"
+    assert ["not recorded" in texts_of(ax) for ax in drawn_scores(records).axes[:2]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("task", "beam", "titles"),
+    [
+        ("recall", 5, ["symbol accuracy (%), free-running, beam 5",
+                       "loss (nats per token), teacher-forced"]),
+        ("next_token", None, ["exact match (%), teacher-forced",
+                              "loss (nats per token), teacher-forced"]),
+    ],
+)  # fmt: skip
+def test_a_title_names_the_search(task: str, beam: int | None, titles: list[str]) -> None:
+    """Keeps out a beam's score beside a greedy one, and a teacher-forced one sold as a search."""
+    records = several(1, task)
+    for test in (test for r in records for test in r["tests"]):
+        test["beam"] = beam
+    assert [ax.get_title("left") for ax in drawn_scores(records, -1).axes[:2]] == titles
+    suffix = titles[0].partition("free-running")[2]
+    assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
+
+
+def test_losses_are_the_metrics_of_which_less_is_better() -> None:
+    """Keeps out a metric that is turned round in every table and figure."""
+    losses = {key for key, metric in METRICS.items() if metric.is_loss}
+    assert losses == {"nats", "bits_per_byte", "perplexity", "aer"}
+
+
+def test_a_context_is_drawn_as_the_gain_from_it() -> None:
+    """Keeps out lines that differ by 0.05 on an axis of 2.5, and a gain turned round."""
+    none = {0: {"low": 0, "high": 0, "token_accuracy": {"value": 10, "low": 9, "high": 11}}}
+    more = {i: {"token_accuracy": {"value": 10 + i, "low": 9, "high": 11}} for i in (1, 2)}
+    values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
+    about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
+    records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
+    saved, gained = drawn_scores(records).axes[:2]
+    assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
+    assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
+    assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
+    assert saved.get_title("left").startswith("bits per byte saved")
+    assert saved.get_ylim()[1] < 0.7
+    for ax in (saved, gained):
+        assert "higher is better ↑" in texts_of(ax)
+
+
+def test_lengths_beyond_training_are_shaded() -> None:
+    """Keeps out a shade that begins a bucket late, or a bucket early."""
+    for trained, expected in ((40, [(3.5, 7.5)]), (41, [(4.5, 7.5)]), (None, [])):
+        records = several(1)[:1]
+        records[0]["tests"][0]["max_train_length"] = trained
+        for ax in drawn_scores(records).axes:
+            shades = [p.get_extents().transformed(ax.transData.inverted()) for p in ax.patches
+                      if p.get_facecolor() == to_rgba("#F5F2EA")]  # fmt: skip
+            assert [(round(s.x0, 2), round(s.x1, 2)) for s in shades] == expected
+
+
+def test_a_baseline_is_drawn_and_printed() -> None:
+    """Keeps out a look-up that seems to be learned, where it is what anyone gets without it."""
+    records = several(1, "recall")[:2]
+    for test in (r["tests"][0] for r in records):
+        test["baseline"] = "knows the values"
+        for i, part in enumerate((*test["buckets"], test["overall"])):
+            part["baseline"] = {"value": 50.5 - i, "low": None, "high": None}
+    expected = [50.5 - i for i in range(len(records[0]["tests"][0]["buckets"]))]
+    assert row(tables.format_tables(records), "(knows")[2:] == [f"{x:.1f}" for x in expected]
+    figure = drawn_scores(records)
+    dotted = [
+        [list(line.get_ydata()) for line in ax.lines if line.get_linestyle() == ":"]
+        for ax in figure.axes[:2]
+    ]
+    assert dotted == [[expected], []]
+    assert "knows the values" in figure.get_label()
 
 
 @pytest.mark.parametrize("task", ["recall", "next_token"])

@@ -24,7 +24,6 @@ from toy_training import CFG, V, assert_same, examples, finish, stopped_after
 from seqmodels import build
 from seqmodels.comparison import compare, runs, trained
 from seqmodels.comparison.task import Task
-from seqmodels.data import tokenizers
 from seqmodels.data.batches import batch_indices, collate
 from seqmodels.records import record
 from seqmodels.report import reading
@@ -34,8 +33,6 @@ from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
 from seqmodels.training.trainer import PreparedBatch, Trainer, seed_all
 from seqmodels.utils import files
-
-ROOT = Path(__file__).parents[1]
 
 pytestmark = pytest.mark.usefixtures("undrawn", "few_draws")
 
@@ -303,24 +300,25 @@ def two(tmp_path: Path, fresh: Tiny) -> Checkpoints:
     return checkpoints
 
 
-@pytest.mark.parametrize(("cost_s", "pause_s"), [(0.1, 30.0), (0.5, 50.0)])
 def test_checkpoints_are_written_now_and_then(
-    cost_s: float, pause_s: float, tmp_path: Path, fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fresh: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a disk that is written to all the time, and more than 1 % of the time for it."""
-    clock, write = [100.0], files.write
+    clock, write = SimpleNamespace(now_s=100.0, cost_s=0.0), files.write
 
     def write_slowly(path: Path, content: bytes) -> Path:
-        clock[0] += cost_s
+        clock.now_s += clock.cost_s
         return write(path, content)
 
-    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
     monkeypatch.setattr(files, "write", write_slowly)
     checkpoints, trainer = Checkpoints(tmp_path / "gpt-seed1.json"), Trainer(fresh("gpt"), CFG)
-    checkpoints.save(trainer.tensors(), trainer.state())
-    for pause, is_due in ((pause_s - 1, False), (1.1, True)):
-        clock[0] += pause
-        assert checkpoints.is_due() == is_due
+    for cost_s, pause_s in ((0.1, 30.0), (0.5, 50.0)):
+        clock.cost_s = cost_s
+        checkpoints.save(trainer.tensors(), trainer.state())
+        for pause, is_due in ((pause_s - 1, False), (1.1, True)):
+            clock.now_s += pause
+            assert checkpoints.is_due() == is_due
 
 
 def test_after_damage_the_previous_one_is_read(two: Checkpoints) -> None:
@@ -378,16 +376,13 @@ class Payload:
         return os.mkdir, (str(Payload.folder),)
 
 
-def test_no_pickle_is_read(two: Checkpoints, tmp_path: Path) -> None:
+def test_no_pickle_is_read(two: Checkpoints, compared: Path) -> None:
     """Keeps out code that a stranger's run folder brings along, in any of its files."""
-    Payload.folder = tmp_path / "executed"
-    run = two.folder / "gpt-seed1"
-    saved = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
-    run.with_suffix(".json").write_text(json.dumps(saved | {"weights_sha256": None}))
-    model = build("gpt", **saved["model_config"])
-    checkpoint.save_weights(run.with_suffix(".safetensors"), model.state_dict())
-    words = [f"w{i}" for i in range(saved["model_config"]["vocab_size"] - tokenizers.N_SPECIALS)]
-    tokenizers.Words(words).save(two.folder / "tokenizer.json")
+    Payload.folder, run = two.folder / "executed", two.folder / "gpt-seed1"
+    for path in (*compared.glob("gpt-seed1.*"), compared / "tokenizer.json"):
+        shutil.copy(path, two.folder)
+    saved = record.load(run.with_suffix(".json")) | {"weights_sha256": None}
+    run.with_suffix(".json").write_text(json.dumps(saved))
 
     def read_all() -> None:
         trained.load(run)
