@@ -29,7 +29,7 @@ SENTENCE = "the cat needed the dog ."
 
 
 def test_models_are_listed(call: Call) -> None:
-    """Keeps out a list without a model, its year, paper, size or file, and tiny sizes."""
+    """Keeps out a list without a model, its year, paper, size or file."""
     code, out, err = call(main, "models")
     assert (code, err) == (0, "")
     for line, (name, paper) in zip(out.splitlines()[1:-2], PAPERS.items(), strict=True):

@@ -67,7 +67,7 @@ def test_attend_is_the_equation(kind: str) -> None:
 
 
 def test_a_cache_is_a_concatenation() -> None:
-    """Keeps out a cache that gives back other keys than it was given, with and without gradients."""
+    """Keeps out a cache that gives back other keys than it got, with and without gradients."""
     visible = torch.tensor([[1, 1, 1], [1, 1, 0]]).bool()  # two sources, two beams each
     k, v = torch.randn(2, 1, 3, 4), torch.randn(2, 1, 3, 5)
     for has_gradients in (True, False):

@@ -260,35 +260,24 @@ def unfinished_run(
 
 
 @pytest.fixture
-def serve_folder() -> Iterator[Callable[[Path], Ask]]:
-    """Return a function that serves a folder and returns a function that asks for a path."""
-    servers: list[serve.Server] = []
-
-    def start(folder: Path) -> Ask:
-        server = serve.Server([folder], 0, 0)
-        servers.append(server)
+def ask(tmp_path: Path) -> Iterator[Ask]:
+    """Serve a folder; return a function that asks for a path."""
+    (tmp_path / "running").mkdir()
+    with serve.Server([tmp_path / "running"], 0, 0) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        port = server.server_address[1]
 
         def ask(path: str, host: str = "127.0.0.1:PORT") -> tuple[int, str]:
-            port = server.server_address[1]
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             connection.request("GET", path, headers={"Host": host.replace("PORT", str(port))})
             answer = connection.getresponse()
-            text = answer.read().decode()
-            connection.close()
-            return answer.status, text
+            return answer.status, answer.read().decode()
 
-        return ask
-
-    yield start
-    for server in servers:
+        yield ask
         server.shutdown()
-        server.server_close()
 
 
-def test_follows_a_run(
-    serve_folder: Callable[[Path], Ask], unfinished_run: Path, compared: Path
-) -> None:
+def test_follows_a_run(ask: Ask, unfinished_run: Path, compared: Path) -> None:
     """Keeps out another run's curve, and a page that stays as it was when a file arrives."""
     (run,) = unfinished.find(unfinished_run)
     record = unfinished_run / "gpt-seed1.json"
@@ -297,7 +286,6 @@ def test_follows_a_run(
     assert (run["curve"], run["tokens"]) == (progress["curve"], progress["tokens"])
     assert (run["model"], run["seed"], run["train_config"]) == ("gpt", 1, {"tokens": 200})
     assert run["n_parameters"] > 10_000
-    ask = serve_folder(unfinished_run)
     code, text = ask("/")
     assert (code, f"GPT, seed 1: {run['tokens']} of 200 tokens" in text) == (200, True)
     states = [ask("/state"), ask("/state")]
@@ -316,19 +304,18 @@ def test_follows_a_run(
     assert unfinished.find(unfinished_run) == []
 
 
-def test_answers_this_machine_alone(serve_folder: Callable[[Path], Ask], tmp_path: Path) -> None:
+def test_answers_this_machine_alone(ask: Ask) -> None:
     """Keeps out a page elsewhere that asks by another name, other files, and an empty folder."""
-    ask = serve_folder(tmp_path)
     answers = [ask("/")[0], ask("/state", "localhost:PORT")[0], ask("/state", "example.org")[0]]
     answers += [ask("/state", "localhost:1")[0], ask("/a.json")[0], ask("/../etc/passwd")[0]]
     assert answers == [200, 200, 403, 403, 404, 404]
     assert serve.HOST == "127.0.0.1"
 
 
-def test_a_wrong_file_is_named(serve_folder: Callable[[Path], Ask], copied: Path) -> None:
+def test_a_wrong_file_is_named(ask: Ask, compared: Path, tmp_path: Path) -> None:
     """Keeps out a server that dies of one wrong file."""
-    ask = serve_folder(copied)
-    (copied / "gpt-seed1.jsonl").write_text("{}\n")
+    shutil.copy(compared / "gpt-seed1.json", tmp_path / "running")
+    (tmp_path / "running" / "gpt-seed1.jsonl").write_text("{}\n")
     code, text = ask("/")
     assert (code, "gpt-seed1.jsonl, line 1" in text) == (500, True)
     assert ask("/state")[0] == 200

@@ -6,7 +6,7 @@ import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT
@@ -49,17 +49,13 @@ def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.escape_for_terminal(text) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
 
 
-def interrupted(*_: Any) -> None:
-    """Receive Ctrl-C."""
-    raise KeyboardInterrupt
-
-
 def test_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Keeps out another exit code, and advice to resume that begins again: --fresh does."""
+    interrupted = Mock(side_effect=KeyboardInterrupt)
     with pytest.raises(SystemExit) as stopped:
-        terminal.run_cli("seqmodels", lambda: interrupted())
+        terminal.run_cli("seqmodels", interrupted)
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "seqmodels: stopped\n"
     monkeypatch.setattr(compare, "compare_in_folder", interrupted)
