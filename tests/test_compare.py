@@ -88,9 +88,6 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
     assert contents(copied) == before
 
 
-# ---------------------------------------------------------------------------- Device and precision
-
-
 def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a GPU not used, or used for the CPU, and two precisions in a folder.
 
@@ -114,9 +111,6 @@ def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         assert compare.resolve_device("cpu") == "cpu"
     with pytest.raises(ValueError, match="--device cuda"):
         compare.resolve_device("cuda")
-
-
-# ------------------------------------------------------------------------------------------- Arms
 
 
 def test_an_arm_changes_one_field() -> None:
@@ -176,9 +170,6 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
         models.VARIANTS.pop(name, None)  # as in another process
     loaded = seqmodels.load(tmp_path / f"{names[1]}-seed1")
     assert loaded.model.config.rotary_base == 30.0
-
-
-# --------------------------------------------------------------------------------------- Forecasts
 
 
 def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:

@@ -90,9 +90,6 @@ def test_rates_fall_beyond_the_widths_that_they_suit() -> None:
     assert starts == [0.08, 0.08, 0.04]
 
 
-# ------------------------------------------------------------------------------------ The figures
-
-
 def test_every_seed_has_its_marker() -> None:
     """Keeps out a failed seed that is drawn as if it had learned at the end."""
     seeds: dict[str, list[tuple[list[float], tuple[int, bool]]]] = {
@@ -119,9 +116,6 @@ def test_every_seed_has_its_marker() -> None:
         filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
     looks = style.looks(papers())
     assert filled == {looks[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
-
-
-# ----------------------------------------------------------------------------------------- Widths
 
 
 def wide(model: str, seed: int, d_model: int, score: float) -> dict[str, Any]:

@@ -49,9 +49,6 @@ def test_next_token_runs(run: Run, tmp_path: Path) -> None:
     assert "bleu" not in context["overall"]
 
 
-# ---------------------------------------------------------------------------------------- Stories
-
-
 @pytest.mark.parametrize("context", [0, 1, 8, 40, 68, 500])
 def test_a_window_is_consecutive(context: int) -> None:
     """Keeps out a gap or an overlap between what is read and what is asked."""
@@ -99,9 +96,6 @@ def test_stories_need_their_word() -> None:
         assert collate([example]).tgt_out.tolist() == [scored]
     n = len(distance.examples)
     assert [e.tgt for e in context.examples[:n]] == [e.tgt for e in distance.examples]
-
-
-# ---------------------------------------------------------------------------------- One's own text
 
 
 @pytest.mark.parametrize("context", [8, 40])

@@ -37,9 +37,6 @@ def test_a_width_is_within_five_percent() -> None:
     assert sizes["d_model"] == 16
 
 
-# --------------------------------------------------------------------------------------- The record
-
-
 def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> None:
     """Keeps out a result that nobody can check, score again or use: every field is derived anew."""
     path = compared / f"{name}-seed1.json"
@@ -89,9 +86,6 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     scores = loop.validate(trained.load_model(saved, weights), toy().valid, "cpu")
     best = min(point["valid_nats"] for point in saved["curve"])
     assert scores["valid_nats"] == pytest.approx(best, rel=1e-6)
-
-
-# -------------------------------------------------------------------------------------------- Rows
 
 
 def test_bytes_are_those_of_the_text() -> None:
@@ -155,9 +149,6 @@ def test_a_row_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["baseline"] for row in rows] == [0.5, 0.25, 0.0]
     for part in (entry["overall"], *entry["buckets"]):
         assert part["perplexity"]["value"] == pytest.approx(math.exp(part["nats"]["value"]))
-
-
-# -------------------------------------------------------------------------------- Own measurements
 
 
 def distances(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, float | str]]:

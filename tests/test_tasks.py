@@ -40,9 +40,6 @@ from tools import rounded, trials
 RESULTS = Path(__file__).parents[1] / "results"
 
 
-# --------------------------------------------------------------------------------------- The driver
-
-
 def write_empty_files(folder: Any, **_: object) -> list[Path]:
     """Write empty files in place of a folder's figures and tables."""
     path = Path(getattr(folder, "path", folder))
@@ -71,9 +68,6 @@ def test_the_driver_runs_what_is_chosen(
     page.unlink()
     assert run(*given, "--layers", 3) == 2
     assert not page.exists()
-
-
-# ---------------------------------------------------------------------------------------- The tasks
 
 
 @pytest.mark.parametrize("task", [recall, translation, next_token], ids=lambda task: task.__name__)
@@ -117,9 +111,6 @@ def test_committed_records_are_accepted(
         check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
 
 
-# ------------------------------------------------------------------------- Trials of settings
-
-
 def test_each_trial_is_made_once(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,9 +144,6 @@ def test_each_trial_is_made_once(
     assert [file.name for file in out.iterdir()] == [trials.FILE]
     for wrong in (["gpt,"], ["gpt,lr=x"], ["gpt,d_x=1"], ["no"], ["gpt", "--lr", 1]):
         check_one_line(call(trials, "--out", out, "translation", *wrong))
-
-
-# ------------------------------------------------------------------------------------- Rounded runs
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:

@@ -27,9 +27,6 @@ def prepare_quietly(opened: TextCorpus, kind: str = "bytes", size: int = 300):
     return prepare_text(opened, kind, size, log=lambda line: None)
 
 
-# ------------------------------------------------------------------------------------- Text files
-
-
 def test_files_are_read_in_their_order(tmp_path: Path) -> None:
     """Keeps out an order by name, words of two files that grow together, and a lost last one."""
     (tmp_path / "b").write_text("one")
@@ -61,8 +58,6 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
         assert read(opened, "test") == read(opened, "valid")
         assert opened.is_valid_tested
 
-
-# ----------------------------------------------------------------------------------------- Tables
 
 ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
 TEXT = {"train": "one\ntwo\n\nthrée\n", "valid": "four\n", "test": "five\nsix\n"}
@@ -113,8 +108,6 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert "test is valid" in summarize_text(ready.data)
 
 
-# ------------------------------------------------------------------------------------------ Books
-
 BOOK = (
     "The Project Gutenberg eBook of Books\r\n\r\n"
     "*** START OF {} PROJECT GUTENBERG EBOOK BOOKS ***\r\n"
@@ -138,9 +131,6 @@ def test_licences_are_left_out(tmp_path: Path) -> None:
     other.write_text("\n*** START\nEnd of the Project Gutenberg\nthe text\n" * 9)
     opened = read_text_corpus([other])
     assert (opened.n_left_out(), read(opened)) == (0, other.read_text())
-
-
-# ----------------------------------------------------------------------------------------- Tokens
 
 
 @pytest.mark.parametrize("kind", ["bytes", "words"])
@@ -217,9 +207,6 @@ def test_tokens_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.write_text("another text, which is as short as can be\n" * 30)
     make("bpe", 300)
     assert len(messages) == 4
-
-
-# -------------------------------------------------------------------------------------- Real texts
 
 
 def test_texts_of_the_results(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

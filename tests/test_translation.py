@@ -50,9 +50,6 @@ def test_translation_runs(run: Run, tmp_path: Path) -> None:
     assert tokenizers.SPECIALS[3] not in "".join(alignment["src"] + alignment["tgt"])
 
 
-# ----------------------------------------------------------------------------- one's own sentences
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Write a parallel corpus in two invented languages; targets are longer than sources."""
