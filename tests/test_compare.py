@@ -46,9 +46,7 @@ def times(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("undrawn", "few_draws")
-def test_only_missing_runs_are_trained(
-    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_missing_runs_are_trained(copied: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out hours of training for a figure: what is recorded is only drawn."""
     before = times(copied)
     with monkeypatch.context() as patch:
@@ -204,9 +202,7 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     assert forecast_from(slower(7, task="another")).seconds == pytest.approx(700 * per_token)
 
 
-def test_a_dry_run_writes_nothing(
-    recorded_gpt: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:
     """Keeps out a forecast that leaves a folder, changes one, or forgets what is recorded."""
     monkeypatch.chdir(recorded_gpt.parents[1])  # no other records are near
 

@@ -210,14 +210,10 @@ def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) ->
 # ------------------------------------------------------------------------------------------- limits
 
 
-def test_a_source_may_be_bos_alone(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out models that need a source: the plain language model is a source of BOS alone."""
-    bos = torch.ones(4, 1, dtype=torch.long)
-    assert tiny(name)(bos, bos.bool(), pairs[2]).isfinite().all()
-
-
-def test_targets_are_unlimited_but_for_learned_positions(name: str, tiny: Tiny) -> None:
-    """Keeps out a limit that is not said, or one where none is."""
+def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a source that may not be BOS alone, as in plain language models, and new limits."""
+    model, bos = tiny(name), torch.ones(4, 1, dtype=torch.long)
+    assert model(bos, bos.bool(), pairs[2]).isfinite().all()
     limits = dict.fromkeys(DECODER_ONLY, 27) | {"transformer_learned": 32}
-    n = tiny(name).max_target(5)
+    n = model.max_target(5)
     assert n == limits[name] if name in limits else n > 10**6

@@ -15,7 +15,6 @@ from fake_records import drawn_scores, scored
 from torch import Tensor, nn
 
 from seqmodels import SequenceModel, models, unroll
-from seqmodels.cli import doctor, main
 from seqmodels.models import Paper
 from seqmodels.records import record
 from seqmodels.report import style, tables
@@ -104,16 +103,6 @@ def test_what_it_lacks_is_said_before_training(
     code, _, err = call(recall, "--size", "smoke", "--models", "toy", "--out", tmp_path)
     assert (code, [*tmp_path.glob("toy*")]) == (2, [])
     assert "toy: its Config lacks the method source_floats(n)" in err
-
-
-def test_the_commands_know_it(call: Call) -> None:
-    """Keeps out a model that is in no list, and one that nobody has examined."""
-    code, out, _ = call(main, "models")
-    assert code == 0
-    (line,) = [row for row in out.splitlines() if row.startswith("toy ")]
-    assert line.split()[1:5] == ["2026", "Bag", "of", "words"]
-    assert line.endswith("test_custom_model.py")
-    assert doctor.check_model("toy").startswith("works: loss ")
 
 
 FALLING = {

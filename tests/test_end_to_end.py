@@ -257,9 +257,7 @@ of the LSTM's encoder, which no one reads."""
 
 
 @pytest.mark.parametrize("which", PLACES)
-def test_each_place_drops_by_itself(
-    which: str, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_place_drops_by_itself(which: str, tiny: Tiny, pairs: Pairs, monkeypatch: Any) -> None:
     """Keeps out a place that drops nothing, another place, another share, and one in evaluation."""
     is_prenorm = {"is_prenorm": True} if which == "prenorm" else {}
     model = tiny("transformer" if is_prenorm else which, dropout=P, **is_prenorm)

@@ -123,9 +123,7 @@ def test_mistakes_are_named(run: TrainedRun) -> None:
             method(*given)
 
 
-def test_the_readmes_lines_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], few_draws: None
-) -> None:
+def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -> None:
     """Keeps out lines for a notebook that were never tried as they are written, from a clone."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -185,9 +185,7 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert model_sizes("transformer", task)["is_prenorm"]
 
 
-def test_wikitext_is_read_by_its_own_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out `<unk>` in three tokens, and a perplexity that seems to compare and does not."""
     for name in ("wikitext-2", "wikitext-2-raw"):
         folder = tmp_path / presets.TEXT[name].local

@@ -50,34 +50,6 @@ def test_a_model_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         build("gru", V)
 
 
-@pytest.mark.parametrize(
-    ("name", "sizes", "n_numbers"),
-    [
-        ("rnn_encdec", {}, 16),  # c, A.1.1
-        ("bahdanau", {}, 7 * 32),  # h_j of both directions, (7)
-        ("bahdanau_4", {}, 4 * 32),
-        ("lstm_seq2seq", {"n_layers": 3}, 96),  # h and c of each layer
-        ("lstm_seq2seq_last_fed", {"n_layers": 3}, 96),
-        ("lstm_seq2seq_dot", {"n_layers": 3}, 7 * 16),
-        ("transformer", {"n_layers": 2}, 7 * 16),  # the encoder's output
-        ("transformer_rotary", {"n_layers": 2}, 7 * 16),
-        ("gpt", {"n_layers": 2}, 7 * 32),  # what each layer reads of the prefix
-        # S and z of each layer and head, (18) and (19)
-        ("linear_attention", {"n_layers": 3, "n_heads": 4, "n_draws": 1}, 3 * 4 * (4 * 4 + 4)),
-        (
-            "linear_attention_favor",
-            {"n_layers": 2, "n_heads": 4, "n_draws": 3},
-            2 * 4 * (12 * 4 + 12),
-        ),
-    ],
-)
-def test_what_a_paper_hands_over(name: str, sizes: dict[str, int], n_numbers: int) -> None:
-    """Keeps out a cache counted as what the paper's decoder is given."""
-    given = {**papers()[name].sizes, "d_model": 16, **sizes}
-    config = MODELS[name].config_type(vocab_size=V, **given)
-    assert config.source_floats(7) == n_numbers
-
-
 def test_the_committed_records_hold_what_is_handed_over() -> None:
     """Keeps out a formula that no longer gives the bytes of the records."""
     paths = sorted(RESULTS.glob("*/*-seed*.json"))

@@ -270,7 +270,7 @@ LISTED = {
     "tasks/recipes.py": "recipes: a model without one gets the defaults",
     "tasks/translation/__main__.py": "recipes",
     "benchmarks/contests.py": "sizes beside which peers are built",
-    "tests/test_papers.py": "the order of history, and what each paper hands over",
+    "tests/test_papers.py": "the order of history",
     "tests/test_end_to_end.py": "where each paper drops units",
 }
 """Where all five models are named, and why."""

@@ -150,9 +150,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------- The file's life
 
 
-def test_the_file_outlives_the_sums(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out differences that are lost with the sums, which older folders lack."""
     monkeypatch.setattr(style, "save", lambda figure, path: path)
     paths = {path.name: path for path in figures.plot_folder(folder, tmp_path / "out")}
@@ -173,9 +171,7 @@ def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> N
     assert len(compare(folder).pairs) == 6
 
 
-def test_a_file_of_other_records_is_refused_without_sums(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: Any) -> None:
     """Keeps out differences that are stale, of records that are gone, of some seeds, or lost.
 
     They are lost where those of five models are dropped because a sixth was trained.

@@ -111,9 +111,7 @@ def test_committed_records_are_accepted(
         check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
 
 
-def test_each_trial_is_made_once(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out one rate for all, a score on test, a trial that is repeated, and a wrong table."""
     out, table = tmp_path / "trials", tmp_path / "tasks" / "translation" / trials.TABLE
     table.parent.mkdir(parents=True)
