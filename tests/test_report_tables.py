@@ -57,16 +57,12 @@ def test_seeds_are_averaged() -> None:
 
 def test_signatures_and_marks_stand_where_they_belong() -> None:
     """Keeps out BLEU's signature under accuracies, and long buckets that look like trained ones."""
-    recall = several(1, "recall")
-    text = tables.format_tables(recall)
+    text = tables.format_tables(several(1, "recall"))
     assert "tok:13a" not in text
     assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
     assert text.count("† longer than trained") == 3
     text = tables.format_tables(several(1))
     assert ("tok:13a" in text, "nc:6" in text) == (True, False)
-
-
-# ---------------------------------------------------------------------------------- In a terminal
 
 
 @pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
@@ -116,38 +112,35 @@ def test_the_longest_trained_bucket_has_no_longer_examples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "about", "shares"),
+    ("about", "shares"),
     [
-        ("bleu", {}, ["RNN encoder–decoder 50", "Bahdanau 98", "GPT 92"]),
-        ("nats", {}, ["RNN encoder–decoder 50", "Bahdanau 98", "Transformer 100", "GPT 92"]),
-        ("bleu", {"trained": None}, ["RNN encoder–decoder 12", "Bahdanau 96", "GPT 20"]),
-        ("bleu", {"counts": (30, 99, 29, 99)}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
-        ("bleu", {"counts": (29, 99, 99, 99)}, []),
-        ("bleu", {"counts": (99, 29, 29, 99)}, []),
-        ("bleu", {"kind": "place"}, []),
+        ({}, ["RNN encoder–decoder 50", "Bahdanau 98", "GPT 92"]),
+        (
+            {"primary_metric": "nats"},
+            ["RNN encoder–decoder 50", "Bahdanau 98", "Transformer 100", "GPT 92"],
+        ),
+        ({"trained": None}, ["RNN encoder–decoder 12", "Bahdanau 96", "GPT 20"]),
+        ({"counts": (30, 99, 29, 99)}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
+        ({"counts": (29, 99, 99, 99)}, []),
+        ({"counts": (99, 29, 29, 99)}, []),
+        ({"kind": "place"}, []),
     ],
 )
-def test_a_share_is_that_of_the_longest_trained_bucket(
-    metric: str, about: dict[str, Any], shares: list[str]
-) -> None:
+def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: list[str]) -> None:
     """Keeps out shares of another bucket, of 29 sentences, and of a score of nothing."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
-    about = {"counts": (99, 99, 30, 99), "trained": 30, "primary_metric": metric} | about
-    records = scored(values, **about)
+    records = scored(values, **{"counts": (99, 99, 30, 99), "trained": 30} | about)
     text = tables.format_shares(records, records[0]["tests"][0])
     assert re.findall(r"[,:] ([^:,]+ \d+)\s%", text.replace("\xa0", " ")) == shares
 
 
 def test_models_that_learned_nothing_are_marked() -> None:
-    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect.
-
-    One seed of Bahdanau has learned something, and the other one nothing.
-    """
+    """Keeps out a newcomer who takes 0.3 BLEU after a smoke run for a defect."""
     records = scored(dict.fromkeys(MODELS, (0.4, 0.4, 0.3)))
     records += [deepcopy(r) | {"seed": 2} for r in records]
     for r in records:
-        has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)
+        has_learned = (r["model"], r["seed"]) == ("bahdanau", 1)  # and its second seed has not
         chance = 0.3 if has_learned else 0.4 if r["model"] == "gpt" else 0.5
         r["tests"][0]["overall"]["chance_bleu"] = {"value": chance, "low": None, "high": None}
     lines = tables.format_summary(records).splitlines()

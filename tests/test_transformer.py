@@ -34,12 +34,6 @@ def test_the_transformer_starts_as_glorot_has_it(fresh: Tiny) -> None:
             assert not p.any(), path
 
 
-def attention_of(**sizes: int) -> transformer.MultiHeadAttention:
-    """Draw an attention in float64."""
-    cfg = transformer.Config(vocab_size=V, dropout=0.0, **sizes)
-    return transformer.MultiHeadAttention(cfg).double()
-
-
 PADS = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
 
@@ -50,8 +44,9 @@ CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
 def test_attention_is_a_loop_over_heads(
     widths: dict[str, int], mask: Tensor, is_fused: bool
 ) -> None:
-    """Keeps out heads that see each other, and a fast path that is not equation (1)."""
-    attention = attention_of(d_model=16, n_heads=4, **widths)
+    """Keeps out heads that see each other, a forgotten scale, a fast path other than (1)."""
+    cfg = transformer.Config(vocab_size=V, dropout=0.0, d_model=16, n_heads=4, **widths)
+    attention = transformer.MultiHeadAttention(cfg).double()
     attention.is_fused = is_fused
     x = torch.randn(2, 5, 16).double()
     q_k_v = attention.queries(x), *attention.keys_values(x)
@@ -68,20 +63,6 @@ def test_attention_is_a_loop_over_heads(
         total += weights @ (x @ attention.W_v.weight[vs].T) @ attention.W_o.weight[:, vs].T
         assert_close(alpha[:, head], weights)
     assert_close(out, total)
-
-
-def test_attention_by_hand() -> None:
-    """Keeps out a forgotten scale: one head of width 4, scores 2 log 3 / √4 and 0 give 3/4, 1/4."""
-    attention = attention_of(d_model=4, n_heads=1)
-    nn.init.eye_(attention.W_o.weight)
-    queries = torch.tensor([[[[1.0, 0.0, 0.0, 0.0]]]]).double()
-    keys = torch.tensor([[[[2 * math.log(3), 0.0, 0.0, 0.0], [0.0] * 4]]]).double()
-    values = torch.tensor([[[[4.0, 0.0, 0.0, 0.0], [0.0, 8.0, 0.0, 0.0]]]]).double()
-    seen = torch.ones(1, 2, dtype=torch.bool)
-    alpha = attention.attention_weights(queries, keys, values, seen)
-    assert_close(alpha.flatten(), torch.tensor([3 / 4, 1 / 4]).double())
-    out = attention(queries, keys, values, seen)
-    assert_close(out.flatten(), torch.tensor([3.0, 2.0, 0.0, 0.0]).double())
 
 
 def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
@@ -134,8 +115,8 @@ def test_both_stacks_equal_torchs(tiny: Tiny, pairs: Pairs, is_prenorm: bool) ->
     assert has_last_norm is is_prenorm
 
 
-def test_sinusoids_by_hand() -> None:
-    """Keeps out sines and cosines in halves instead of in turn, and a wrong wavelength (3.5)."""
+def test_embeddings_by_hand(tiny: Tiny) -> None:
+    """Keeps out sines before cosines, a wrong wavelength (3.5), no √d (3.4), a second table."""
     pe = transformer.sinusoids(torch.arange(3), 4)
     expected = [
         [0.0, 1.0, 0.0, 1.0],
@@ -143,11 +124,6 @@ def test_sinusoids_by_hand() -> None:
         [math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)],
     ]
     assert_close(pe, torch.tensor(expected))
-    assert_close(pe[1], torch.tensor([0.841471, 0.540302, 0.010000, 0.999950]), rtol=0, atol=1e-6)
-
-
-def test_embeddings_are_scaled_and_shared(tiny: Tiny) -> None:
-    """Keeps out a missing √d (3.4), and a second table of size V."""
     model, tokens = tiny("transformer"), torch.tensor([[4, 7, 9]])
     pe = transformer.sinusoids(torch.arange(3), 16).double()
     assert_close(embedded(model, tokens)[0], 4.0 * model.embedding.weight[tokens[0]] + pe)

@@ -106,20 +106,18 @@ def test_flags_reach_their_settings(folder: Path) -> None:
     assert max(max(len(e.src), len(e.tgt)) for e in short.train) == 12
 
 
-def test_lengths_beyond_training(folder: Path) -> None:
-    """Keeps out figures in which no length is longer than trained: the test's own would be it."""
-    append(folder, "test", "ka " * 40 + "\n", "kata " * 40 + "\n")
-    most = max(len(line.split()) for line in (folder / "train.qaa").read_text().splitlines())
-    for test in task_on(folder).tests:
-        assert max(test.x) == 40 > most == test.max_train_length
+def test_a_test_that_is_too_long(folder: Path) -> None:
+    """Keeps out an endless test sentence that costs GPT a million positions, and a silent one.
 
-
-def test_a_test_that_is_too_long(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out one endless test sentence that costs GPT a million positions, and its silence."""
+    And figures in which no length is longer than trained: the test's own would be it.
+    """
     before = task_on(folder)
     src = "\n" + "ka " * 300 + "\n" + "lo " * 100_000 + "\nka\n"
     append(folder, "test", src, "kata\nkata\nkata\n" + "soo " * 100_000 + "\n")
     task = task_on(folder)
+    most = max(len(line.split()) for line in (folder / "train.qaa").read_text().splitlines())
+    for test in task.tests:
+        assert max(test.x) == 300 > most == test.max_train_length
     counts = [task.data[f"n_{kind}"] for kind in ("test", "too_long_test", "blank_test")]
     assert counts == [10, 2, 1]
     test = task.tests[0]
