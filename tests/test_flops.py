@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from seqmodels.comparison.runs import N_ROWS, flops_per_token
@@ -51,13 +50,7 @@ def test_the_transformer_by_its_formula() -> None:
 
 def test_memory_is_that_of_a_few_rows() -> None:
     """Keeps out a whole batch where training had to cut it, and rows of one length alone."""
-    seen: list[int] = []
-
-    class Spy(Linear):
-        def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-            seen.append(len(src))
-            return super().forward(src, src_mask, tgt_in)
-
-    torch.manual_seed(0)
-    flops_per_token(Spy(), [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
+    seen, model = [], Linear()
+    model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
     assert max(seen) <= N_ROWS

@@ -46,17 +46,14 @@ def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> 
     assert run.translate([]) == []
 
 
-def test_the_source_is_read_as_in_training(run: TrainedRun) -> None:
-    """Keeps out a source without its EOS, or with one where training had none."""
+def test_the_source_is_read_as_in_training(run: TrainedRun, few_draws: None) -> None:
+    """Keeps out an EOS or capitals that training had not, and a source without its EOS."""
     words = run.tokenizer.encode(SOURCES[0])
     for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
         assert with_data(run, source_end=end).encode_source(SOURCES[0]) == expected
     assert with_data(run, source_end="none").encode_source("") == [BOS]
     assert run.encode_source(SOURCES[0], has_source_eos=False) == words
 
-
-def test_the_case_is_that_of_training(run: TrainedRun, few_draws: None) -> None:
-    """Keeps out capitals that a run trained on lower-cased text never saw, in any of its uses."""
     lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
     assert run.encode_source(source) != run.encode_source(source.lower())
     assert lower.encode_source(source) == run.encode_source(source.lower())

@@ -16,11 +16,14 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a record before its hypotheses are there, and letters written as escapes."""
-    suffixes, write = [], files.write
-    monkeypatch.setattr(
-        files, "write", lambda path, text: suffixes.append(path.name[9:]) or write(path, text)
-    )
+    """Keeps out a record before its hypotheses, letters as escapes, and another version."""
+    suffixes, replace = [], files.write
+
+    def write(path: Path, content: str | bytes) -> Path:
+        suffixes.append(path.name.removeprefix("gpt-seed1"))
+        return replace(path, content)
+
+    monkeypatch.setattr(files, "write", write)
     rows = [row | {"hyp": "a\u2028b"} for row in fake_rows(1, 0.5)]
     rows[0] |= {"hyp": "Bär"}
     saved = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
@@ -32,24 +35,8 @@ def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert [json.loads(line)["hyp"] for line in lines[:2]] == ["Bär", "a\u2028b"]
     assert "Bär" in lines[0]
     assert suffixes == [".jsonl", ".sums.json.gz", ".json"]
-
-
-@pytest.mark.parametrize(
-    ("content", "match"),
-    [
-        (b"\xff\xfe", "not JSON"),
-        (b"[1]", "not a record"),
-        (b'{"schema": "seqmodels.record/3"}', "'seqmodels.record/3'"),
-        (b'{"schema": "seqmodels.record/4"}', "task: Field required"),
-    ],
-)
-def test_other_files_are_refused(content: bytes, match: str, tmp_path: Path) -> None:
-    """Keeps out a KeyError for a file of another kind or another version."""
-    path = tmp_path / "run.json"
-    with pytest.raises(ValueError, match=r"run\.json"):
-        record.load(path)
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=match):
+    path.write_text('{"schema": "seqmodels.record/3"}')
+    with pytest.raises(ValueError, match=r"'seqmodels\.record/3'"):
         record.load(path)
 
 

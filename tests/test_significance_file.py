@@ -101,8 +101,13 @@ def test_all_pairs_and_buckets_are_corrected_together(folder: Path) -> None:
 
 
 def test_one_seed_is_never_significant(tmp_path: Path) -> None:
-    """Keeps out a difference between two trainings as one between two architectures."""
-    comparison = compare(with_rows(tmp_path, SHARES | {"rnn_encdec": (0.1,)}))
+    """Keeps out a difference between trainings as one of architectures, and errors without one.
+
+    There is none where a score is not one of sums, or where there is one model.
+    """
+    assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
+    assert find(with_rows(tmp_path / "b", {"gpt": (0.5, 0.6)})) is None
+    comparison = compare(with_rows(tmp_path / "c", SHARES | {"rnn_encdec": (0.1,)}))
     assert comparison.n_corrected == 4
     for pair in comparison.pairs:
         is_alone = "rnn_encdec" in (pair.row, pair.column)
@@ -122,15 +127,9 @@ def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     assert single.p != grouped.p
 
 
-def test_a_metric_without_sums_is_not_compared(tmp_path: Path) -> None:
-    """Keeps out an error where a score is not one of sums, or where there is nothing to compare."""
-    assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
-    assert find(with_rows(tmp_path / "b", {"gpt": (0.5, 0.6)})) is None
-
-
 def test_sums_come_back(tmp_path: Path) -> None:
     """Keeps out sums that differ from those of the rows, and other texts that look the same."""
-    digests = set()
+    digests = set()  # of the same sentences, whatever is measured
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
         (record,) = reading.load_records(folder)
@@ -144,7 +143,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
         stored = json.loads(gzip.decompress((tmp_path / "other").read_bytes()))["tests"]["length"]
         assert stored["examples"] != sums.examples
         assert stored["groups"] == [i // 7 for i in range(len(rows))]
-    assert len(digests) == 1  # the same sentences, whatever is measured
+    assert len(digests) == 1
 
 
 # ------------------------------------------------------------------------------- The file's life
