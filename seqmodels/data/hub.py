@@ -140,10 +140,10 @@ def resolve_source(data: str, columns: Sequence[str | None], min_common: int) ->
         if tables and all(LOADERS[file.suffix] == "csv" for file in tables):
             names, is_in_file = readers.find_header(tables[0], columns, min_common)
             options = {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
+        if tables and {file.suffix for file in tables} == {".tsv"}:
+            options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}
         if path.is_dir():
             return {"path": data, **options}
-        if path.suffix == ".tsv":
-            options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}
         return {"path": LOADERS[path.suffix], "data_files": data, **options}
     if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
         raise ValueError(

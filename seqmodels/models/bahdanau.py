@@ -25,8 +25,8 @@ Symbols
 
 Differs
     1. z lets the new state in (A.1.1, authors' code): the opposite of `rnn_encdec` (Cho's eq. 7).
-    2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, score and
-       output use a state that has already read y_{i-1}; in A.1.1, and here, they do not.
+    2. The output reads s_i, as in eq. (4); A.2.2 prints s_{i-1}. In the authors' code, the score
+       uses a state that has already read y_{i-1}; in A.1.2, and here, it uses s_{i-1}.
     3. One vocabulary and one embedding serve both languages, as in all models here.
     4. AdamW (paper: Adadelta); dropout is ours; weights that are neither recurrent nor in the
        score start at N(0, 1/fan-in) (paper: N(0, 0.01²), for width 1000).
@@ -152,8 +152,8 @@ class Attention(nn.Module):
 
     def attention_weights(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J S"]:
         """Return alpha_i for each decoder state s_{i-1} of each source."""
-        W_s, U_h = self.W_a(s).unsqueeze(2), state.keys.unsqueeze(1)
-        score = self.v_a(tanh(W_s + U_h)).squeeze(-1)  #                                  A.1.2
+        Wa_s, Ua_h = self.W_a(s).unsqueeze(2), state.keys.unsqueeze(1)
+        score = self.v_a(tanh(Wa_s + Ua_h)).squeeze(-1)  #                                A.1.2
         return score.masked_fill(~state.src_mask.unsqueeze(1), -torch.inf).softmax(-1)  #   (6)
 
     def forward(self, s: Float[Tensor, "B J D"], state: State) -> Float[Tensor, "B J D2"]:

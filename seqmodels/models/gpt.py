@@ -24,7 +24,7 @@ Symbols
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not
-       counted as positions; the loss is on the target only, the tokens on which all are scored.
+       counted as positions; the loss is on the target only, on which every model is scored.
     2. `init_std` lets narrow models start from larger weights; its default is the paper's. It also
        applies to positions, for which OpenAI's released code uses 0.01.
     3. AdamW with linear decay (2018, section 4.1: Adam with a cosine; 2019 does not say).
@@ -193,7 +193,7 @@ class GPT(SequenceModel):
         return self.norm(x) @ self.embedding.weight.T  #                              2018, (2)
 
     def read(self, text: Int[Tensor, "B N"], real: Tensor, cache: KVCache, n_last: int) -> Tensor:
-        """Read a text in one pass, in which no token sees a later one; pads are not counted."""
+        """Read a text in one pass, behind a causal mask; return the logits of the last tokens."""
         i = torch.arange(text.shape[1], device=text.device)
         causal = i <= i.unsqueeze(1)  # a query sees no later key
         position = (real.cumsum(1) - 1).clamp(min=0)
@@ -208,7 +208,7 @@ class GPT(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its cache."""
-        cache = state.cache.grow()  # one token longer; the old State stays as it is
+        cache = state.cache.grow()  # a slot longer, filled in `decode`; the old State stays
         x = self.embed(y, state.cache.lengths, cache.visible.shape[1])
         x = x.unflatten(0, (cache.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, cache.mask, cache, x.shape[1])

@@ -15,7 +15,8 @@ Idea
 
 Symbols
     paper       code      shape        meaning
-    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K).
+    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; F: K for elu,
+                                       n_draws × K for FAVOR+; before phi: (B,H,N,K).
                                        In shapes, K is the width of a head (paper: D)
     s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
@@ -25,8 +26,8 @@ Differs
     1. The rest is `gpt.py` (the paper makes images). Attention weights have no dropout: `step`
        never computes them.
     2. Training computes all N² products φ(q)·φ(k), which is faster than sums on short texts.
-    3. FAVOR+ draws ω once (2021, 4.2: periodically), shifts no key by a maximum over the text, and
-       limits log φ to ±60.
+    3. FAVOR+ draws ω once (2021, 4.2: periodically), does not subtract from the keys' log φ its
+       maximum over the text, which `step` cannot know, and limits log φ to ±60.
 
 Cost
     Time O(L ((S+T) D² + (S+T)² D)) to train, in O(1) sequential steps; writing takes T steps of

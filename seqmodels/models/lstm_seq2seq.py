@@ -14,7 +14,7 @@ Idea
     layer. Why LSTM: at each step its cell c is scaled by a gate and added to, and passes through no
     matrix; while the forget gate is near 1, a gradient survives a long way back (Hochreiter and
     Schmidhuber 1997; forget gate: Gers et al. 2000). And one trick: read the source backwards, so
-    that the first words of both languages are close together.
+    that the first words of both languages are close together (the last ones are further apart).
 
 Symbols
     paper       code    shape      meaning

@@ -9,11 +9,12 @@ Before
 
 Idea
     Every position attends to every other in one step, by softmax(Q Kᵀ / √d_k) V: queries meet keys,
-    and values are averaged, those of better matches with more weight. Several heads can each look
-    for something else; layers repeat it, and between them a feed-forward network works on each
-    position by itself. No position waits for the one before it, so all target words are trained at
-    once, behind a mask that hides what comes later. Attention sees a set,
-    without order: sinusoids are added to tell the positions apart.
+    and values are averaged, those of better matches with more weight; without 1/√d_k, scores would
+    grow with the width and the softmax would saturate. Several heads can each look for something
+    else; layers repeat it, and between them a feed-forward network works on each position by
+    itself. No position waits for the one before it, so all target words are trained at once, behind
+    a mask that hides what comes later. Attention sees a set, without order: sinusoids are added to
+    tell the positions apart.
 
 Symbols
     paper       code      shape        meaning
@@ -31,8 +32,8 @@ Differs
     4. The paper does not say how weights start: here Glorot's, and N(0, 1/D) for embeddings.
 
 Cost
-    Time O(L ((S+T) D² + (S+T)² D)), and O(S D) numbers from source to target, kept here as the keys
-    and values of each layer, O(L (S+T) D); O(1) sequential steps to train, T to write.
+    Time O(L ((S+T) D² + (S+T)² D)), and O(S D) numbers from source to target; the keys and
+    values kept in writing are O(L (S+T) D). O(1) sequential steps to train, T to write.
 """
 
 from __future__ import annotations
@@ -242,7 +243,7 @@ class Transformer(SequenceModel):
 
     def step(self, y: Int[Tensor, " R"], state: State) -> tuple[Float[Tensor, "R V"], State]:
         """Write one token in each of R rows: J beams of a source are J queries to its caches."""
-        tgt = state.tgt.grow()  # one token longer; the old State stays as it is
+        tgt = state.tgt.grow()  # a slot longer, filled in `decode`; the old State stays
         x = self.embed(y, state.tgt.lengths).unflatten(0, (tgt.n_sources, -1))  # (B,J,D)
         logits = self.decode(x, tgt.mask, tgt, state.memory)
         return logits.flatten(0, 1), State(state.memory, tgt)
@@ -250,7 +251,7 @@ class Transformer(SequenceModel):
     def forward(
         self, src: Int[Tensor, "B S"], src_mask: Bool[Tensor, "B S"], tgt_in: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Compute all logits in one causal pass, no loop over time; pads come last, unseen."""
+        """Compute all logits in one causal pass, no loop over time; pads come last, hidden."""
         tgt, position = KVCache(tgt_in != PAD), torch.arange(tgt_in.shape[1], device=src.device)
         causal = position <= position.unsqueeze(1)  #                                      3.2.3
         x, memory = self.embed(tgt_in, position), self.encode(src, src_mask).memory
