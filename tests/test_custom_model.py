@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from checks import check_folder
 from conftest import Call, Run
-from fake_records import drawn_scores, scored
 from torch import Tensor, nn
 
 from seqmodels import SequenceModel, models, unroll
 from seqmodels.models import Paper
 from seqmodels.records import record
-from seqmodels.report import style, tables
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
@@ -103,39 +101,3 @@ def test_what_it_lacks_is_said_before_training(
     code, _, err = call(recall, "--size", "smoke", "--models", "toy", "--out", tmp_path)
     assert (code, [*tmp_path.glob("toy*")]) == (2, [])
     assert "toy: its Config lacks the method source_floats(n)" in err
-
-
-FALLING = {
-    "rnn_encdec": (80, 40, 10), "lstm_seq2seq": (50, 30, 10),
-    "bahdanau": (100, 98, 50), "gpt": (50, 48, 20),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("memory", "scores"),
-    [("vector", (100, 20, 1)), ("fixed", (100, 20, 1)), ("grows", (100, 99, 98))],
-)
-def test_the_five_are_reported_without_it(
-    memory: Any, scores: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out a registered model among the five, in a title, an average or a sentence."""
-    monkeypatch.setitem(models.PAPERS, "toy", replace(TOY, memory=memory))
-    five, with_toy = (scored(v, trained=20) for v in (FALLING, FALLING | {"toy": scores}))
-    titles = [drawn_scores(records).texts[0].get_text() for records in (five, with_toy)]
-    assert titles[0] == titles[1]
-    rows, others = table_rows(five), table_rows(with_toy)
-    toy_rows = [row for row in others if "Bag of words" in row]
-    assert len(toy_rows) >= 2
-    assert [row for row in others if row not in toy_rows] == rows
-    assert len(rows) >= 2 * len(FALLING)
-    looks = style.looks([*FALLING, "toy"])
-    assert {name: looks[name] for name in FALLING} == style.looks([*FALLING])
-    assert looks["toy"].label == "Bag of words"
-
-
-def table_rows(records: list[dict[str, Any]]) -> list[str]:
-    """Return the rows of the tables of scores and of scores by length, one for each model."""
-    text = tables.format_tables(records)
-    labels = [look.label for look in style.looks([*FALLING, "toy"]).values()]
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    return [line for line in lines if any(label in line for label in labels)]
