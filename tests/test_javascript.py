@@ -222,23 +222,17 @@ def test_requests_to_models() -> None:
     ]  # fmt: skip
 
 
-WRITE = """move({ text: "b d" });
+def test_live_attention() -> None:
+    """Keeps out weights of another layer, head, position or token, and a prefix written again."""
+    body = """move({ text: "b d" });
     await until(() => document.body.dataset.done === "2");
     const numbers = (row) => Array.from(row, (weight) => weight.toFixed(3));
     return written.map(({ tokens, n, rows }) => [tokens, n, rows.map(numbers)]);"""
-
-
-def test_a_prefix_is_not_written_again() -> None:
-    """Keeps out a continuation that repeats its prefix, and the attention of the prefix."""
-    vector, pair, step, late = run_live(WRITE, continues="prefix", block=6, has_source_end=False)
+    vector, pair, step, late = run_live(body, continues="prefix", block=6, has_source_end=False)
     assert vector == pair == [[3] * 4, 6, []]
     for run, first in ((step, ["0.111"] * 4), (late, ["71.131", "31.141", "31.151", "31.161"])):
         assert [*run[:2], [row[0] for row in run[2]]] == [[3] * 4, 6, first]
-
-
-def test_live_attention() -> None:
-    """Keeps out weights of another layer, head, position or token than the model returned."""
-    *_, (_, _, step), (_, _, attend) = run_live(WRITE)
+    *_, (_, _, step), (_, _, attend) = run_live(body)
     columns = (1, 2, 3)  # b, d and EOS
     heads = [(layer, head) for layer in (1, 2) for head in (1, 2, 3)]
     row = [f"{0.1 * layer + 0.01 * head + 0.001 * s:.3f}" for layer, head in heads for s in columns]
