@@ -38,11 +38,6 @@ def examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return draw_examples(1_500, 40)
 
 
-def size(example: Example) -> int:
-    """Return the longer side."""
-    return max(len(example.src), len(example.tgt))
-
-
 def draw(examples: Sequence[Example], seed: int = 7, epoch: int = 0) -> list[list[int]]:
     """Return an epoch's batches."""
     return [*shuffled_batches(examples, BUDGET, seed, epoch)]
@@ -64,12 +59,13 @@ def test_batches_end_where_rows_fill_them(sizes: list[int], budget: int) -> None
 def test_an_epoch_holds_every_example_once(examples: list[Example], epoch: int) -> None:
     """Keeps out a last batch that is dropped, batches over budget, padding that is paid for."""
     examples = [*examples, Example([4] * 400, [EOS])]  # too long for any batch but its own
+    sizes = [max(len(e.src), len(e.tgt)) for e in examples]
     for drawn in (draw(examples, epoch=epoch), batches.batches_by_length(examples, BUDGET)):
         assert sorted(i for rows in drawn for i in rows) == [*range(len(examples))]
         assert [len(examples) - 1] in drawn
-        padded = [len(rows) * max(size(examples[i]) for i in rows) for rows in drawn]
+        padded = [len(rows) * max(sizes[i] for i in rows) for rows in drawn]
         assert sorted(padded)[-2] <= BUDGET < sorted(padded)[-1]
-        assert sum(padded) / sum(map(size, examples)) < 1.25
+        assert sum(padded) / sum(sizes) < 1.25
         assert np.mean(padded) > 0.6 * BUDGET
 
 
@@ -86,7 +82,7 @@ def test_order_is_a_function_of_seed_and_epoch(examples: list[Example]) -> None:
     early = {i for rows in first[: len(first) // 3] for i in rows}
     assert min(early) < 150  # from all over the corpus
     assert max(early) > 1_350
-    lengths = [size(examples[rows[0]]) for rows in first]
+    lengths = [len(examples[rows[0]].src) for rows in first]
     assert abs(np.corrcoef(np.arange(len(lengths)), lengths)[0, 1]) < 0.3  # not by length
 
 

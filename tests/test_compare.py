@@ -87,10 +87,7 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
 
 
 def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a GPU not used, or used for the CPU, and two precisions in a folder.
-
-    And a cluster that is measured by the machine at hand.
-    """
+    """Keeps out a GPU not used, or used for the CPU, and two precisions in a folder."""
     monkeypatch.setattr(compare, "fastest_precision", lambda device: f"fastest on {device}")
     own = toy(training={**toy().training, "precision": "own"})
 

@@ -39,10 +39,7 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 
 
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out training one model and searching with another: a forgotten offset, a lost state.
-
-    Stepping stops and goes on, and another beam steps from the same State, which must not change.
-    """
+    """Keeps out training one model and searching with another, and a State changed in place."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
     before = [t.clone() for t in tensors_of(state)]

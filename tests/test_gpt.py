@@ -34,10 +34,7 @@ def test_gpt_starts_with_small_residual_outputs(fresh: Tiny) -> None:
 
 
 def test_gpt_equals_the_published_one(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out post-norm, another GELU, an untied output, pads that are counted or looked at.
-
-    And weights of another layer, head or word, or of the target for the source's.
-    """
+    """Keeps out post-norm, another GELU, pads that are read, weights of another layer or head."""
     ours, (src, src_mask, tgt_in) = tiny("gpt"), pairs
     sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 2, "n_head": 2}
     cfg = GPT2Config(

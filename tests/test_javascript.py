@@ -130,10 +130,7 @@ def test_cells_of_a_map() -> None:
 
 
 def test_order_of_examples() -> None:
-    """Keeps out another bucket or order, a loss sorted like a score, example 0 for no example.
-
-    One folder has no hypotheses; the other one has two tests, three models and two seeds.
-    """
+    """Keeps out another bucket or order, a loss sorted like a score, example 0 for no example."""
     runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
     values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
     examples = [

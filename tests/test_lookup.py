@@ -28,10 +28,7 @@ def make_task(**given: object) -> Task:
 
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_every_answer_is_in_the_source(n: int) -> None:
-    """Keeps out a value of another key, a key or value that occurs twice, a fixed question.
-
-    Half or all keys are asked for, so that no model can strike out the values already written.
-    """
+    """Keeps out values of other keys, repeated keys, a fixed question, and all keys asked for."""
     rng, places, asked = random.Random(n), Counter(), Counter()
     for _ in range(200):
         trained, query = lookup.draw_pair(rng, n), lookup.draw_query(rng, n)

@@ -57,6 +57,5 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
     for path in paths:
         record = load_record(path)
         config = MODELS[record["model"]].config_type(**record["model_config"])
-        assert record["source_bytes"] == [
-            [n, 4 * config.source_floats(n)] for n, _ in record["cache_bytes"]
-        ], path
+        lengths = [n for n, _ in record["cache_bytes"]]
+        assert record["source_bytes"] == [[n, 4 * config.source_floats(n)] for n in lengths], path

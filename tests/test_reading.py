@@ -89,10 +89,7 @@ def tops(names: frozenset[str] | set[str]) -> set[str]:
 
 @each_model
 def test_a_chapter_reads_like_the_others(path: Path) -> None:
-    """Keeps out a class under a wrong ruler, a file without its departures or cost, and tricks.
-
-    Tricks are closures over a caller's variables, attributes hung on tensors, muted checkers.
-    """
+    """Keeps out a class under a wrong ruler, a file without its departures or cost, and tricks."""
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bnonlocal\b|\bsetattr\b|\bhasattr\b|type: ignore|noqa|lambda", text)
     rulers = {

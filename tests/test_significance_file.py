@@ -100,10 +100,7 @@ def test_all_pairs_and_buckets_are_corrected_together(folder: Path) -> None:
 
 
 def test_one_seed_is_never_significant(tmp_path: Path) -> None:
-    """Keeps out a difference between trainings as one of architectures, and errors without one.
-
-    There is none where a score is not one of sums, or where there is one model.
-    """
+    """Keeps out a difference between trainings as one of architectures, and errors without one."""
     assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
     assert find(with_rows(tmp_path / "b", {"gpt": (0.5, 0.6)})) is None
     comparison = compare(with_rows(tmp_path / "c", SHARES | {"rnn_encdec": (0.1,)}))
@@ -170,10 +167,7 @@ def test_a_file_of_other_records_is_made_anew(folder: Path, tmp_path: Path) -> N
 
 
 def test_a_file_of_other_records_is_refused_without_sums(folder: Path, capsys: Any) -> None:
-    """Keeps out differences that are stale, of records that are gone, of some seeds, or lost.
-
-    They are lost where those of five models are dropped because a sixth was trained.
-    """
+    """Keeps out differences that are stale, of records that are gone, of some seeds, or lost."""
     stored, gpt = write_file(folder), folder / "gpt-seed1.json"
     before, other_seed = gpt.read_text(), folder / "gpt-seed9.json"
     later = {"model": "transformer", "hypotheses": "transformer-seed1.jsonl", "n_parameters": 7}

@@ -107,10 +107,7 @@ def test_flags_reach_their_settings(folder: Path) -> None:
 
 
 def test_a_test_that_is_too_long(folder: Path) -> None:
-    """Keeps out an endless test sentence that costs GPT a million positions, and a silent one.
-
-    And figures in which no length is longer than trained: the test's own would be it.
-    """
+    """Keeps out a million positions for one test sentence, and its length for a trained one."""
     before = task_on(folder)
     src = "\n" + "ka " * 300 + "\n" + "lo " * 100_000 + "\nka\n"
     append(folder, "test", src, "kata\nkata\nkata\n" + "soo " * 100_000 + "\n")
