@@ -1,6 +1,5 @@
 """README and docs: links that lead somewhere, commands that exist; and what is installed."""
 
-import fnmatch
 import json
 import os
 import re
@@ -99,15 +98,6 @@ def test_the_citation_names_the_software_and_the_papers() -> None:
     table = README.read_text(encoding="utf-8").partition("## The five models")[2]
     papers = re.findall(r"\]\((https://(?:arxiv|cdn)[^)]+)\)", table.partition("\n## ")[0])
     assert [paper["url"] for paper in cited["references"]] == papers
-
-
-def test_only_one_name_is_installed() -> None:
-    """Keeps out a top-level `tasks` or `tests` in everybody's site-packages."""
-    patterns = PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
-    folders = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name.isidentifier()]
-    found = [n for n in folders if any(fnmatch.fnmatchcase(n, pattern) for pattern in patterns)]
-    assert found == ["seqmodels"]
-    assert PYPROJECT["project"]["scripts"] == {"seqmodels": "seqmodels.cli.main:main"}
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from conftest import GROWING, TINY, Pairs, Tiny, V, n_positions
+from conftest import GROWING, TINY, Tiny, V, n_positions
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 from torch.nn import functional as F
@@ -254,12 +254,6 @@ def test_the_widest_beam_finds_the_best(name: str) -> None:
     assert len(lengths) > 1
 
 
-def test_a_beam_of_one_is_greedy(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out two searches that disagree on what the likeliest token is."""
-    model, (src, src_mask, _) = tiny(name), pairs
-    assert search.beam(model, src, src_mask, 9, 1) == search.greedy(model, src, src_mask, 9)
-
-
 class Echo(SequenceModel):
     """A model that writes the first token of its source as often as the source has tokens."""
 
@@ -344,12 +338,3 @@ def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     naive = text[0].tolist()
     assert said[:n_begun] == naive[:n_begun] == begun[0].tolist()
     assert said == search.trim_at_eos(naive)
-
-
-def test_each_text_ends_at_its_own_limit(tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a token more than a text may have, where others in the batch go on."""
-    limits, (src, src_mask, _) = torch.tensor([2, 7, 3, 1]), pairs
-    texts = search.generate(
-        tiny("gpt"), src, src_mask, limits, lambda row: row[:, 0].long() * 0 + 5
-    )
-    assert texts == [[5] * n for n in limits]

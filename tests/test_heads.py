@@ -8,17 +8,14 @@ import pytest
 import torch
 from checks import check_folder
 from conftest import Run, Tiny
-from torch import Tensor
 from torch.testing import assert_close
 
-from seqmodels import SequenceModel
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.interface import EOS
 from tasks.heads import __main__ as task_file
 from tasks.heads import measure
 
-WITH_HEADS = ["transformer", "gpt", "linear_attention"]
 EXAMPLES = [
     Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
     Example([9, 8, 6, 5, 7, EOS], [4, 7, EOS]),
@@ -26,16 +23,7 @@ EXAMPLES = [
 ]
 GOLD = [[(0, 0), (1, 2), (2, 1)], [(3, 1)], [(0, 0), (0, 1)]]
 
-with_heads = pytest.mark.parametrize("name", WITH_HEADS)
-
-
-def zeroed(model: SequenceModel, kind: str, layer: int, head: int) -> None:
-    """Set the columns of W_o that merge one head to zero, for good."""
-    name = "src_attention" if kind == "source" else "self_attention"
-    stack = model.encoder if kind == "encoder" else model.decoder
-    weight = getattr(stack[layer - 1], name).W_o.weight
-    K = weight.shape[1] // model.config.n_heads
-    weight.data[:, (head - 1) * K : head * K] = 0
+with_heads = pytest.mark.parametrize("name", ["transformer", "gpt", "linear_attention"])
 
 
 @with_heads
@@ -48,8 +36,12 @@ def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
         twin = tiny(name)
         twin.load_state_dict(model.state_dict())
         gone = [] if row["head"] is None else [row["head"]] if row["head"] else [1, 2]
-        for head in gone:
-            zeroed(twin, row["attention"], row["layer"], head)
+        for head in gone:  # set the columns of W_o that merge it to zero, for good
+            stack = twin.encoder if row["attention"] == "encoder" else twin.decoder
+            part = "src_attention" if row["attention"] == "source" else "self_attention"
+            weight = getattr(stack[row["layer"] - 1], part).W_o.weight
+            K = weight.shape[1] // model.config.n_heads
+            weight.data[:, (head - 1) * K : head * K] = 0
         scored = score_teacher_forced(twin, EXAMPLES)
         n = sum(r["n_tokens"] for r in scored)
         assert row["nats"] == pytest.approx(sum(r["nats"] for r in scored) / n)
@@ -130,13 +122,6 @@ def test_links_are_read_off() -> None:
     assert measure.links_of(weights, src, 3, 1) == {(1, 1), (0, 2)}
 
 
-def naive(model: SequenceModel, kind: str, layer: int) -> list[Tensor]:
-    """Return the weights (H,N,M) of one attention, sentence by sentence, without pads."""
-    (a,) = [a for a in measure.attentions(model) if (a.kind, a.layer) == (kind, layer)]
-    each = [measure.seen(model, [a.module], [e]) for e in EXAMPLES]
-    return [weights[0] for seen in each for _, _, (weights,) in seen]
-
-
 @with_heads
 def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
     """Keeps out means over pads, the head next to it, and the mean of the heads as a head."""
@@ -145,7 +130,10 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
     H = model.config.n_heads
     assert len(rows) == (1 + H) * len(measure.attentions(model))
     for row in rows:
-        single = naive(model, row["attention"], row["layer"])
+        place = row["attention"], row["layer"]
+        (attention,) = (a for a in measure.attentions(model) if (a.kind, a.layer) == place)
+        seen = [measure.seen(model, [attention.module], [e]) for e in EXAMPLES]  # without pads
+        single = [weights[0] for one in seen for _, _, (weights,) in one]
         is_encoder = row["attention"] == "encoder"
         own = [len(e.src if is_encoder else e.tgt) for e in EXAMPLES]
         w = [x.mean(0) if not row["head"] else x[row["head"] - 1] for x in single]

@@ -252,16 +252,6 @@ def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert (request["cpus_per_task"], request["gpus_per_node"]) == (3, n_on_slurm)
 
 
-def command(*given: object) -> dict[str, Any]:
-    """Return the arguments with which the program of grid.py is started."""
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    env |= {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    args = [sys.executable, str(ROOT / "tests" / "grid.py"), *map(str, given)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return {"args": args, "cwd": ROOT, "env": env, **pipes}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "package"), [("ray", "ray"), ("slurm", "submitit")])
 def test_ctrl_c_cancels_remote_runs(
@@ -271,7 +261,12 @@ def test_ctrl_c_cancels_remote_runs(
     pytest.importorskip(package)
     out = tmp_path / "out"
     monkeypatch.setenv("SEQMODELS_CACHE", str(tmp_path / "cache"))
-    with subprocess.Popen(**command(kind, out, 10_000_000)) as program:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    env = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    env |= {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    argv = [sys.executable, ROOT / "tests" / "grid.py", kind, out, "10000000"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, cwd=ROOT, env=env, **pipes) as program:
         try:
             for _ in PAIR:
                 assert "training on 10,000,000 tokens" in program.stdout.readline()

@@ -72,33 +72,26 @@ def test_one_item_is_prefetched() -> None:
     assert not prefetch_threads()
 
 
-def test_an_exception_is_raised(fresh: Tiny, threaded: None, monkeypatch: Any) -> None:
+@pytest.mark.usefixtures("threaded")
+def test_a_failure_ends_the_thread(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
-    one, collate_all, calls = Trainer(fresh("gpt"), CFG), trainer.collate, itertools.count(1)
+    collate_all, calls = trainer.collate, itertools.count(1)
 
     def failing(rows: list[Example]) -> Batch:
         if next(calls) == 4:
             raise ValueError("the fourth batch cannot be read")
         return collate_all(rows)
 
-    monkeypatch.setattr(trainer, "collate", failing)
-    with pytest.raises(ValueError, match="the fourth batch cannot be read"):
-        finish(one)
-    assert one.progress.step == 3
-    assert not prefetch_threads()
-
-
-def test_an_interruption_ends_the_thread(fresh: Tiny, threaded: None) -> None:
-    """Keeps out a thread that makes batches for nobody."""
-    one = Trainer(fresh("gpt"), CFG)
-
     def stop() -> bool:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        finish(one, is_due=stop)
-    assert one.progress.step == 1
-    assert not prefetch_threads()
+    monkeypatch.setattr(trainer, "collate", failing)
+    for how, error, n_steps in (({}, ValueError, 3), ({"is_due": stop}, KeyboardInterrupt, 1)):
+        one = Trainer(fresh("gpt"), CFG)
+        with pytest.raises(error):
+            finish(one, **how)
+        assert one.progress.step == n_steps
+        assert not prefetch_threads()
 
 
 def test_pieces_made_before_memory_ran_out_are_not_used(fresh: Tiny, monkeypatch: Any) -> None:

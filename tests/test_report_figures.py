@@ -9,7 +9,7 @@ from fake_records import MODELS, drawn_scores, fake_record, fake_tests, row, sco
 from matplotlib.colors import to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
-from seqmodels.report import alignment, drawing, figures, reading, style, tables
+from seqmodels.report import alignment, drawing, figures, style, tables
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -242,11 +242,3 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
     assert [t.get_text() for t in maps[0].get_xticklabels()] == ["a", "·b", "c"]
     assert [t.get_text() for t in maps[0].get_yticklabels()] == ["d", "·e"]
     assert [square.get_xy() for square in maps[0].patches] == [(0.06, 0.06), (2.06, 1.06)]
-
-
-def test_large_and_small_numbers_are_short() -> None:
-    """Keeps out ten thousand giga, and ticks of 0.00005 over the edge of the figure."""
-    numbers = {2_000_000: "2 M", 999: "999", 0: "0", 5e-5: "5e-5", 2e-4: "2e-4", 0.001: "0.001"}
-    assert [reading.format_short(n, unit="") for n in numbers] == [*numbers.values()]
-    assert reading.format_short(2.5e13, unit="FLOP") == "25 TFLOP"
-    assert reading.format_short(1000, unit="B") == "1 kB"

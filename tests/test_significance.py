@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from seqmodels.evaluation.intervals import student_p_value, student_quantile
-from seqmodels.records import significance
 from seqmodels.records.significance import (
     Difference,
     Mean,
@@ -144,19 +143,3 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.5, 0.5]) == [1.0, 1.0, 1.0]
     assert holm([]) == []
-
-
-def false_positives(n_seeds: int, sd: float, n_draws: int) -> float:
-    """Return how often two equal models differ significantly, in per cent."""
-    found = 0
-    for seed in range(n_draws):
-        models = losses(np.random.default_rng(seed), 40, sd)
-        few = {model: runs[:n_seeds] for model, runs in models.items()}
-        found += difference(few).p <= significance.ALPHA
-    return 100 * found / n_draws
-
-
-def test_equal_models_seldom_differ() -> None:
-    """Keeps out seeds that are ignored, as one seed ignores them."""
-    assert false_positives(3, 0.2, 150) <= 7
-    assert false_positives(1, 0.2, 60) > 20
