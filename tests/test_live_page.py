@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
 from checks import check_one_line, copy_records, copy_seed
-from conftest import RESULTS, Call
+from conftest import RESULTS, ROOT, Call
 
 import seqmodels
 from seqmodels import MODELS
@@ -214,12 +215,15 @@ PAGE_BYTES = 19_000_000
 
 
 @pytest.mark.slow
-def test_trained_models(chromium: Any, call: Call, tmp_path: Path) -> None:
+def test_trained_models(chromium: Any, tmp_path: Path) -> None:
     """Keeps out texts and weights that are not those of the committed runs."""
-    code, _, err = call(main, "live", RUNS, "--out", tmp_path / "live.html")
-    if code == 2 and "npm" in err:
-        pytest.skip(err)
-    tab = Live(chromium, tmp_path / "live.html")
+    path = tmp_path / "live.html"
+    command = [sys.executable, "-m", "seqmodels.cli.main", "live", str(RUNS), "--out", str(path)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if "npm" in process.stderr and process.returncode == 2:
+        pytest.skip(process.stderr.strip())
+    assert process.returncode == 0, process.stderr
+    tab = Live(chromium, path)
     tab.check_isolation()
     assert tab.path.stat().st_size < PAGE_BYTES
     runs = {name: seqmodels.load(RUNS / f"{name}-seed1") for name in MODELS}

@@ -86,7 +86,3 @@ def scored_rows(n: int = 12, seed: int = 1) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return rows
-
-
-TOY = {"n_train": 60, "n_valid": 6, "per_length": 2, "max_train": 8, "max_test": 8}
-"""Sizes of `tasks.recall`."""
