@@ -23,11 +23,10 @@ from seqmodels import build
 from seqmodels.comparison import compare
 from seqmodels.data import batches
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import evaluate, intervals
+from seqmodels.evaluation import evaluate
 from seqmodels.interface import BOS, EOS, PAD
 from seqmodels.models.ops import attend
 from seqmodels.records import record
-from seqmodels.report import figures
 from seqmodels.training import loop
 from tools import golden
 
@@ -49,13 +48,8 @@ UNUSUAL = {
 
 
 @pytest.fixture
-def run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Return a function that makes a comparison of one small Transformer, and returns its record.
-
-    There are two batches an epoch, so that the budget takes several epochs.
-    """
-    monkeypatch.setattr(intervals, "N_BOOTSTRAP", 20)
-    monkeypatch.setattr(figures, "plot_folder", lambda *_, **__: [])
+def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict[str, Any]]:
+    """Return a function that compares a small Transformer over several epochs: its record."""
 
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
         task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)

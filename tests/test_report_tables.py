@@ -102,15 +102,6 @@ def test_costs_are_the_means_of_the_seeds() -> None:
     assert line.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
 
 
-def test_the_longest_trained_bucket_has_no_longer_examples() -> None:
-    """Keeps out a bucket that begins within the trained lengths and ends beyond them."""
-    buckets = [{"low": low, "high": low + 9, "n": n} for low, n in ((1, 30), (11, 30), (21, 30))]
-    cases = {20: 1, 25: 1, 30: 2, 29: 1, 9: None, None: 2}
-    for trained, expected in cases.items():
-        test = {"max_train_length": trained, "buckets": buckets}
-        assert reading.longest_trained_bucket(test) == expected
-
-
 @pytest.mark.parametrize(
     ("about", "shares"),
     [
@@ -119,6 +110,8 @@ def test_the_longest_trained_bucket_has_no_longer_examples() -> None:
             {"primary_metric": "nats"},
             ["RNN encoder–decoder 50", "Bahdanau 98", "Transformer 100", "GPT 92"],
         ),
+        ({"trained": 29}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
+        ({"trained": 9}, []),
         ({"trained": None}, ["RNN encoder–decoder 12", "Bahdanau 96", "GPT 20"]),
         ({"counts": (30, 99, 29, 99)}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
         ({"counts": (29, 99, 99, 99)}, []),
@@ -127,7 +120,7 @@ def test_the_longest_trained_bucket_has_no_longer_examples() -> None:
     ],
 )
 def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: list[str]) -> None:
-    """Keeps out shares of another bucket, of 29 sentences, and of a score of nothing."""
+    """Keeps out another bucket, one that ends beyond training, 29 sentences, a score of nothing."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
     records = scored(values, **{"counts": (99, 99, 30, 99), "trained": 30} | about)
