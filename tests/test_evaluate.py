@@ -185,9 +185,6 @@ def test_the_settings_of_a_test_set_reach_its_scores(monkeypatch: pytest.MonkeyP
         assert part["chance_bleu"]["value"] < part["bleu"]["value"]
 
 
-# ------------------------------------------------------------------------------------------ Search
-
-
 class Left(NamedTuple):
     """How many tokens are left to write, and of which kind."""
 

@@ -41,7 +41,6 @@ class LossyExecutor(Executor):
         self.n_lost, self.n = n_lost, 0
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Return a future that is done."""
         future: Future[Any] = Future()
         self.n += 1
         if self.n <= self.n_lost:
@@ -96,9 +95,8 @@ def test_parallel_runs_give_the_same_files(
         assert record.load(tmp_path / f"{name}-seed1.json")["provenance"]["threads"] == 1
     trained = results(tmp_path)
     assert trained.keys() == local.keys()
-    for name in trained:
-        if name.endswith((".safetensors", ".jsonl")):
-            assert trained[name] == local[name]
+    for name in filter(re.compile(r".*\.(safetensors|jsonl)").fullmatch, trained):
+        assert trained[name] == local[name]
 
 
 def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,9 +117,6 @@ def test_a_failure_costs_no_other_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert re.search("gpt, seed 1 +failed .* the loss is not finite", format_status(tmp_path))
 
 
-# -------------------------------------------------------------------------------------------- Locks
-
-
 def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out two commands that write over each other; partial files of the other one stay."""
     monkeypatch.setattr(files, "GRACE_S", 0.1)
@@ -133,9 +128,6 @@ def test_a_folder_and_a_run_have_one_owner(tmp_path: Path, monkeypatch: Any) -> 
             compare.compare(toy(), flags(tmp_path, models=["rnn_encdec"]))
         lock.release()
     assert [*tmp_path.iterdir()] == [part]
-
-
-# ------------------------------------------------------------------------------------------- Status
 
 
 def test_status_while_runs_are_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,17 +209,12 @@ def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch:
     assert share == pytest.approx(420 / (420 + board.remaining_s()))
 
 
-# ----------------------------------------------------------------------------------------- Clusters
-
-
-@pytest.mark.parametrize(("launcher", "package"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_extra_is_named(
-    launcher: str, package: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a traceback where the extra is not installed."""
-    monkeypatch.setitem(sys.modules, package, None)
-    result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
-    check_one_line(result, f"pip install {package}")
+    for launcher, package in (("ray", "ray"), ("slurm", "submitit")):
+        monkeypatch.setitem(sys.modules, package, None)
+        result = call(recall, "--size", "smoke", "--launcher", launcher, "--out", tmp_path)
+        check_one_line(result, f"pip install {package}")
 
 
 def test_requests_to_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import itertools
 import random
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,17 +46,13 @@ def examples(n: int = 60) -> list[Example]:
 class Calling(Checkpoints):
     """Checkpoints that call functions, and write nothing."""
 
-    def __init__(
-        self, save: Callable[[], Any] = lambda: None, is_due: Callable[[], bool] = lambda: False
-    ):
+    def __init__(self, save: Any = lambda: None, is_due: Any = lambda: False):
         self.call_save, self.call_is_due = save, is_due
 
     def is_due(self) -> bool:
-        """Ask the function."""
         return self.call_is_due()
 
     def save(self, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Call the function."""
         self.call_save()
 
 
