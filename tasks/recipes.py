@@ -32,6 +32,13 @@ GRAMMAR = RECIPES | {
     "lstm_seq2seq_x2": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=8e-3),
     "lstm_seq2seq_x4": Recipe({**RECIPES["lstm_seq2seq"].sizes, "init_range": 0.15}, lr=4e-3),
 }
+HISTORY = (
+    ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
+    ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),
+    ("linear_attention", "gpt"),
+)  # fmt: skip
+"""The contrasts of a comparison of all models: what each of them changed, and what looking back
+gains."""
 POSITIONED = ("gpt", "linear_attention")
 """Models whose learned positions have to suffice for source and target together."""
 

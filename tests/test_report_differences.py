@@ -30,10 +30,10 @@ def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
     }
     pairs = []
     for (model, other), parts in values.items():
-        found = [Difference(value=x, low=x - 2, high=x + 2, p=0.01, p_holm=p) for x, p in parts]
-        about = {"row": model, "column": other, "n_seeds": [3, 3]}
+        found = [Difference(value=x, low=x - 2, high=x + 2, p=p) for x, p in parts]
+        about = {"row": model, "column": other, "n_seeds": [3, 3], "is_tested": True}
         pairs.append(Pair(**about, overall=found[0], buckets=found[1:]))
-    about = {"test": "length", "metric": metric, "n_corrected": 9}
+    about = {"test": "length", "metric": metric, "n_tested": 9}
     return records, Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
 
 
@@ -98,6 +98,6 @@ def test_the_table_marks_each_bucket() -> None:
 def test_few_examples_have_no_interval() -> None:
     """Keeps out a traceback where a difference has no interval, and a sign of nothing."""
     records, comparison = compared()
-    none = Difference(value=-0.01, low=None, high=None, p=None, p_holm=None)
+    none = Difference(value=-0.01, low=None, high=None, p=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
     assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]

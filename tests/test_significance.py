@@ -4,15 +4,20 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from seqmodels.evaluation.intervals import student_p_value, student_quantile
 from seqmodels.records.significance import (
     Difference,
     Mean,
+    Part,
     compute_difference,
-    compute_differences,
-    holm,
+    estimate_prior_df,
+    invert_trigamma,
+    moderate,
+    score_models,
 )
+from tools.significance import draw_parts, simulate
 
 Models = dict[str, list[np.ndarray]]
 
@@ -36,10 +41,10 @@ def losses(rng: np.random.Generator, n: int = 60, sd: float = 0.05) -> Models:
     }
 
 
-def difference(models: Models, groups: list[int] | None = None) -> Difference:
-    """Return the difference of the only pair."""
-    (found,) = compute_differences(models, ratio, groups).values()
-    return found
+def difference(models: Models, groups: list[int] | None = None, n_tested: int = 1) -> Difference:
+    """Return the difference of the only pair, not moderated."""
+    column, row = models
+    return compute_difference(score_models(models, ratio, groups), row, column, n_tested)
 
 
 def width(found: Difference) -> float:
@@ -50,29 +55,72 @@ def width(found: Difference) -> float:
 def test_a_case_by_hand() -> None:
     """Keeps out a spread with n for n − 1, seeds that are not averaged, and a normal for Student.
 
-    All rows of a run are equal, so that the seeds alone decide: s² = 4 and 1, V = 4/3 + 1/3, and
-    4/3 has 2 degrees of freedom, 1/3 has 2: df = (5/3)² / ((16/9 + 1/9) / 2) = 2.94.
+    All rows of a run are equal, so that the seeds alone decide: s² = 4 and 1, V = 4/3 + 1/3, with
+    the 2 degrees of freedom of one of them. In a family of eight, its interval is wider.
     """
     models = {
         "old": [columns(np.full(10_000, value)) for value in (1.0, 2.0, 3.0)],
         "new": [columns(np.full(10_000, value)) for value in (10.0, 12.0, 14.0)],
     }
-    found = difference(models)
-    t, df = 10 / math.sqrt(5 / 3), 50 / 17
-    assert found.value == pytest.approx(10)
-    assert found.p == pytest.approx(student_p_value(t, df), rel=1e-4)
-    assert found.p == pytest.approx(0.0048, abs=1e-4)
-    assert found.high == pytest.approx(10 + student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
-    assert found.low == pytest.approx(10 - student_quantile(df) * math.sqrt(5 / 3), rel=1e-4)
+    p = 2 * stats.t.sf(10 / math.sqrt(5 / 3), 2)
+    for n_tested, alpha in ((1, 0.05), (8, 0.05 / 8)):
+        found = difference(models, n_tested=n_tested)
+        half = stats.t.ppf(1 - alpha / 2, 2) * math.sqrt(5 / 3)
+        assert found.value == pytest.approx(10)
+        assert found.p == pytest.approx(n_tested * p, rel=1e-4)
+        assert (found.low, found.high) == pytest.approx((10 - half, 10 + half), rel=1e-4)
+        assert found.is_significant == (found.low > 0) == (n_tested == 1)
+    assert difference(models, n_tested=0).p is None
+    assert not difference(models, n_tested=0).is_significant
 
 
 def test_the_variance_of_examples_by_hand() -> None:
     """Keeps out a variance with n for n − 1: 1 over the draws of 10 rows is 10/9, 9 degrees."""
-    row = Mean(3.0, np.array([2.0, 4.0]), math.nan, 1)
-    column = Mean(1.0, np.array([1.0, 1.0]), math.nan, 1)
-    difference = compute_difference(row, column, 10)
+    row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
+    column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
+    difference = compute_difference(Part({"r": row, "c": column}, 10), "r", "c", 1)
     assert difference.p == pytest.approx(student_p_value(2 / math.sqrt(10 / 9), 9))
     assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
+
+
+def part_of(variances: list[float], df: float = 2.0) -> Part:
+    """Return models with these variances of three seeds."""
+    means = {str(i): Mean(0.0, np.zeros(2), 3, v, df) for i, v in enumerate(variances)}
+    return Part(means, 50)
+
+
+def test_variances_are_moderated() -> None:
+    """Keeps out a mean over buckets, models that do not weigh, and moderation by too many degrees.
+
+    Equal variances say that models are alike; d₀ is then the degrees of the other three models.
+    """
+    parts = [part_of([1.0, 1.1, 0.9, 2.0]), part_of([100.0, 110.0, 90.0, 100.0])]
+    moderate(parts)
+    (first, *_, last), (other, *_) = ([*part.means.values()] for part in parts)
+    assert first.df == last.df == other.df == 6 + 2
+    assert first.variance == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
+    assert last.variance == pytest.approx((6 * 1.25 + 2 * 2.0) / 8)
+    assert other.variance == pytest.approx(100.0)
+    unlike = [part_of([1e-4, 1e4, 1.0, 1e2])]
+    moderate(unlike)
+    assert all(0 < mean.df - 2 < 0.5 for mean in unlike[0].means.values())
+    alone = [Part({"a": Mean(0.0, np.zeros(2), 3, 4.0, 2.0),
+                   "b": Mean(0.0, np.zeros(2), 1, math.nan, 0.0)}, 50)]  # fmt: skip
+    moderate(alone)
+    assert (alone[0].means["a"].variance, alone[0].means["a"].df) == (4.0, 2.0)
+
+
+def test_the_prior_is_found_again() -> None:
+    """Keeps out wrong functions of the degrees of freedom, and buckets that share a level."""
+    rng = np.random.default_rng(1)
+    for d_0 in (3.0, 12.0):
+        true = 10.0 ** rng.integers(-2, 3, (400, 1)) * d_0 / rng.chisquare(d_0, (400, 10))
+        found = estimate_prior_df(true * rng.chisquare(4, true.shape) / 4, np.full(10, 4.0))
+        assert found == pytest.approx(d_0, rel=0.2)
+        assert invert_trigamma(float(1 / d_0)) == pytest.approx(d_0 + 0.5, rel=0.05)
+    zeros = np.array([[0.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
+    assert estimate_prior_df(zeros, np.full(3, 2.0)) == math.inf
+    assert estimate_prior_df(np.zeros((2, 3)), np.full(3, 2.0)) == math.inf
 
 
 def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
@@ -92,8 +140,7 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     over_seeds, over_rows = draw_both_levels(models, 2_000)
     seeds, rows = over_seeds * 3 / 2, over_rows * 40 / 39
     assert 0.2 < rows / seeds < 5
-    spread = [np.var([run[:, 0].mean() for run in runs], ddof=1) / 3 for runs in models.values()]
-    df = (seeds + rows) ** 2 / (sum(v**2 / 2 for v in spread) + rows**2 / 39)
+    df = (seeds + rows) ** 2 / (seeds**2 / 2 + rows**2 / 39)
     half = student_quantile(df) * math.sqrt(seeds + rows)
     assert width(found) / 2 == pytest.approx(half, rel=0.05)
 
@@ -126,20 +173,33 @@ def test_all_and_nothing_are_not_certain() -> None:
         return 100 * ratio(sums)
 
     models = {"wrong": [columns(np.zeros(20))] * 3, "right": [columns(np.ones(20))] * 3}
-    found = compute_differences(models, percent, is_percent=True)["right", "wrong"]
+    part = score_models(models, percent)
+    found = compute_difference(part, "right", "wrong", 1, is_percent=True)
     assert found.value == 100
     assert found.p == pytest.approx(student_p_value(21, 19))
     assert found.low == pytest.approx(100 - student_quantile(19) * 100 / 21)
-    same = {"one": models["right"], "other": models["right"]}
-    found = compute_differences(same, percent, is_percent=True)["other", "one"]
+    same = score_models({"one": models["right"], "other": models["right"]}, percent)
+    found = compute_difference(same, "other", "one", 1, is_percent=True)
     assert (found.value, found.p) == pytest.approx((0, 1))
     assert width(found) == pytest.approx(2 * student_quantile(19) * 100 / 21)
-    found = compute_differences(same, percent)["other", "one"]
+    found = compute_difference(same, "other", "one", 1)
     assert found == Difference(value=0.0, low=0.0, high=0.0, p=1.0)
 
 
-def test_holm_by_hand() -> None:
-    """Keeps out Bonferroni, a correction in another order, and p-values above 1."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.6, 0.5, 0.5]) == [1.0, 1.0, 1.0]
-    assert holm([]) == []
+@pytest.mark.parametrize("ratio_of_variances", [1.0, 5.0])
+def test_equal_models_seldom_differ(ratio_of_variances: float) -> None:
+    """Keeps out seeds that are ignored, and a family whose tests are not corrected together."""
+    assert simulate(60, 3, 2.0, ratio_of_variances)[0] <= 7
+    assert simulate(4, 3, 1.0, ratio_of_variances, 10.0)[1] >= 85
+
+
+def test_the_simulation_draws_what_it_says() -> None:
+    """Keeps out a unit other than the standard error of a score, and unequal spreads made equal."""
+    rng = np.random.default_rng(3)
+    parts = [part for _ in range(300) for part in draw_parts(rng, 3, 2.0, 5.0, False, 0.0)]
+    first, second = (np.mean([part.means[name].variance for part in parts]) for name in "01")
+    assert first == pytest.approx(4 * 5**0.5 + 0.5, rel=0.05)
+    assert second == pytest.approx(4 / 5**0.5 + 0.5, rel=0.05)
+    one = [part for _ in range(300) for part in draw_parts(rng, 2, 0.0, 1.0, True, 0.0)]
+    assert np.mean([p.means["3"].resampled.var() for p in one]) == pytest.approx(0.75, rel=0.05)
+    assert np.var([p.means["3"].value for p in one]) == pytest.approx(0.75, rel=0.05)

@@ -19,7 +19,7 @@ from seqmodels.evaluation import intervals
 from seqmodels.evaluation.metrics import metric_of
 from seqmodels.records import record as records
 from seqmodels.records import significance
-from seqmodels.records.significance import Comparison, Significance, holm
+from seqmodels.records.significance import Comparison, Significance
 from seqmodels.report import figures, reading, style
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -87,16 +87,23 @@ def test_differences_are_those_of_the_records(metric: str, tmp_path: Path) -> No
         assert parts == pytest.approx(means[pair.row] - means[pair.column], abs=1e-9)
 
 
-def test_all_pairs_and_buckets_are_corrected_together(folder: Path) -> None:
-    """Keeps out Holm's correction for the pairs of one bucket alone, and for none."""
-    comparison = compare(folder)
-    parts = [part for pair in comparison.pairs for part in (pair.overall, *pair.buckets)]
-    assert comparison.n_corrected == len(parts) == 12
-    assert [part.p_holm for part in parts] == pytest.approx(holm([part.p for part in parts]))
-    far, near = comparison.pairs[0].overall, comparison.pairs[2].overall
-    assert (far.is_significant, near.is_significant) == (True, False)
-    at_5_percent = [far.model_copy(update={"p_holm": p}) for p in (0.05, 0.0501)]
-    assert [part.is_significant for part in at_5_percent] == [True, False]
+def test_planned_contrasts_are_tested_together(folder: Path) -> None:
+    """Keeps out a correction for pairs that nobody planned, for one bucket alone, and for none."""
+    alone = [("gpt", "bahdanau")]
+    for planned, tested in (
+        ({"gpt": ["bahdanau", "transformer"]}, alone),
+        ({"bahdanau": ["gpt"]}, alone),
+        ({"gpt": None}, [("gpt", "rnn_encdec"), *alone]),
+        ({"gpt": ["transformer"]}, [("bahdanau", "rnn_encdec"), ("gpt", "rnn_encdec"), *alone]),
+    ):
+        for path in folder.glob("*-seed*.json"):
+            change(path, path, contrasts=planned.get(path.name.partition("-")[0], []))
+        comparison = compare(folder)
+        assert [(p.row, p.column) for p in comparison.pairs if p.is_tested] == tested
+        assert comparison.n_tested == len(tested) * 4
+        for pair in comparison.pairs:
+            for part in (pair.overall, *pair.buckets):
+                assert (part.p is not None) == pair.is_tested
 
 
 def test_one_seed_is_never_significant(tmp_path: Path) -> None:
@@ -104,12 +111,12 @@ def test_one_seed_is_never_significant(tmp_path: Path) -> None:
     assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
     assert find(with_rows(tmp_path / "b", {"gpt": (0.5, 0.6)})) is None
     comparison = compare(with_rows(tmp_path / "c", SHARES | {"rnn_encdec": (0.1,)}))
-    assert comparison.n_corrected == 4
+    assert comparison.n_tested == 4
     for pair in comparison.pairs:
-        is_alone = "rnn_encdec" in (pair.row, pair.column)
+        assert pair.is_tested == ("rnn_encdec" not in (pair.row, pair.column))
         for part in (pair.overall, *pair.buckets):
-            assert part.p is not None
-            assert (part.p_holm is None) == is_alone
+            assert (part.p is not None) == pair.is_tested
+            assert part.low is not None
 
 
 def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
@@ -120,7 +127,7 @@ def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
         records.save_sums(records.sums_path(folder, record), record, rows)
     grouped = compare(folder).pairs[0].overall
     assert single.value == grouped.value
-    assert single.p != grouped.p
+    assert single.high != grouped.high
 
 
 def test_sums_come_back(tmp_path: Path) -> None:
@@ -218,7 +225,7 @@ def test_a_file_edited_by_hand_is_refused(folder: Path) -> None:
     """Keeps out a figure of differences that nobody has computed, and a traceback."""
     text, path = json.dumps(write_file(folder)), folder / significance.FILE
     for field, new in (
-        ("schema", "seqmodels.significance/2"),
+        ("schema", "seqmodels.significance/3"),
         ("comparisons[0].pairs[0].overall.p", 1.5),
         ("comparisons[0].pairs[0].overall.value", None),
         ("comparisons", []),

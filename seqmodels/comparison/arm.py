@@ -46,6 +46,11 @@ class Arm(NamedTuple):
         """Return whether anything was changed by the command line."""
         return bool(self.sizes or self.training or self.width != 1)
 
+    @property
+    def varies(self) -> str | None:
+        """Return the model or variant that it differs from."""
+        return self.papers[self.name].variant_of
+
     def register(self) -> None:
         """Register its name in this process."""
         for name, paper in self.papers.items():

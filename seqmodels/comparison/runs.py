@@ -224,6 +224,7 @@ def build_record(
         "train_config": run.cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),
+        "contrasts": [run.arm.varies] if run.arm.is_changed else task.contrasts_of(run.name),
         "data": task.data,
         "provenance": record.provenance(device, world().size),
         "curve": progress.curve,

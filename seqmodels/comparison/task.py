@@ -96,10 +96,18 @@ class Task:
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""
     alignment_example: AlignmentExample | None = None
+    contrasts: Sequence[tuple[str, str]] = ()
+    """Pairs of models whose difference is tested; a model in none of them is compared with all."""
     measure: Mapping[str, Measurement] = field(default_factory=dict)
     """What is measured of a trained model besides its scores, by name: the record's `analyses`."""
     figures: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Any]]] = ()
     """Draw the task's own figures from a folder's records, by the names of their files."""
+
+    def contrasts_of(self, name: str) -> list[str] | None:
+        """Return the models from which a model's difference is tested; None: all others."""
+        if name not in {model for pair in self.contrasts for model in pair}:
+            return None
+        return [column for row, column in self.contrasts if row == name]
 
     def recipe(self, name: str) -> Recipe:
         """Return a model's recipe; a variant without one gets that of the model that it varies.

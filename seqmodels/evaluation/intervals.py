@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import cache
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 N_BOOTSTRAP = 1000
 MIN_ROWS = 10
@@ -113,35 +113,12 @@ def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
 
 # ---------------------------------------------------------------------------- Student's t
 
-# The probability of a value beyond ±t is the incomplete beta function of (df/2, 1/2) at
-# x = 1 / (1 + t²/df). Substituting exp(−s²) = (v/x)^(df/2) for its variable v leaves an integrand
-# that is smooth for all df, and for all t but the smallest:
-#
-#     x^(df/2) ∫ 2 s exp(−s²) / √(1 − x exp(−2 s²/df)) ds · 2 / (df B(df/2, 1/2))
-
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(80)
-S, DS = 3.25 * (NODES + 1), 3.25 * WEIGHTS
-"""Nodes and weights from 0 to 6.5; beyond, exp(−s²) is below 1e-18."""
-
-
-def student_beta(df: float) -> float:
-    """Return the beta function of (df/2, 1/2)."""
-    return math.exp(math.lgamma(df / 2) + math.lgamma(0.5) - math.lgamma(df / 2 + 0.5))
-
 
 def student_p_value(t: float, df: float) -> float:
     """Return the two-sided p-value of Student's t."""
-    log_x = -math.log1p(t * t / df)
-    smooth = 2 * S * np.exp(-(S**2)) / np.sqrt(-np.expm1(log_x - 2 * S**2 / df))
-    return min(1.0, math.exp(df / 2 * log_x) * float(DS @ smooth) * 2 / (df * student_beta(df)))
+    return float(2 * stdtr(df, -abs(t)))
 
 
-@cache
-def student_quantile(df: float) -> float:
-    """Return the 97.5 % quantile of Student's t, by Newton's method from below."""
-    t, step = 1.9, 1.0
-    while step > 1e-9:
-        density = (1 + t * t / df) ** (-(df + 1) / 2) / (math.sqrt(df) * student_beta(df))
-        step = (student_p_value(t, df) - 0.05) / (2 * density)
-        t += step
-    return t
+def student_quantile(df: float, alpha: float = 0.05) -> float:
+    """Return the value beyond which Student's t lies with probability alpha, on either side."""
+    return float(stdtrit(df, 1 - alpha / 2))

@@ -202,6 +202,8 @@ class Record(Strict):
     train_config: Training
     beam: Count
     n_parameters: Count
+    contrasts: list[Name] | None = None
+    """The models from which its difference is tested; None: all others."""
     data: Data
     provenance: Provenance
     curve: Annotated[list[Point], Field(min_length=1, max_length=10_000)]

@@ -2,19 +2,26 @@
 
 Another seed would give another score, and so would other test examples. The Multi-Bootstrap
 (Sellam et al. 2021, arXiv:2106.16163) therefore draws both with replacement: seeds within each
-model, and the same examples for all models. Its percentiles do not suit three seeds: they ignore
-that three values hardly show their spread, and no p-value is below one over the number of draws,
-where Holm's correction needs 0.0005. So the draws give the variance of a difference between two
-means over seeds, and Student's t the rest:
+model, and the same examples for all models. Three seeds hardly show their spread, so the draws of
+examples give one part of the variance of a difference of two means, and the seeds the other:
 
-    V = Var(mean of the row's seeds − mean of the column's)  over draws of the examples
-      + s²_row / n_row + s²_column / n_column                over draws of the seeds
+    V = Var(mean of the row's seeds − mean of the column's)   over draws of the examples
+      + s²_row / n_row + s²_column / n_column                 moderated variances of the seeds
 
-The second line needs no draws; s² has n − 1 in its denominator. The degrees of freedom are Welch's
-and Satterthwaite's. What the examples add to a single seed is in both lines, so that the test is
-conservative where seeds hardly differ; without this, far too many tests of a family were passed by
-pairs whose seeds agreed by chance. For a model with one seed only the first line is known, which
-says nothing about its architecture.
+Each variance of seeds, of d = n − 1 degrees of freedom, is moderated by those of the other models
+(Smyth 2004, "Linear models and empirical Bayes methods"):
+
+    s²_model = (d₀ s₀² + d s²) / (d₀ + d)
+
+s₀² is their mean in this bucket, and d₀ says how alike models are: it is estimated from the spread
+of log s² over all buckets, and is at most the degrees of freedom that the other models have. Where
+models differ much, s₀² is too large for most: the test is then conservative. V has Satterthwaite's
+degrees of freedom, in which the seeds have the fewer of the two models' d₀ + d.
+
+All tests of a family are corrected together, by Bonferroni's method: intervals are simultaneous,
+and a difference is significant if its interval excludes zero. The family are the contrasts that
+the task has planned, or else all pairs, over all examples and in each bucket. For a model with one
+seed only the first line of V is known, which says nothing about its architecture.
 """
 
 from __future__ import annotations
@@ -22,13 +29,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, compress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
+from scipy.special import digamma, polygamma
 
 from seqmodels.evaluation.intervals import (
     MIN_ROWS,
@@ -52,11 +61,11 @@ from seqmodels.records.record import (
 )
 from seqmodels.utils import files
 
-SCHEMA: Final = "seqmodels.significance/1"
+SCHEMA: Final = "seqmodels.significance/2"
 FILE = "significance.json"
 """Name of the file in a folder of records."""
 ALPHA = 0.05
-"""Largest p-value, after Holm's correction, of a significant difference."""
+"""Probability that any of the differences that do not exist is called significant."""
 
 Records = Mapping[str, dict[str, Any]]
 """Records by the names of their files, in the order of the models."""
@@ -67,19 +76,18 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Difference(Strict):
-    """A difference with its 95 % interval and its p-value; None below MIN_ROWS groups."""
+    """A difference with its interval, which is None below MIN_ROWS groups."""
 
     value: Number
     low: Number | None = None
     high: Number | None = None
     p: Probability | None = None
-    p_holm: Probability | None = None
-    """Corrected for all differences of the test set; None: one seed, or too few rows."""
+    """Corrected for all differences of the family; None: not one of them."""
 
     @property
     def is_significant(self) -> bool:
-        """Return whether the models differ."""
-        return self.p_holm is not None and self.p_holm <= ALPHA
+        """Return whether the models differ: whether the simultaneous interval excludes zero."""
+        return self.p is not None and self.p <= ALPHA
 
 
 class Pair(Strict):
@@ -89,6 +97,9 @@ class Pair(Strict):
     column: str
     n_seeds: list[int]
     """Seeds of (row, column). With one seed, only test examples are resampled."""
+    is_tested: bool
+    """Whether it is in the family: planned, with several seeds. Its intervals are simultaneous;
+    those of other pairs hold 95 % each."""
     overall: Difference
     buckets: list[Difference]
 
@@ -98,8 +109,8 @@ class Comparison(Strict):
 
     test: Name
     metric: Name
-    n_corrected: Count
-    """Number of differences for which p_holm is corrected."""
+    n_tested: Count
+    """Number of differences in the family."""
     buckets: list[TwoNumbers]
     pairs: Annotated[list[Pair], Field(min_length=1)]
 
@@ -107,7 +118,7 @@ class Comparison(Strict):
 class Significance(Strict):
     """All comparisons of a folder, and a checksum of each record that they were made from."""
 
-    version: Annotated[Literal["seqmodels.significance/1"], Field(alias="schema")]
+    version: Annotated[Literal["seqmodels.significance/2"], Field(alias="schema")]
     records: dict[Name, Checksum]
     """The records by the names of their files."""
     comparisons: Annotated[list[Comparison], Field(min_length=1)]
@@ -168,6 +179,7 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
     """Compare all pairs of models on each test set whose primary metric is one of sums."""
     tests: dict[str, Mapping[str, Any]] = {}
     runs: dict[str, dict[str, list[Sums]]] = {}
+    contrasts = {record["model"]: record.get("contrasts") for record in records.values()}
     for record in records.values():
         path = sums_path(folder, record)
         sums = load_sums(path, record)
@@ -179,13 +191,22 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
             models.setdefault(record["model"], []).append(run)
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
-    return [compare_models(tests[name], models) for name, models in runs.items() if len(models) > 1]
+    return [
+        compare_models(tests[name], models, contrasts)
+        for name, models in runs.items()
+        if len(models) > 1
+    ]
 
 
-def compare_models(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]) -> Comparison:
-    """Compare all pairs of models on one test set, overall and by bucket, corrected together.
+def compare_models(
+    test: Mapping[str, Any],
+    models: Mapping[str, Sequence[Sums]],
+    contrasts: Mapping[str, Collection[str] | None],
+) -> Comparison:
+    """Compare all pairs of models on one test set, overall and by bucket.
 
-    Models with one seed are left out of the correction (see holm).
+    `contrasts`: the models that each is to be compared with; None: with all. These pairs are tested
+    together; if the folder has none of them, all pairs are.
     """
     metric, first = metric_of(test["primary_metric"]), next(iter(models.values()))[0]
     buckets = [[b["low"], b["high"]] for b in test["buckets"]]
@@ -195,49 +216,74 @@ def compare_models(test: Mapping[str, Any], models: Mapping[str, Sequence[Sums]]
         inside = (low <= x) & (x <= high)
         columns = {model: [run[inside] for run in runs] for model, runs in terms.items()}
         groups = first.groups and list(compress(first.groups, inside))
-        parts.append(compute_differences(columns, metric.of_sums, groups, metric.is_percent))
-    pairs, corrected = [], []
-    for row, column in parts[0]:
-        overall, *in_buckets = (part[row, column] for part in parts)
-        n_seeds = [len(models[row]), len(models[column])]
-        pairs.append(
-            Pair(row=row, column=column, n_seeds=n_seeds, overall=overall, buckets=in_buckets)
+        parts.append(score_models(columns, metric.of_sums, groups))
+    moderate(parts)
+
+    def is_planned(model: str, other: str) -> bool:
+        others = contrasts.get(model)
+        return others is None or other in others
+
+    pairs_of_models = list(combinations(models, 2))
+    planned = [(a, b) for a, b in pairs_of_models if is_planned(a, b) or is_planned(b, a)]
+    tested = [
+        pair for pair in planned or pairs_of_models if min(len(models[name]) for name in pair) > 1
+    ]
+    n_tested = len(tested) * sum(part.n_groups >= MIN_ROWS for part in parts)
+    pairs = []
+    for column, row in pairs_of_models:
+        n = n_tested if (column, row) in tested else 0
+        overall, *in_buckets = (
+            compute_difference(part, row, column, n, metric.is_percent) for part in parts
         )
-        if min(n_seeds) > 1:
-            corrected += [part for part in (overall, *in_buckets) if part.p is not None]
-    p_values = holm([part.p or 0.0 for part in corrected])
-    for part, p_holm in zip(corrected, p_values, strict=True):
-        part.p_holm = p_holm
+        pairs.append(
+            Pair(
+                row=row,
+                column=column,
+                n_seeds=[len(models[row]), len(models[column])],
+                is_tested=n > 0,
+                overall=overall,
+                buckets=in_buckets,
+            )
+        )
     return Comparison(
         test=test["name"],
         metric=test["primary_metric"],
-        n_corrected=len(corrected),
+        n_tested=n_tested,
         buckets=buckets,
         pairs=pairs,
     )
 
 
-class Mean(NamedTuple):
+@dataclass
+class Mean:
     """The mean score of a model's seeds."""
 
     value: float
     resampled: np.ndarray
     """The mean in each draw of the examples."""
-    variance: float
-    """Its variance over draws of the seeds; nan for one seed."""
     n_seeds: int
+    variance: float
+    """Variance of the seeds' scores, later moderated; nan for one seed."""
+    df: float
+    """Its degrees of freedom."""
 
 
-def compute_differences(
+class Part(NamedTuple):
+    """The mean scores of all models over the examples of a bucket."""
+
+    means: dict[str, Mean]
+    n_groups: int
+
+
+def score_models(
     models: Mapping[str, Sequence[np.ndarray]],
     score: Score,
     groups: Sequence[Hashable] | None = None,
-    is_percent: bool = False,
-) -> dict[tuple[str, str], Difference]:
-    """Return (row, column) -> score of row minus score of column, for each pair of models.
+) -> Part:
+    """Return the mean score of each model.
 
     `models` has the columns of each seed, (rows, columns), for the same test examples in the same
-    order. The later model of a pair is its row. `groups` and `is_percent`: see compute_interval.
+    order. `groups`: see compute_interval.
     """
     seeds = [sum_by_group(columns, groups) for runs in models.values() for columns in runs]
     n_groups, width = seeds[0].shape
@@ -247,44 +293,79 @@ def compute_differences(
     for model, runs in models.items():
         own = slice(start, start := start + len(runs))
         n = len(runs)
-        variance = float(values[own].var(ddof=1)) / n if n > 1 else math.nan
-        means[model] = Mean(float(values[own].mean()), resampled[:, own].mean(axis=1), variance, n)
-    return {
-        (row, column): compute_difference(means[row], means[column], n_groups, is_percent)
-        for column, row in combinations(models, 2)
-    }
+        variance = float(values[own].var(ddof=1)) if n > 1 else math.nan
+        mean = resampled[:, own].mean(axis=1)
+        means[model] = Mean(float(values[own].mean()), mean, n, variance, n - 1)
+    return Part(means, n_groups)
+
+
+def moderate(parts: Sequence[Part]) -> None:
+    """Replace the variances of seeds and their degrees of freedom by moderated ones."""
+    several = [name for name, mean in parts[0].means.items() if mean.n_seeds > 1]
+    if len(several) < 2:
+        return
+    d = np.array([parts[0].means[name].df for name in several])
+    variances = np.array([[part.means[name].variance for name in several] for part in parts])
+    d_0 = min(estimate_prior_df(variances, d), float(d.sum() - d.max()))
+    for part, row in zip(parts, variances, strict=True):
+        s_0 = float((d * row).sum() / d.sum())
+        for name, own, df in zip(several, row, d, strict=True):
+            part.means[name].variance = (d_0 * s_0 + df * own) / (d_0 + df)
+            part.means[name].df = d_0 + df
+
+
+def estimate_prior_df(variances: np.ndarray, d: np.ndarray) -> float:
+    """Return d₀ of variances (buckets, models) with d degrees of freedom (Smyth 2004, 6.2).
+
+    Their logarithms spread by trigamma(d/2) if all models have the same variance; what they spread
+    more is trigamma(d₀/2). A variance of zero says nothing.
+    """
+    is_positive = variances > 0
+    is_used = is_positive & (is_positive.sum(axis=1, keepdims=True) > 1)
+    if not is_used.any():
+        return math.inf
+    e = np.log(variances, where=is_used, out=np.zeros_like(variances)) - digamma(d / 2)
+    e = np.where(is_used, e + np.log(d / 2), 0.0)
+    n = is_used.sum(axis=1, keepdims=True)
+    squares = np.where(is_used, (e - e.sum(axis=1, keepdims=True) / np.maximum(n, 1)) ** 2, 0.0)
+    expected = np.where(is_used, polygamma(1, d / 2), 0.0).sum() / is_used.sum()
+    excess = squares.sum() / np.maximum(n - 1, 0).sum() - expected
+    return 2 * invert_trigamma(excess) if excess > 0 else math.inf
+
+
+def invert_trigamma(y: float) -> float:
+    """Return x with trigamma(x) = y, by Newton's method on 1 / trigamma (Smyth 2004, appendix)."""
+    x = 0.5 + 1 / y
+    for _ in range(50):
+        trigamma = polygamma(1, x)
+        x += trigamma * (1 - trigamma / y) / polygamma(2, x)
+    return float(x)
 
 
 def compute_difference(
-    row: Mean, column: Mean, n_groups: int, is_percent: bool = False
+    part: Part, row: str, column: str, n_tested: int = 0, is_percent: bool = False
 ) -> Difference:
-    """Return the difference of two means over the same draws of n_groups groups of examples."""
-    value = row.value - column.value
+    """Return the score of the row minus that of the column in a bucket.
+
+    n_tested: number of tests in its family; 0: it is not one of them. `is_percent`: see
+    compute_interval.
+    """
+    a, b, n_groups = part.means[row], part.means[column], part.n_groups
+    value = a.value - b.value
     if n_groups < MIN_ROWS:
         return Difference(value=value)
-    resampled = row.resampled - column.resampled
+    resampled = a.resampled - b.resampled
     by_examples = float(resampled.var()) * n_groups / (n_groups - 1)
     if np.ptp(resampled) == 0:  # all right against all wrong: as if one more group contradicted it
         by_examples = ((100 if is_percent else value) / (n_groups + 1)) ** 2
-    parts = [(by_examples, n_groups - 1)]
-    if min(row.n_seeds, column.n_seeds) > 1:
-        parts += [(mean.variance, mean.n_seeds - 1) for mean in (row, column)]
-    variance = sum(part for part, _ in parts)
+    by_seeds, df_seeds = 0.0, math.inf
+    if min(a.n_seeds, b.n_seeds) > 1:
+        by_seeds = a.variance / a.n_seeds + b.variance / b.n_seeds
+        df_seeds = min(a.df, b.df)
+    variance = by_examples + by_seeds
     if variance == 0:
-        return Difference(value=0.0, low=0.0, high=0.0, p=1.0)
-    df = variance**2 / sum(part**2 / n for part, n in parts)
-    half = student_quantile(df) * math.sqrt(variance)
-    p = student_p_value(value / math.sqrt(variance), df)
-    return Difference(value=value, low=value - half, high=value + half, p=p)
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm 1979), in the same order.
-
-    The chance that any difference that does not exist is called significant is then at most ALPHA.
-    """
-    corrected, least = [1.0] * len(p), 0.0
-    for n_before, i in enumerate(np.argsort(p, kind="stable")):
-        least = max(least, min(1.0, (len(p) - n_before) * p[i]))
-        corrected[i] = least
-    return corrected
+        return Difference(value=0.0, low=0.0, high=0.0, p=1.0 if n_tested else None)
+    df = variance**2 / (by_examples**2 / (n_groups - 1) + by_seeds**2 / df_seeds)
+    half = student_quantile(df, ALPHA / max(n_tested, 1)) * math.sqrt(variance)
+    p = min(1.0, n_tested * student_p_value(value / math.sqrt(variance), df))
+    return Difference(value=value, low=value - half, high=value + half, p=p if n_tested else None)

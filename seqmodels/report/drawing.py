@@ -268,7 +268,7 @@ def draw_differences(
     ax.spines[:].set_visible(False)
     outcomes = np.full((n, n), np.nan)
     for pair in comparison.pairs:
-        parts = [pair.overall, *pair.buckets]
+        parts = [pair.overall, *(pair.buckets if pair.is_tested else ())]
         for row, column, differences in (
             (pair.row, pair.column, parts),
             (pair.column, pair.row, [negate(part) for part in parts]),
@@ -292,7 +292,7 @@ def outcome(difference: Difference, metric: str) -> int:
 def _write_cell(
     ax: Axes, x: int, y: int, parts: Sequence[Difference], metric: str, cell_width: float
 ) -> None:
-    """Write a difference over all examples, above a square for each bucket."""
+    """Write a difference over all examples, above a square for each bucket that is tested."""
     overall, *buckets = parts
     centred: dict[str, Any] = {"ha": "center", "va": "center"}
     strong: dict[str, Any] = {"color": GREY}
@@ -300,6 +300,8 @@ def _write_cell(
         strong = {"color": INK, "weight": "bold"}
     ax.text(x + 0.5, y + 0.27, format_signed(overall.value, metric), size=11, **strong, **centred)
     ax.text(x + 0.5, y + 0.55, format_interval(overall, metric), color=GREY, size=8, **centred)
+    if not buckets:
+        return
     step = min(0.12 / cell_width, 0.9 / len(buckets))
     places = x + 0.5 + step * (np.arange(len(buckets)) - (len(buckets) - 1) / 2)
     fills = [("white", BETTER[1], WORSE[1])[outcome(bucket, metric)] for bucket in buckets]
@@ -320,9 +322,9 @@ def _difference_texts(
     buckets = f"{format_bucket({'low': low, 'high': high})} to "
     buckets += format_bucket({"low": ends[0], "high": ends[1]})
     caption = (
-        f"Over all {test['noun']} of the test set {test['name']}. Brackets: 95 % interval, not "
-        "corrected. Blue: the row is significantly better; orange: worse; white: not significant "
-        f"at 5 %. Squares: the same by {test['axis']}, {buckets}. "
+        f"Over all {test['noun']} of the test set {test['name']}. Brackets: 95 % interval. "
+        "Blue: the row is significantly better; orange: worse; white: not significant. "
+        f"Squares: the same by {test['axis']}, {buckets}; a pair without them is not tested. "
     )
     units = test.get("grouped_by") or test["noun"]
     return title, format_subtitle(records), caption + format_significance(comparison, units)

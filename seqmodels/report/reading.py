@@ -205,14 +205,14 @@ def format_interval(difference: Difference, metric: str) -> str:
 
 def format_significance(comparison: Comparison, units: str) -> str:
     """Explain the significance test and the limits of one seed."""
-    if not comparison.n_corrected:
+    if not comparison.n_tested:
         return f"One seed: {units} alone are drawn, and nothing is called significant."
     text = (
-        f"Paired bootstrap over the seeds and the same {units}, Student's t, corrected for "
-        f"{comparison.n_corrected} differences (Holm)."
+        f"Over seeds and the same {units}; intervals and p hold for all {comparison.n_tested} "
+        "tested differences together (Bonferroni), seeds with moderated variances."
     )
-    if min(n for pair in comparison.pairs for n in pair.n_seeds) == 1:
-        text += f" Pairs with one seed: {units} alone, and nothing is called significant."
+    if not all(pair.is_tested for pair in comparison.pairs):
+        text += " Other pairs, not planned or with one seed: 95 % each, not tested."
     return text
 
 

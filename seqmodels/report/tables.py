@@ -243,12 +243,12 @@ def format_differences(test: dict[str, Any], compared: Significance) -> str:
             f"{label_of(pair.row)} − {label_of(pair.column)}",
             str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
             f"{_bold(overall, metric)} {format_interval(overall, metric)}",
-            format_p_value(overall.p_holm),
+            format_p_value(overall.p),
             *(_bold(bucket, metric) for bucket in pair.buckets),
         ])  # fmt: skip
     explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
     title = f"### {test['name']}: differences in {metric_of(metric).name}"
-    note = f"Bold: significant at 5 %. p: corrected. {explained}"
+    note = f"Bold: significant. {explained}"
     return f"{title}\n\n{format_markdown(rows)}\n\n{note}"
 
 

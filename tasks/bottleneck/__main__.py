@@ -81,6 +81,13 @@ RECIPES = COPYING | {
     "rnn_encdec": RNN, "rnn_encdec_256": WIDE, "rnn_encdec_512": WIDE, "bahdanau": POOLED,
 }  # fmt: skip
 
+CONTRASTS = (
+    *((f"rnn_encdec_{2 * d}", f"rnn_encdec_{d}") for d in (32, 64, 128, 256)),
+    *((f"bahdanau_{2 * k}", f"bahdanau_{k}") for k in (1, 2, 4, 8)),
+    ("bahdanau_1", "rnn_encdec_128"), ("bahdanau", "bahdanau_16"), ("bahdanau", "rnn_encdec_512"),
+)  # fmt: skip
+"""Twice the numbers, one vector of another kind, and all annotations."""
+
 # ----------------------------------------------------------------------------------------- Run
 
 
@@ -121,6 +128,7 @@ def make_task(args: argparse.Namespace) -> Task:
             examples=test_ids, x=x, buckets=[(n, n) for n in LENGTHS],
             max_train_length=size["max_length"], is_generated=False,
         )],
+        contrasts=CONTRASTS,
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,

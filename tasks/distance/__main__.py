@@ -39,6 +39,7 @@ from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from tasks.distance.figure import FIGURES
 from tasks.distance.measure import measure_gradients, probe_states
+from tasks.recipes import HISTORY
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -137,6 +138,7 @@ def make_task(args: argparse.Namespace) -> Task:
         train=train,
         valid=valid,
         tests=[length_test(test)],
+        contrasts=HISTORY,
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400},
         n_parameters=240_000,

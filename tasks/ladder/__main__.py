@@ -73,6 +73,14 @@ RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
 # ----------------------------------------------------------------------------------------- Run
 
 
+CONTRASTS = (
+    ("lstm_seq2seq", "lstm_seq2seq_forward"), ("lstm_seq2seq_last", "lstm_seq2seq"),
+    *((f"lstm_seq2seq_{score}", "lstm_seq2seq_last") for score in SCORES[1:]),
+    *((f"lstm_seq2seq_{score}_fed", f"lstm_seq2seq_{score}") for score in SCORES),
+)  # fmt: skip
+"""Each rung and the one that it adds to."""
+
+
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with an LSTM for each rung."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
@@ -84,6 +92,7 @@ def make_task(args: argparse.Namespace) -> Task:
         task,
         name="ladder",
         tests=[replace(test, buckets=BUCKETS)],
+        contrasts=CONTRASTS,
         recipes={**task.recipes, **RECIPES},
         training={**task.training, "batch_tokens": 800},
         n_parameters=600_000,

@@ -44,6 +44,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from tasks.lookup.figure import FIGURES
+from tasks.recipes import HISTORY
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -200,6 +201,7 @@ def make_task(args: argparse.Namespace) -> Task:
         train=encode_all(train, tokenizer),
         valid=encode_all(valid, tokenizer),
         tests=[query_test(test, tokenizer)],
+        contrasts=[*HISTORY, ("transformer_rotary", "transformer")],
         recipes=with_width(args.width),
         training={
             "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,

@@ -11,7 +11,7 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.recipes import GRAMMAR, with_dropout, with_positions
+from tasks.recipes import GRAMMAR, HISTORY, with_dropout, with_positions
 
 if TYPE_CHECKING:
     from tasks.made import grammar
@@ -89,6 +89,7 @@ def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = Tru
         train=train_ids,
         valid=valid_ids,
         tests=[length_test(test_ids, words, max(n_words(pair.src) for pair in train))],
+        contrasts=HISTORY,
         recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in test_ids)),
         training={"tokens": tokens, "batch_tokens": 1_600},
         n_parameters=1_000_000,

@@ -91,7 +91,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import MAX_VOCAB, Words, resolve_vocab_size
 from seqmodels.interface import BOS
 from tasks.made import stories
-from tasks.recipes import POSITIONED, PROSE, RECIPES
+from tasks.recipes import HISTORY, POSITIONED, PROSE, RECIPES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -283,6 +283,7 @@ def builtin_task(args: argparse.Namespace) -> Task:
             context_test(asked, context, train_windows),
             distance_test(asked, [story.distance for story in corpus.test], DISTANCE),
         ],
+        contrasts=HISTORY,
         recipes=recipes(max(map(len, [*train, *test])) + CONTINUATION),
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 1_000},
         n_parameters=1_000_000,
@@ -412,6 +413,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         train=cut.train,
         valid=cut.valid,
         tests=cut.tests,
+        contrasts=HISTORY,
         recipes=recipes(cut.n_positions, recipe.recipes),
         training={"tokens": tokens, "batch_tokens": recipe.batch_tokens},
         n_parameters=args.parameters or recipe.n_parameters,

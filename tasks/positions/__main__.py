@@ -68,6 +68,12 @@ RECIPES = {name: Recipe(SHARED, lr=3e-3) for name in [*MODELS, "transformer_alib
 # ----------------------------------------------------------------------------------------- Run
 
 
+CONTRASTS = (
+    ("transformer_rotary", "transformer_sinusoids"), ("transformer_rotary", "transformer_learned"),
+    ("transformer_learned", "transformer_sinusoids"), ("transformer_none", "transformer_sinusoids"),
+)  # fmt: skip
+
+
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation, with a model for each kind of positions."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
@@ -76,6 +82,7 @@ def make_task(args: argparse.Namespace) -> Task:
         task,
         name="positions",
         tests=[replace(test, buckets=BUCKETS) for test in task.tests],
+        contrasts=CONTRASTS,
         recipes={**task.recipes, **RECIPES},
         training={**task.training, "batch_tokens": 800},
     )

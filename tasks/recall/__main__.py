@@ -31,7 +31,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from tasks.made.symbols import SYMBOLS, draw_symbols
-from tasks.recipes import COPYING
+from tasks.recipes import COPYING, HISTORY
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -133,6 +133,7 @@ def make_task(args: argparse.Namespace) -> Task:
         train=encode_all(train, tokenizer),
         valid=encode_all(valid, tokenizer),
         tests=[length_test(test, kind, tokenizer, max_train) for kind in KINDS],
+        contrasts=HISTORY,
         recipes=RECIPES,
         training={"tokens": args.tokens or TOKENS[args.size], "batch_tokens": 500},
         n_parameters=500_000,

@@ -97,7 +97,7 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from tasks.made.pairs import grammar_task, length_test, n_words
-from tasks.recipes import PROSE, RECIPES, with_dropout, with_positions
+from tasks.recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
 from tasks.translation.figure import FIGURES
 
 # ---------------------------------------------------------------------------------------- Data
@@ -236,6 +236,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         train=ready.train,
         valid=ready.valid,
         tests=[by_length, replace(by_length, name="greedy", beam=1)],
+        contrasts=HISTORY,
         recipes=with_positions(recipe.recipes, longest),
         training={
             "tokens": args.tokens or recipe.tokens[args.size],
