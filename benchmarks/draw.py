@@ -21,7 +21,7 @@ from seqmodels.report.tables import format_markdown
 from seqmodels.utils.files import write
 
 SCHEMA = "seqmodels.benchmarks/1"
-LOOKS = style.looks(PAPERS)
+LOOKS = style.choose_looks(PAPERS)
 Part = dict[str, Any]
 
 

@@ -87,7 +87,7 @@ def main() -> None:
     args = p.parse_args()
     if args.worker:
         found = [step_s(args.worker), all_reduce_s(1_000_000)]
-        if world().is_first:
+        if world().is_rank0:
             print(json.dumps(found))
         return
     print("| model | C + S: 1 process | 2, each | ratio | A | S |")

@@ -110,7 +110,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
     left, right = figure.draw_bits(RECORDS).axes
     expected = {"rnn_encdec_32": [6, 21, 18], "bahdanau_2": [6, 24, 36]}
     for model, bits in expected.items():
-        colour = style.looks([model])[model].colour
+        colour = style.choose_looks([model])[model].colour
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)

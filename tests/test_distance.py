@@ -164,7 +164,7 @@ def test_each_panel_has_its_rows() -> None:
     records += [record("gpt", 1, 1.0), record("gpt", 2, 3.0, 0.5)]
     before, after, probe = figure.draw_distance(records).axes
     lines = {ax: {line.get_color(): line for line in ax.lines} for ax in (before, after, probe)}
-    colour, other = (style.looks(papers())[m].colour for m in ("gpt", "rnn_encdec"))
+    colour, other = (style.choose_looks(papers())[m].colour for m in ("gpt", "rnn_encdec"))
     assert lines[before][colour].get_ydata()[1] == pytest.approx((1 + 9) / 2)
     assert lines[after][colour].get_ydata()[1] == pytest.approx((1 + 0.25) / 2)
     assert [*lines[before][other].get_xdata()] == [1, 2, 3, 4, 5, 6, 7]

@@ -179,7 +179,9 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
     left, right = figure.draw_rungs([*climbed(), *climbed(2.0, 2)]).axes
     at = {"lstm_seq2seq_forward": 0, "lstm_seq2seq": 1, LAST: 2, DOT: 2.8, DOT_FED: 3.2}
     for ax, place in ((left, 1), (right, 2)):
-        expected = {(style.looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()}
+        expected = {
+            (style.choose_looks([m])[m].colour, x): SCORES[m][place] + 1 for m, x in at.items()
+        }
         bars = {}
         for bar in ax.patches:
             colour = to_hex(bar.get_facecolor()).upper()

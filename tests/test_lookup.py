@@ -107,7 +107,7 @@ def test_every_seed_has_its_marker() -> None:
     for line in right.lines:
         is_filled = line.get_markerfacecolor() != "white"
         filled.setdefault(line.get_color(), []).append((line.get_xdata()[0], is_filled))
-    looks = style.looks(papers())
+    looks = style.choose_looks(papers())
     assert filled == {looks[m].colour: [mark for _, mark in seeds[m]] for m in seeds}
 
 
@@ -139,7 +139,7 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         ("gpt", [17 * 16, 17 * 32], [78, 94]), ("lstm_seq2seq", [16, 32], [16, 32]),
     ):  # fmt: skip
         for ax, x in zip(plot.axes, (sizes, [16, 32]), strict=True):
-            colour = style.looks([model])[model].colour
+            colour = style.choose_looks([model])[model].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), x)
             assert np.allclose(line.get_ydata(), means)

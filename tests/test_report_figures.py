@@ -35,7 +35,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
             [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
-        colour = style.looks([model])[model].colour
+        colour = style.choose_looks([model])[model].colour
         line, marks, hollow = (line for line in ax.lines if line.get_color() == colour)
         assert np.allclose(line.get_ydata(), mean[:7, 0])  # the eighth bucket has 29 sentences
         assert np.allclose(marks.get_ydata(), mean[:7, 0])
@@ -174,7 +174,10 @@ def test_curves_show_validation_losses() -> None:
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
-            points, colour = record["curve"], style.looks([record["model"]])[record["model"]].colour
+            points, colour = (
+                record["curve"],
+                style.choose_looks([record["model"]])[record["model"]].colour,
+            )
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), [point[field] for point in points])
             assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
@@ -182,7 +185,7 @@ def test_curves_show_validation_losses() -> None:
 
 def test_both_sizes_are_drawn() -> None:
     """Keeps out the cache drawn as what the paper passes on, one size twice, and two scales."""
-    records, looks = several(1), style.looks(MODELS)
+    records, looks = several(1), style.choose_looks(MODELS)
     axes = [ax for ax in drawing.draw_state(records).axes if ax.lines]
     assert axes[0].get_ylim() == axes[1].get_ylim()
     for ax, (field, title) in zip(axes, drawing.SIZES.items(), strict=True):

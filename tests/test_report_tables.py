@@ -192,7 +192,7 @@ def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     assert [r["model"] for r in records] == names
     assert [r["seed"] for r in records] == [1, 1, 1, 1, 1, 9, 10, 1]
     assert row(tables.format_tables(records).split("### Costs")[1], "a_sixth")[1] == "1.03 M"
-    looks = style.looks(names)
+    looks = style.choose_looks(names)
     assert list(looks) == [*MODELS, "a_sixth"]
     assert len({look.colour for look in looks.values()}) == 6
 

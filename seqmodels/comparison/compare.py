@@ -75,7 +75,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
             device = launcher.device if launcher else device
             compare_in_folder(out, device, task, args, executor or launcher)
     except KeyboardInterrupt as stopped:
-        if not world().is_first:
+        if not world().is_rank0:
             sys.exit(getattr(stopped, "code", 130))  # the first one says so
         without = " without --fresh" if args.fresh else ""
         stopped.add_note(f"the same command{without} resumes it")
@@ -132,7 +132,7 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
     records = forecast.find_records(out)
     forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
-    if world().is_first:
+    if world().is_rank0:
         print(forecast.format_forecasts(forecasts, len(runs) - len(todo), n_parallel))
 
 

@@ -55,12 +55,12 @@ def run_all(
 
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
-    is_first, paths = world().is_first, {run.title: run.path for run in todo}
+    is_rank0, paths = world().is_rank0, {run.title: run.path for run in todo}
     newest_first = todo[::-1]  # they take longest
     try:
-        for run in todo if is_first else ():
+        for run in todo if is_rank0 else ():
             run.status.write()
-        with ProgressBoard(paths, n - len(todo), is_first) as board:
+        with ProgressBoard(paths, n - len(todo), is_rank0) as board:
             if executor:
                 threads = n_remote_threads()
                 return submit_all(
@@ -77,7 +77,7 @@ def run_all(
                     newest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
                 )
     finally:
-        for run in todo if is_first else ():
+        for run in todo if is_rank0 else ():
             status = read_status(run.path)
             if status is None or status.state in ("waiting", "recorded"):
                 run.status.delete()

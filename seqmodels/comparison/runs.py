@@ -143,7 +143,7 @@ def run_one(run: Run, patience_s: float | None = None) -> dict[str, Any]:
         )
         if old and old["train_config"]["tokens"] >= run.cfg.tokens:
             return old
-        status = run.status if world().is_first else SILENT
+        status = run.status if world().is_rank0 else SILENT
         with status.running():
             return train_and_record(run, old, status)
 
@@ -199,7 +199,7 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)
         result["analyses"][name] = measure(model.eval(), untrained.eval())
-    if world().is_first:
+    if world().is_rank0:
         with defer_signals():
             weights = run.path.with_suffix(".safetensors")
             result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
@@ -251,7 +251,7 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
     It resumes from its latest checkpoint. Without one, a run that has a record is trained further,
     and any other starts. Raises ValueError if the checkpoint or the weights are of another run.
     """
-    trainer, is_first = Trainer(model, run.cfg, status), world().is_first
+    trainer, is_rank0 = Trainer(model, run.cfg, status), world().is_rank0
     about = {"settings": run.settings(), "provenance": record.provenance(run.device, world().size)}
     checkpoints = run.checkpoints(about)
     saved = world().broadcast_from_rank0(lambda: checkpoints.latest(trainer.log))
@@ -268,12 +268,12 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
             )
         trainer.log(f"training on {run.cfg.tokens - trainer.progress.tokens:,} tokens")
     curves: Any = nullcontext()
-    if run.tensorboard and is_first:
+    if run.tensorboard and is_rank0:
         from seqmodels.training.tensorboard import Curves  # an optional package
 
         curves = Curves(run.curves, trainer.progress.step)
     with curves as writer:
-        train(trainer, run.task.train, run.task.valid, checkpoints if is_first else None, writer)
+        train(trainer, run.task.train, run.task.valid, checkpoints if is_rank0 else None, writer)
     return trainer.progress
 
 

@@ -61,10 +61,10 @@ def draw_heat_maps(alignments: Mapping[str, dict[str, Any]], subtitle: str) -> F
     )  # inches of the words
     cell = min(0.24, max(0.14, (WIDTH - 1.2 - beside) / n / n_src))
     width = max(WIDTH, 1.2 + beside + n * cell * n_src)
-    looks = style.looks(readable)
+    looks = style.choose_looks(readable)
     names = [textwrap.fill(k.label, max(12, int(11 * cell * n_src))) for k in looks.values()]
     body = 0.5 + 0.17 * max(name.count("\n") for name in names) + above + cell * n_tgt
-    figure = style.fit(body, _texts(readable, subtitle), width, "compressed")
+    figure = style.make_figure(body, _texts(readable, subtitle), width, "compressed")
     axes = figure.subplots(1, n, squeeze=False)[0]
     is_same = len({tuple(a["tgt"]) for a in readable.values()}) == 1  # target words written once
     for ax, name, (model, look) in zip(axes, names, looks.items(), strict=True):

@@ -65,9 +65,9 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
         title = f"{name}: {title}"
     records = [r for r in records if any(t["name"] == name for t in r["tests"])]
     groups = reading.group_by_model(records)
-    lines = [(look, groups[model]) for model, look in style.looks(groups).items()]
+    lines = [(look, groups[model]) for model, look in style.choose_looks(groups).items()]
     second = "token_accuracy" if metric.is_loss and metric.is_teacher_forced else "nats"
-    key = style.key_of(records)
+    key = style.label_looks(records)
 
     is_many = len(records) > len(groups)
     seeds = "Line: mean of the seeds; whisker: lowest to highest seed" if is_many else "One seed"
@@ -138,7 +138,7 @@ def _draw_buckets(
     metrics: Mapping[str, str],
 ) -> Figure:
     """Draw two metrics, with the notes on their titles, against the buckets of a test set."""
-    figure, axes = style.panels(texts, key, (5.6, 0.9))
+    figure, axes = style.make_panels(texts, key, (5.6, 0.9))
     for column, (metric, note) in enumerate(metrics.items()):
         _mark_trained(axes[:, column], test)
         _draw_metric(axes[0, column], lines, test, metric)
@@ -250,11 +250,11 @@ def draw_differences(
     """Draw a matrix of differences, row minus column, with a square for each bucket."""
     compared = {model for pair in comparison.pairs for model in (pair.row, pair.column)}
     records = [record for record in records if record["model"] in compared]
-    looks = style.looks(compared)
+    looks = style.choose_looks(compared)
     models, n, metric = [*looks], len(looks), comparison.metric
     cell_width = min(max((style.WIDTH - 1.7) / n, 1.12), 1.56)  # inches
     texts = _difference_texts(records, test, comparison)
-    figure = style.fit(0.5 + 0.74 * n, texts, max(style.WIDTH, 1.7 + n * cell_width))
+    figure = style.make_figure(0.5 + 0.74 * n, texts, max(style.WIDTH, 1.7 + n * cell_width))
     ax = figure.subplots()
     ax.xaxis.tick_top()
     names = [textwrap.fill(look.label, 16) for look in looks.values()]
@@ -337,8 +337,10 @@ def draw_curves(records: Sequence[Record]) -> Figure:
     """Draw validation loss against target tokens and against time, one line per seed."""
     title = "Learning curves: validation loss by target tokens and by time"
     caption = "Each line is one seed; teacher-forced loss on the validation split, log scale."
-    figure, axes = style.panels((title, format_subtitle(records), caption), style.key_of(records))
-    looks = style.looks(reading.group_by_model(records))
+    figure, axes = style.make_panels(
+        (title, format_subtitle(records), caption), style.label_looks(records)
+    )
+    looks = style.choose_looks(reading.group_by_model(records))
     fields = {"tokens": "target tokens", "seconds": "seconds of training"}
     for ax, (field, label) in zip(axes[0], fields.items(), strict=True):
         ax.set_yscale("log")
@@ -367,12 +369,12 @@ def draw_state(records: Sequence[Record]) -> Figure:
     )
     texts = "Bytes for the decoder by source length", format_subtitle(records), caption
     groups = reading.group_by_model(records)
-    figure, axes = style.panels(texts, style.key_of(records))
+    figure, axes = style.make_panels(texts, style.label_looks(records))
     axes[0, 1].sharey(axes[0, 0])
     for ax, (field, title) in zip(axes[0], SIZES.items(), strict=True):
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        for i, (model, look) in enumerate(style.looks(groups).items()):
+        for i, (model, look) in enumerate(style.choose_looks(groups).items()):
             if sizes := groups[model][0][field]:
                 S, size = np.array(sizes, float).T
                 ax.plot(S, size, color=look.colour, ls=look.dashes, lw=1.8)

@@ -101,7 +101,7 @@ def context() -> AbstractContextManager[None]:
 # Looks
 
 
-def looks(models: Collection[str]) -> dict[str, Look]:
+def choose_looks(models: Collection[str]) -> dict[str, Look]:
     """Return the looks of models and variants by name, in order of history; unknown ones come last.
 
     Lines are dashed for models with the source in one vector, solid for models whose memory grows
@@ -119,7 +119,7 @@ def looks(models: Collection[str]) -> dict[str, Look]:
         model = model_of(name)
         colour, marker, hue, side = own[model]
         if paper.variant_of:
-            colour = shade(hue, side, n_variants[model])
+            colour = mix_shade(hue, side, n_variants[model])
             markers = VARIANT_MARKERS.replace(marker, "")
             marker = markers[n_variants[model] % len(markers)]
             n_variants[model] += 1
@@ -131,7 +131,7 @@ def looks(models: Collection[str]) -> dict[str, Look]:
     return {name: all_looks[name] for name in (*registered, *own) if name in models}
 
 
-def shade(hue: int, side: int, n: int) -> str:
+def mix_shade(hue: int, side: int, n: int) -> str:
     """Return the colour of variant number n, from 0, of a model of this hue.
 
     Variant 0 has the model's hue; the next ones are in pairs, light and dark, on both sides of it.
@@ -141,7 +141,7 @@ def shade(hue: int, side: int, n: int) -> str:
     return SHADES[(hue + away) % len(SHADES)][n > 0 and n % 2 == 0]
 
 
-def key_of(records: Sequence[Record]) -> list[Look]:
+def label_looks(records: Sequence[Record]) -> list[Look]:
     """Return the models' looks, labelled with their years and numbers of parameters."""
     groups = reading.group_by_model(records)
     years = {model: f" ({paper.year})" for model, paper in papers().items()}
@@ -149,7 +149,7 @@ def key_of(records: Sequence[Record]) -> list[Look]:
         look._replace(
             label=f"{look.label}{years.get(model, '')}\n{format_parameters(groups[model])}"
         )
-        for model, look in looks(groups).items()
+        for model, look in choose_looks(groups).items()
     ]
 
 
@@ -160,7 +160,7 @@ Texts = tuple[str, str, str]
 """Title, subtitle and caption of a figure."""
 
 
-def canvas(
+def make_canvas(
     body: float, title: str, subtitle: str, caption: str, width: float = WIDTH
 ) -> tuple[Figure, float, float]:
     """Return a figure with title and subtitle, and the bottom and top of the `body` inches below.
@@ -180,14 +180,16 @@ def canvas(
     return figure, below / height, 1 - above / height
 
 
-def fit(body: float, texts: Texts, width: float = WIDTH, engine: Engine = "constrained") -> Figure:
+def make_figure(
+    body: float, texts: Texts, width: float = WIDTH, engine: Engine = "constrained"
+) -> Figure:
     """Return a canvas whose axes matplotlib fits into the `body` inches."""
-    figure, bottom, top = canvas(body, *texts, width)
+    figure, bottom, top = make_canvas(body, *texts, width)
     figure.set_layout_engine(engine, rect=(0.06 / width, bottom, 1 - 0.12 / width, top - bottom))
     return figure
 
 
-def panels(
+def make_panels(
     texts: Texts, key: Sequence[Look], ratios: Sequence[float] = (1,), n_columns: int = 2
 ) -> tuple[Figure, np.ndarray]:
     """Return a figure with title, subtitle, rows of axes with shared x, and a legend to the right.
@@ -200,7 +202,7 @@ def panels(
     if key:
         beside = 0.85 + 0.074 * max(map(len, lines))
     body = max(2.6, 0.158 * len(lines) + 0.1 * len(labels))
-    figure, bottom, top = canvas(above + body + below, *texts)
+    figure, bottom, top = make_canvas(above + body + below, *texts)
     height = figure.get_figheight()
     right, top = 1 - beside / WIDTH, top - above / height
     handles = [

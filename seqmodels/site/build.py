@@ -194,7 +194,7 @@ def make_chart(
         test = tests.get("distance") or next(iter(tests.values()))
         drawn, table = drawing.draw_scores(records, test), report.score_table(records, test)
     else:
-        looks = style.looks(reading.group_by_model(records)).values()
+        looks = style.choose_looks(reading.group_by_model(records)).values()
         table = figure.tabulate(drawn, {look.colour.upper(): look.label for look in looks})
     return Chart(name, style.texts_of(drawn)[0], figure.inline(drawn, f"f{number}"), folder, table)
 

@@ -48,7 +48,7 @@ def describe(folder: Path) -> dict[str, Any]:
     tokenizer = vocabulary.describe(tokenizers.load(folder / "tokenizer.json"))
     worker, wasm, versions = runtime.build_runtime()
     packed = {"worker": compress(worker.encode()), "wasm": compress(wasm)}
-    looks, runs = style.looks(by_model), []
+    looks, runs = style.choose_looks(by_model), []
     for i, (path, record) in enumerate(by_model.values()):
         print_line(f"exporting {path.stem}")
         contents, _ = export.contents_of(path, is_half=True)

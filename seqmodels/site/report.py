@@ -67,7 +67,7 @@ def describe(folder: Path, number: int, n_maps: int, is_served: bool) -> dict[st
         running = unfinished.find(folder)
     by_file = (reading.read_folder if is_served else reading.load_folder)(folder).records
     records, with_running = [*by_file.values()], [*by_file.values(), *running]
-    looks = style.looks(reading.group_by_model(with_running))
+    looks = style.choose_looks(reading.group_by_model(with_running))
     labels = {model: look.label for model, look in looks.items()}
     with style.context():
         drawn = (

@@ -59,7 +59,7 @@ class World:
         self.rank, self.size = rank, size
 
     @property
-    def is_first(self) -> bool:
+    def is_rank0(self) -> bool:
         """Return whether this process writes, draws and prints."""
         return self.rank == 0
 
@@ -88,7 +88,7 @@ class World:
             return compute()
         message: list[Any] = [False, None]
         try:
-            if self.is_first:
+            if self.is_rank0:
                 message = [True, compute()]
         finally:
             with report_lost_process():

@@ -75,7 +75,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
         "length, with bits per number of the vector; dots: seeds."
     )
     texts = "Bits carried from source to target", format_subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records))
+    figure, axes = style.make_panels(texts, style.label_looks(records))
     _draw_lengths(axes[0, 0], groups)
     _draw_widths(axes[0, 1], most)
     return figure
@@ -84,7 +84,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
 def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
     carried = bits(groups)
-    for model, look in style.looks(groups).items():
+    for model, look in style.choose_looks(groups).items():
         n, (mean, low, high) = lengths(groups[model]), carried[model].mean(0).T
         draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
         ax.plot(n, mean, look.marker, ls=look.dashes, lw=1.8, ms=4, **draw)
@@ -99,7 +99,7 @@ def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
 
 def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     """Draw the most bits against the width, and what that is per number."""
-    colour = style.looks([ONE_VECTOR])[ONE_VECTOR].colour
+    colour = style.choose_looks([ONE_VECTOR])[ONE_VECTOR].colour
     widths = sorted(most)
     ax.plot(widths, [most[d].mean() for d in widths], "o-", color=colour, lw=1.9, ms=5)
     for d in widths:
@@ -145,7 +145,7 @@ def draw_reach(records: Sequence[Record]) -> Figure:
         format_subtitle(records),
         caption,
     )
-    figure, axes = style.panels(texts, ())
+    figure, axes = style.make_panels(texts, ())
     panels = (
         (by_width, "Length (symbols) with one vector", "numbers in the vector (d_model)"),
         (by_vectors, "Length (symbols) with k vectors", "vectors pooled from Bahdanau's (k)"),

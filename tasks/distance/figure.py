@@ -43,7 +43,7 @@ def draw_distance(records: Sequence[Record]) -> Figure:
         "to the labels of other texts."
     )
     texts = "How far back a model reaches", format_subtitle(records), caption
-    figure, panels = style.panels(texts, style.key_of(records), n_columns=3)
+    figure, panels = style.make_panels(texts, style.label_looks(records), n_columns=3)
     axes = panels[0]
     for ax, when in zip(axes, PANELS, strict=False):
         _draw_gradients(ax, groups, when)
@@ -67,7 +67,7 @@ def means(
 
 def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str) -> None:
     """Draw medians as lines and quartiles as bands."""
-    for model, look in style.looks(groups).items():
+    for model, look in style.choose_looks(groups).items():
         low, middle, high = (
             means(groups[model], "gradients", "distance", name, when=when)
             for name in ("low", "median", "high")
@@ -88,7 +88,7 @@ def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str)
 
 def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
-    for model, look in style.looks(groups).items():
+    for model, look in style.choose_looks(groups).items():
         accuracy, control = (
             means(groups[model], "probe", "back", name) for name in ("accuracy", "control")
         )

@@ -58,7 +58,7 @@ def draw_heads(group: Sequence[Record]) -> Figure:
     )
     title = f"Heads of the {label_of(group[0]['model'])}: what they do, and the loss without them"
     texts = title, f"{format_subtitle(group)}{_parts(group)}", caption
-    figure, bottom, top = style.canvas(6.6, *texts)
+    figure, bottom, top = style.make_canvas(6.6, *texts)
     height = figure.get_figheight()
     kinds = [k for k in KINDS if any(row["attention"] == k for row in rows_of(group[0], "heads"))]
     handles = [_marker(KINDS[kind], label=KINDS[kind].label) for kind in kinds]
@@ -233,7 +233,7 @@ def draw_maps(r: Record) -> Figure:
     cell = min(0.16, max(0.1, ((WIDTH - 2 * margin) / n - gap) / n_keys))
     width = max(WIDTH, 2 * margin + n * (cell * n_keys + gap))
     body = 0.3 + sum(above + cell * len(e.read) + 0.2 for e in edges)
-    figure, _, top = style.canvas(body, *_texts(r), width)
+    figure, _, top = style.make_canvas(body, *_texts(r), width)
     height = figure.get_figheight()
     y = top * height - 0.2
     for (kind, own), e in zip(map_rows, edges, strict=True):
@@ -274,7 +274,7 @@ def _note(row: Row) -> str:
     return f" · {name} {100 * row[name]:.0f} %" if name else ""
 
 
-def _draw_map(ax: Axes, weights: np.ndarray, e: Sides, is_first: bool, is_last: bool) -> None:
+def _draw_map(ax: Axes, weights: np.ndarray, e: Sides, is_rank0: bool, is_last: bool) -> None:
     """Draw one map, with the words of its rows at the edges of the grid."""
     ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.3)
     ax.invert_yaxis()
@@ -282,7 +282,7 @@ def _draw_map(ax: Axes, weights: np.ndarray, e: Sides, is_first: bool, is_last: 
     ax.xaxis.tick_top()
     ax.tick_params(length=0, labelcolor=INK, pad=1.5, labelsize=7)
     ax.set_xticks(np.arange(len(e.keys)) + 0.5, e.keys, rotation=90)
-    ax.set_yticks(np.arange(len(e.read)) + 0.5, e.read if is_first else [""] * len(e.read))
+    ax.set_yticks(np.arange(len(e.read)) + 0.5, e.read if is_rank0 else [""] * len(e.read))
     if is_last and e.written:
         right = ax.secondary_yaxis("right")
         right.set_yticks(np.arange(len(e.written)) + 0.5, e.written)

@@ -74,7 +74,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     )
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, format_subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records))
+    figure, axes = style.make_panels(texts, style.label_looks(records))
     for ax, place in zip(axes[0], shown(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
@@ -89,7 +89,7 @@ def _draw_bars(ax: Axes, rungs: Rungs, test: dict[str, Any], place: int) -> None
     """Draw the bars of one bucket, each with its interval, its seeds and its value."""
     kinds = [kind for kind in NAMES if {(kind, False), (kind, True)} & rungs.keys()]
     for (kind, is_fed), group in rungs.items():
-        look = style.looks([group[0]["model"]])[group[0]["model"]]
+        look = style.choose_looks([group[0]["model"]])[group[0]["model"]]
         is_pair = {(kind, False), (kind, True)} <= rungs.keys()
         x = kinds.index(kind) + (0.2 if is_fed else -0.2) * is_pair
         cells = reading.score_array(group, test["name"], test["primary_metric"])[:, 1 + place]
@@ -158,7 +158,7 @@ def draw_places(records: Sequence[Record]) -> Figure:
         over = "over words, as if independent of each other" + ", and over seeds" * (n_seeds > 1)
         caption += f" Whisker: 95 % interval {over}."
     texts = "Next-word accuracy by place in the target", format_subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records))
+    figure, axes = style.make_panels(texts, style.label_looks(records))
     _draw_lines(axes[0, 0], groups)
     axes[0, 1].set_visible(gained is not None)
     if gained is not None:
@@ -175,7 +175,7 @@ def _label_quarters(ax: Axes, n: int) -> None:
 
 def _draw_lines(ax: Axes, groups: dict[str, list[Record]]) -> None:
     """Draw a line per model."""
-    for model, look in style.looks(groups).items():
+    for model, look in style.choose_looks(groups).items():
         y = accuracies(groups[model])[..., 0].mean(0)
         draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
         ax.plot(y, look.marker, ls=look.dashes, lw=1.9, ms=4.5, **draw)
@@ -186,7 +186,7 @@ def _draw_lines(ax: Axes, groups: dict[str, list[Record]]) -> None:
 def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
     """Draw a bar per place."""
     x, (value, low, high) = np.arange(gained.shape[1]), gained
-    ax.bar(x, value, 0.6, color=style.looks([REVERSED])[REVERSED].colour)
+    ax.bar(x, value, 0.6, color=style.choose_looks([REVERSED])[REVERSED].colour)
     ax.vlines(x, low, high, color=style.INK, lw=1.0)
     ax.axhline(0, color=style.GREY, lw=0.8)
     ax.set_title("Gain from reading backwards (points)", loc="left", size=10.5)

@@ -70,9 +70,9 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     if test.get("baseline"):
         caption += f" Dotted: {test['baseline']}."
     title = f"Score at {bucket} {test['axis']}, by memory and by width"
-    looks = style.looks(reading.group_by_model(records))
+    looks = style.choose_looks(reading.group_by_model(records))
     texts = title, format_subtitle(records), caption
-    figure, axes = style.panels(texts, list(looks.values()))
+    figure, axes = style.make_panels(texts, list(looks.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
         "bytes that pass to the decoder": passed, "width (d_model)": width,
     }  # fmt: skip
@@ -133,7 +133,7 @@ def draw_transition(records: Sequence[Record]) -> Figure:
         f"Right: the first validation with {LEARNED:g} %; hollow, at the right edge: never."
     )
     texts = f"Steps until {LEARNED:g} % are right", format_subtitle(records), caption
-    figure, axes = style.panels(texts, style.key_of(records))
+    figure, axes = style.make_panels(texts, style.label_looks(records))
     _draw_curves(axes[0, 0], groups)
     _draw_steps(axes[0, 1], groups)
     for ax in axes[0]:
@@ -145,7 +145,7 @@ def draw_transition(records: Sequence[Record]) -> Figure:
 
 def _draw_curves(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one learning curve per seed."""
-    for model, look in style.looks(groups).items():
+    for model, look in style.choose_looks(groups).items():
         for r in groups[model]:
             x, y = ([p[key] for p in r["curve"]] for key in ("step", "valid_accuracy"))
             ax.plot(x, y, color=look.colour, ls=look.dashes, lw=1.4, clip_on=False)
@@ -158,7 +158,7 @@ def _draw_curves(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
 def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw one row per model, with a marker per seed."""
     last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
-    for row, (model, look) in enumerate(style.looks(groups).items()):
+    for row, (model, look) in enumerate(style.choose_looks(groups).items()):
         for i, r in enumerate(groups[model]):
             step = steps_to(r)
             fill = "white" if step is None else look.colour
