@@ -1,7 +1,5 @@
 """Made-up records, and helpers that write, draw and read them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Naive loops that spell out an equation element by element, and what they are held against."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Bahdanau's model computes what its paper says: naive loops, numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

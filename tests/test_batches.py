@@ -1,7 +1,5 @@
 """Batches: their order, their budget, and their tensors."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from itertools import islice

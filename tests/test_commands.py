@@ -1,7 +1,5 @@
 """The commands that pages and tasks name in their text exist, with their flags."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from importlib import import_module

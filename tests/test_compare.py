@@ -1,7 +1,5 @@
 """A comparison: recorded runs are not trained again, settings do not mix, arms, forecasts."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: every model × every property that the harness relies on."""
 
-from __future__ import annotations
-
 import jaxtyping
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """A model of one's own: one class and one entry in the list, and everything knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole runs: each does what its record says, and dropout acts where the papers have it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

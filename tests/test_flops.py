@@ -1,7 +1,5 @@
 """The count of floating-point operations, by hand."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from seqmodels.comparison.runs import N_ROWS, flops_per_token

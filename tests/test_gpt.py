@@ -1,7 +1,5 @@
 """GPT equals the published GPT-2 of `transformers` with the same weights."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

@@ -3,8 +3,6 @@
 The live page runs on fake models, which copy their source (see fake_runtime.js).
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

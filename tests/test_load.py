@@ -1,7 +1,5 @@
 """A trained run in a program of one's own: its translations, alignments and scores."""
 
-from __future__ import annotations
-
 import copy
 import re
 from pathlib import Path

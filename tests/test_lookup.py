@@ -1,7 +1,5 @@
 """Look-up: values are asked for by their keys, they alone are scored; and its figures."""
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections import Counter

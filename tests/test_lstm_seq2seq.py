@@ -1,7 +1,5 @@
 """The LSTM of Sutskever et al. equals torch's, and reverses its source."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

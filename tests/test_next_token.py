@@ -1,7 +1,5 @@
 """Next token: stories and one's own text, cut into contexts and continuations."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """The papers: the only list of models, in order of history."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

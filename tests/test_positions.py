@@ -1,7 +1,5 @@
 """Positions beyond the trained lengths: it runs end to end, and compares positions alone."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

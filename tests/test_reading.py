@@ -1,7 +1,5 @@
 """Reading: what keeps the model files comparable side by side, and the arrows few."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

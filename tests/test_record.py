@@ -1,7 +1,5 @@
 """Records: written, read, and signed with the clone's commit."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The matrix of differences, and their table."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Records read from a folder, and their tables: in Markdown, and for a terminal."""
 
-from __future__ import annotations
-
 import re
 from copy import deepcopy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One run: its width, its first weights, its scores, and what its record holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

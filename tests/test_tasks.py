@@ -1,7 +1,5 @@
 """The tasks at toy size and in every size, the driver of all results, and the tools for recipes."""
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -1,7 +1,5 @@
 """Running text: files, tables and books, cut into splits and tokenized once."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

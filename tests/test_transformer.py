@@ -1,7 +1,5 @@
 """The Transformer equals torch's layers, and loops over heads; numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

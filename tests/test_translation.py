@@ -1,7 +1,5 @@
 """Translation: the grammar and one's own sentences, end to end at toy size."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 No file of fixtures is imported: each process would take seconds for it.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path
