@@ -114,7 +114,7 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
         line = next(line for line in left.lines if line.get_color() == colour)
         assert list(line.get_xdata()) == list(LENGTHS)
         assert list(line.get_ydata()) == pytest.approx(bits)
-    found = figure.bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
+    found = figure.compute_bits({"bahdanau_2": RECORDS[3:]})["bahdanau_2"][0, 2]
     assert list(found) == pytest.approx([36, 36 - 8, 36 + 8])
     assert list(right.lines[0].get_xdata()) == [32, 128]
     assert list(right.lines[0].get_ydata()) == pytest.approx([(20 + 22) / 2, 40])
@@ -124,9 +124,9 @@ def test_bits_are_those_of_the_symbols_less_the_loss() -> None:
 def test_a_length_is_reached_between_two_lengths() -> None:
     """Keeps out the next length tested for the one at which the accuracy falls."""
     n = np.array([1.0, 4.0, 8.0])
-    assert figure.reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
-    assert figure.reach(np.array([100.0, 90, 50]), n, 40) == math.inf
-    assert math.isnan(figure.reach(np.array([60.0, 50, 40]), n, 70))
+    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 70) == pytest.approx(6)
+    assert figure.interpolate_reach(np.array([100.0, 90, 50]), n, 40) == math.inf
+    assert math.isnan(figure.interpolate_reach(np.array([60.0, 50, 40]), n, 70))
     by_width, by_number = figure.draw_reach(RECORDS).axes
     at_90 = by_width.lines[0]
     assert list(at_90.get_xdata()) == [32, 128]

@@ -91,7 +91,7 @@ def test_the_last_place_is_read(name: str, tiny: Tiny) -> None:
         parts = [t[:, :, 6] for layer in cache.layers for t in layer]
     else:  # all there is; lengths are not
         parts = [t for t in state if t.is_floating_point()]
-    assert_close(measure.last_place(state, 7), torch.cat([t.flatten(1) for t in parts], 1))
+    assert_close(measure.state_at_last_token(state, 7), torch.cat([t.flatten(1) for t in parts], 1))
 
 
 def test_a_probe_finds_what_is_there() -> None:

@@ -31,7 +31,7 @@ def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
     """Keeps out the loss without another head, or with one of an attention that is all removed."""
     model = tiny(name)
     whole, *rows = measure.remove_each(model, model, EXAMPLES)
-    assert len(rows) == sum(1 + model.config.n_heads for _ in measure.attentions(model))
+    assert len(rows) == sum(1 + model.config.n_heads for _ in measure.list_attentions(model))
     for row in [whole | {"head": None}, *rows]:
         twin = tiny(name)
         twin.load_state_dict(model.state_dict())
@@ -56,17 +56,20 @@ def test_pruning_removes_the_cheapest_head(tiny: Tiny) -> None:
     """
     model, choose, report = tiny("transformer"), EXAMPLES[:2], EXAMPLES[2:]
     whole, *rows = measure.prune_greedily(model, model, choose, report)
-    assert whole == {"removed": 0, **measure.loss(model, report, [])}
+    assert whole == {"removed": 0, **measure.compute_loss(model, report, [])}
     everything = {(a.kind, a.layer, head): (a, head) for a, head in measure.heads_of(model)}
     keys = [(row["attention"], row["layer"], row["head"]) for row in rows]
     assert sorted(keys) == sorted(everything)
     for i, row in enumerate(rows):
         gone = [everything[key] for key in keys[:i]]
         costs = {
-            key: measure.loss(model, choose, [*gone, everything[key]])["nats"] for key in keys[i:]
+            key: measure.compute_loss(model, choose, [*gone, everything[key]])["nats"]
+            for key in keys[i:]
         }
         assert costs[keys[i]] == min(costs.values())
-        assert row["nats"] == measure.loss(model, report, [*gone, everything[keys[i]]])["nats"]
+        assert (
+            row["nats"] == measure.compute_loss(model, report, [*gone, everything[keys[i]]])["nats"]
+        )
         assert row["removed"] == i + 1
 
 
@@ -78,7 +81,7 @@ def test_every_parameter_is_counted_once(name: str, tiny: Tiny) -> None:
     assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
     D = model.config.d_model
     biases = 0 if name == "transformer" else 4 * D
-    assert parts["attention"] == len(measure.attentions(model)) * (4 * D * D + biases)
+    assert parts["attention"] == len(measure.list_attentions(model)) * (4 * D * D + biases)
     tokens = model.embedding.weight.numel()
     assert parts["embeddings"] == tokens + (0 if name == "transformer" else 32 * D)
 
@@ -105,11 +108,13 @@ def test_offsets_are_known() -> None:
     real = torch.tensor([[True, True, True]])
     expected = {-1: [0.1, 0.3], 0: [0.5, 0.2, 0.1], 1: [0.3, 0.7]}
     for offset, values in expected.items():
-        found, valid = measure.at_offset(weights, real, offset)
+        found, valid = measure.weigh_offset(weights, real, offset)
         assert_close(found[0, 0][valid[0]], torch.tensor(values))
-    _, valid = measure.at_offset(weights, torch.tensor([[True, True, False]]), 1)
+    _, valid = measure.weigh_offset(weights, torch.tensor([[True, True, False]]), 1)
     assert valid.tolist() == [[True, False, False]]
-    found, valid = measure.at_offset(weights[:, :, 1:], real[:, 1:], -1)  # the last 2 of 3 tokens
+    found, valid = measure.weigh_offset(
+        weights[:, :, 1:], real[:, 1:], -1
+    )  # the last 2 of 3 tokens
     assert_close(found[0, 0][valid[0]], torch.tensor([0.3]))
 
 
@@ -128,11 +133,13 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
     model = tiny(name)
     rows = measure.describe_heads(model, model, EXAMPLES, GOLD)
     H = model.config.n_heads
-    assert len(rows) == (1 + H) * len(measure.attentions(model))
+    assert len(rows) == (1 + H) * len(measure.list_attentions(model))
     for row in rows:
         place = row["attention"], row["layer"]
-        (attention,) = (a for a in measure.attentions(model) if (a.kind, a.layer) == place)
-        seen = [measure.seen(model, [attention.module], [e]) for e in EXAMPLES]  # without pads
+        (attention,) = (a for a in measure.list_attentions(model) if (a.kind, a.layer) == place)
+        seen = [
+            measure.collect_weights(model, [attention.module], [e]) for e in EXAMPLES
+        ]  # without pads
         single = [weights[0] for one in seen for _, _, (weights,) in one]
         is_encoder = row["attention"] == "encoder"
         own = [len(e.src if is_encoder else e.tgt) for e in EXAMPLES]

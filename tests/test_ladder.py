@@ -118,7 +118,7 @@ def test_seeds_widen_the_gain() -> None:
             name: [{"analyses": {"places": [{"accuracy": mean + x, "n": n}]}} for x in shifts]
             for name, mean in ((figure.REVERSED, 81), (figure.FORWARD, 71))
         }
-        return [end for (end,) in figure.gains(runs)]
+        return [end for (end,) in figure.compute_gains(runs)]
 
     value, low, high = gain(0, n=100)
     ends = [wilson_interval(mean / 100, 100) for mean in (81, 71)]
@@ -133,7 +133,7 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
     assert run(ladder, "--models", *names, "--out", tmp_path) == 0
     records = check_folder(tmp_path, names)
     rungs = [("none", False), ("forward", False), ("dot", True)]
-    assert [figure.rung(r) for r in records] == rungs
+    assert [figure.identify_rung(r) for r in records] == rungs
     for r in records:
         (test,) = r["tests"]
         n_trained = sum(b["n"] for b in test["buckets"] if b["high"] <= test["max_train_length"])

@@ -32,7 +32,7 @@ def lengths(records: Sequence[Record]) -> np.ndarray:
     return np.array([b["low"] for b in records[0]["tests"][0]["buckets"]], float)
 
 
-def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
+def compute_bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     """Return the bits that each model has carried at each length, with their intervals."""
     by_model = {}
     for model, group in groups.items():
@@ -42,9 +42,9 @@ def bits(groups: Mapping[str, Sequence[Record]]) -> Bits:
     return by_model
 
 
-def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
+def find_plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
     """Return, per width of the model with one vector, the most bits that each seed has carried."""
-    carried = bits(groups)
+    carried = compute_bits(groups)
     return {
         group[0]["model_config"]["d_model"]: carried[model][..., 0].max(1)
         for model, group in groups.items()
@@ -52,7 +52,7 @@ def plateaus(groups: Mapping[str, Sequence[Record]]) -> dict[int, np.ndarray]:
     }
 
 
-def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float:
+def interpolate_reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float:
     """Return the length at which an accuracy falls to a level, interpolated.
 
     inf: it does not fall so far; nan: it is lower at the shortest length.
@@ -68,7 +68,7 @@ def reach(accuracy: np.ndarray, n: np.ndarray, level: float) -> float:
 def draw_bits(records: Sequence[Record]) -> Figure:
     """Draw bits against length for every model, and their most against the width of one vector."""
     groups = reading.group_by_model(records)
-    most = plateaus(groups)
+    most = find_plateaus(groups)
     caption = (
         "Bits carried: those of the symbols less the cross-entropy of the target, teacher-forced. "
         "Dotted: all of them. Line: mean of the seeds; band: 95 % interval. Right: the most at any "
@@ -83,7 +83,7 @@ def draw_bits(records: Sequence[Record]) -> Figure:
 
 def _draw_lengths(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw a line per model."""
-    carried = bits(groups)
+    carried = compute_bits(groups)
     for model, look in style.choose_looks(groups).items():
         n, (mean, low, high) = lengths(groups[model]), carried[model].mean(0).T
         draw: dict[str, Any] = {"color": look.colour, "zorder": 4}
@@ -115,7 +115,7 @@ def _draw_widths(ax: Axes, most: Mapping[int, np.ndarray]) -> None:
     ax.set_xlabel("numbers in the vector (d_model)")
 
 
-def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.ndarray]:
+def compute_reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.ndarray]:
     """Return the lengths at which the accuracy falls to each level, by width or number of vectors.
 
     inf: beyond the lengths tested; nan: shorter than the shortest.
@@ -127,7 +127,7 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
             scores = reading.score_array(group, group[0]["tests"][0]["name"], "token_accuracy")
             mean = scores[:, 1:, 0].mean(0)
             by_size[sizes[size]] = np.array(
-                [reach(mean, lengths(group), level) for level in LEVELS]
+                [interpolate_reach(mean, lengths(group), level) for level in LEVELS]
             )
     return {number: by_size[number] for number in sorted(by_size)}
 
@@ -135,7 +135,7 @@ def reaches(groups: Mapping[str, Sequence[Record]], size: str) -> dict[int, np.n
 def draw_reach(records: Sequence[Record]) -> Figure:
     """Draw the length at which the accuracy falls to 90 and to 50 %, by width and by vectors."""
     groups, longest = reading.group_by_model(records), lengths(records)[-1]
-    by_width, by_vectors = (reaches(groups, size) for size in ("d_model", "n_queries"))
+    by_width, by_vectors = (compute_reaches(groups, size) for size in ("d_model", "n_queries"))
     caption = (
         "Next symbols right, teacher-forced: mean over the seeds, interpolated between the lengths "
         "tested. Triangles: beyond the longest of them."

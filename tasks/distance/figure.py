@@ -54,7 +54,7 @@ def draw_distance(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def means(
+def average_by(
     group: Iterable[Record], analysis: str, column: str, value: str, **columns: Any
 ) -> dict[int, float]:
     """Return the mean over seeds of one column, by another one."""
@@ -69,7 +69,7 @@ def _draw_gradients(ax: Axes, groups: Mapping[str, Sequence[Record]], when: str)
     """Draw medians as lines and quartiles as bands."""
     for model, look in style.choose_looks(groups).items():
         low, middle, high = (
-            means(groups[model], "gradients", "distance", name, when=when)
+            average_by(groups[model], "gradients", "distance", name, when=when)
             for name in ("low", "median", "high")
         )
         x, n = [*middle], n_source(groups[model][0])
@@ -90,7 +90,7 @@ def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     """Draw the accuracy of the probe, and its control in grey."""
     for model, look in style.choose_looks(groups).items():
         accuracy, control = (
-            means(groups[model], "probe", "back", name) for name in ("accuracy", "control")
+            average_by(groups[model], "probe", "back", name) for name in ("accuracy", "control")
         )
         ax.plot([*control], [*control.values()], color="#AAAAAA", lw=0.9, zorder=1)
         ax.plot([*accuracy], [*accuracy.values()], color=look.colour, ls=look.dashes, lw=1.8)

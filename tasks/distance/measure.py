@@ -80,7 +80,7 @@ def measure_gradients(
 # ---------------------------------------------------------------------------------------- probe
 
 
-def last_place(state: Any, n_source: int) -> Float[Tensor, "B F"]:
+def state_at_last_token(state: Any, n_source: int) -> Float[Tensor, "B F"]:
     """Return what a State has of the source's last token, or all of it if its size is fixed."""
     pairs = [pair for field in state if isinstance(field, KVCache) for pair in field.layers]
     places = [t[:, :, n_source - 1] for pair in pairs for t in pair]
@@ -94,7 +94,9 @@ def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tens
     """Return N_FEATURES random combinations of what passes to the decoder at the last place."""
     batch = batch_of(model, examples)
     features = (
-        last_place(model.encode(batch.src, batch.src_mask), batch.src.shape[1]).double().cpu()
+        state_at_last_token(model.encode(batch.src, batch.src_mask), batch.src.shape[1])
+        .double()
+        .cpu()
     )
     features = (features - features.mean(0)) / (features.std(0) + 1e-6)
     mix = torch.Generator().manual_seed(0)
@@ -104,7 +106,9 @@ def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tens
     )
 
 
-def ridge(x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n: int) -> Float[Tensor, "F S V"]:
+def fit_ridge(
+    x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n: int
+) -> Float[Tensor, "F S V"]:
     """Return the weights of a linear probe for each place's token, in closed form."""
     one_hot = F.one_hot(labels, n).to(x).flatten(1)
     penalty = RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
@@ -120,7 +124,7 @@ def accuracies(
     """
     order = torch.randperm(n_fit, generator=torch.Generator().manual_seed(0))
     fitted_labels = labels[:n_fit][order] if is_control else labels[:n_fit]
-    weights = ridge(x[:n_fit], fitted_labels, int(labels.max()) + 1)
+    weights = fit_ridge(x[:n_fit], fitted_labels, int(labels.max()) + 1)
     predicted = torch.einsum("nf,fsv->nsv", x[n_fit:], weights).argmax(-1)
     return 100 * (predicted == labels[n_fit:]).double().mean(0)
 

@@ -176,12 +176,12 @@ def _draw_pruning(ax: Axes, group: Sequence[Record]) -> None:
 # ------------------------------------------------------------------------------------------ maps
 
 
-def key(row: Row) -> Head:
+def identify_head(row: Row) -> Head:
     """Return which head a row is about."""
     return row["attention"], row["layer"], row["head"]
 
 
-def habit(row: Row) -> str:
+def describe_habit(row: Row) -> str:
     """Return where most of a head's weight is among the words of its own text; empty if nowhere."""
     if "previous" not in row:
         return ""
@@ -197,7 +197,7 @@ class Sides(NamedTuple):
     keys: Sequence[str]
 
 
-def sides(kind: str, alignment: Mapping[str, Any], n_keys: int) -> Sides:
+def label_sides(kind: str, alignment: Mapping[str, Any], n_keys: int) -> Sides:
     """Return the words of a kind of attention; a decoder's keys can include the source."""
     src, tgt = alignment["src"], alignment["tgt"]
     read, written = ["<bos>", *tgt], [*tgt, "<eos>"]
@@ -212,8 +212,10 @@ def draw_maps(r: Record) -> Figure:
     """Draw a row of maps for each kind of attention: its layers, and in each its heads."""
     maps: dict[Head, list[list[float]]] = {}
     for row in rows_of(r, "maps"):
-        maps.setdefault(key(row), []).append([float(w) / 100 for w in row["weights"].split()])
-    rows = {key(row): row for row in rows_of(r, "heads")}
+        maps.setdefault(identify_head(row), []).append(
+            [float(w) / 100 for w in row["weights"].split()]
+        )
+    rows = {identify_head(row): row for row in rows_of(r, "heads")}
     per_row = 8 if max(len(weights[0]) for weights in maps.values()) <= 12 else 4
     map_rows = [
         (kind, own[i : i + per_row])
@@ -221,7 +223,7 @@ def draw_maps(r: Record) -> Figure:
         for own in [[head for head in maps if head[0] == kind]]
         for i in range(0, len(own), per_row)
     ]
-    edges = [sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in map_rows]
+    edges = [label_sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in map_rows]
     longest = max(len(word) for e in edges for words in e for word in words) * LETTER
     n, gap, margin, above = (
         max(len(own) for _, own in map_rows),
@@ -270,7 +272,7 @@ def _note(row: Row) -> str:
     """Return what to say of a head beside its number."""
     if "aer_read" in row:
         return f" · AER {min(row[name] for name in READINGS):.0f} %"
-    name = habit(row)
+    name = describe_habit(row)
     return f" · {name} {100 * row[name]:.0f} %" if name else ""
 
 

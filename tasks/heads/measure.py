@@ -41,7 +41,7 @@ class Attention(NamedTuple):
         return {"attention": self.kind, "layer": self.layer, "head": head}
 
 
-def attentions(model: nn.Module) -> list[Attention]:
+def list_attentions(model: nn.Module) -> list[Attention]:
     """Return the modules that merge heads with a W_o, from the source to the target."""
     modules = []
     for path, module in model.named_modules():
@@ -60,7 +60,7 @@ def entropy(weights: Float[Tensor, "*B M"]) -> Float[Tensor, "*B"]:
     return -torch.xlogy(weights, weights).sum(-1)
 
 
-def at_offset(
+def weigh_offset(
     weights: Float[Tensor, "B H N M"], real: Bool[Tensor, "B N"], offset: int
 ) -> tuple[Float[Tensor, "B H N"], Bool[Tensor, "B N"]]:
     """Return each query's weight on the token `offset` places on, and which queries have one.
@@ -93,7 +93,7 @@ def with_mean(weights: Float[Tensor, "B H N M"]) -> Float[Tensor, "B H1 N M"]:
     return torch.cat([weights.mean(1, keepdim=True), weights], 1)
 
 
-def seen(
+def collect_weights(
     model: SequenceModel, modules: Sequence[nn.Module], examples: Sequence[Example]
 ) -> Iterator[tuple[list[int], Any, list[Tensor]]]:
     """Yield batches: which examples, the batch, and each module's weights (B,H,N,M)."""
@@ -106,17 +106,17 @@ def seen(
 
 
 @torch.inference_mode()
-def statistics(
+def compute_statistics(
     model: SequenceModel, a: Attention, examples: Sequence[Example]
 ) -> dict[str, list[float]]:
     """Return the mean over all real queries of what `describe_heads` names, per row of it."""
     sums: dict[str, Tensor] = {}
-    for _, batch, (w,) in seen(model, [a.module], examples):
+    for _, batch, (w,) in collect_weights(model, [a.module], examples):
         real = batch.src_mask if a.kind == "encoder" else batch.tgt_in != PAD
         w = with_mean(w)[:, :, -real.shape[1] :]  # GPT's queries begin with the source's
         parts = {"entropy": (entropy(w), real)}
         if a.kind != "source":
-            parts |= {key: at_offset(w, real, offset) for key, offset in OFFSETS.items()}
+            parts |= {key: weigh_offset(w, real, offset) for key, offset in OFFSETS.items()}
         for key, (values, valid) in parts.items():
             total = (values * valid.unsqueeze(1)).sum((0, 2))
             sums[key] = sums.get(key, 0) + torch.cat([total, valid.sum().view(1)])
@@ -130,7 +130,7 @@ def error_rates(
     """Return the alignment error rates (%) over the source, per row of `describe_heads`."""
     links_by_row: dict[str, list[list[frozenset[Link]]]] = {key: [] for key in READINGS}
     order: list[int] = []
-    for run, batch, (w,) in seen(model, [a.module], examples):
+    for run, batch, (w,) in collect_weights(model, [a.module], examples):
         w, order = with_mean(w)[:, :, -batch.tgt_in.shape[1] :], order + run
         for i, heads in zip(run, w, strict=True):
             src, n_words = examples[i].src, len(examples[i].tgt) - 1  # without EOS
@@ -155,8 +155,8 @@ def describe_heads(
     over the source, AER (%) by the row that writes a word and by the row that reads it.
     """
     rows: Rows = []
-    for a in attentions(model):
-        columns = statistics(model, a, examples)
+    for a in list_attentions(model):
+        columns = compute_statistics(model, a, examples)
         if a.module in model.src_attentions:
             columns |= error_rates(model, a, examples, gold)
         for head, values in enumerate(zip(*columns.values(), strict=True)):
@@ -167,9 +167,9 @@ def describe_heads(
 @torch.inference_mode()
 def map_heads(model: SequenceModel, _: SequenceModel, example: Example) -> Rows:
     """Return a row for each query of each head in one example: its weights, in percent."""
-    merging, rows = attentions(model), []
+    merging, rows = list_attentions(model), []
     for _run, _batch, maps in (
-        seen(model, [a.module for a in merging], [example]) if merging else ()
+        collect_weights(model, [a.module for a in merging], [example]) if merging else ()
     ):
         for a, weights in zip(merging, maps, strict=True):
             for head, queries in enumerate(weights[0], 1):
@@ -182,7 +182,7 @@ def map_heads(model: SequenceModel, _: SequenceModel, example: Example) -> Rows:
 # ---------------------------------------------------------------------------- without some heads
 
 
-def loss(
+def compute_loss(
     model: SequenceModel, examples: Sequence[Example], without: Sequence[tuple[Attention, int]]
 ) -> dict[str, float]:
     """Return nats per token and the share of right tokens, without these heads (from 1)."""
@@ -197,7 +197,7 @@ def loss(
 
 def heads_of(model: SequenceModel) -> list[tuple[Attention, int]]:
     """Return all heads, counted from 1 in each attention."""
-    return [(a, h) for a in attentions(model) for h in range(1, model.config.n_heads + 1)]
+    return [(a, h) for a in list_attentions(model) for h in range(1, model.config.n_heads + 1)]
 
 
 def remove_each(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
@@ -206,11 +206,13 @@ def remove_each(model: SequenceModel, _: SequenceModel, examples: Sequence[Examp
     The first row, removed 0, is of the whole model.
     """
     heads = heads_of(model)
-    rows: Rows = [{"removed": 0, **loss(model, examples, [])}] if heads else []
-    for a in attentions(model):
+    rows: Rows = [{"removed": 0, **compute_loss(model, examples, [])}] if heads else []
+    for a in list_attentions(model):
         own = [one for one in heads if one[0] == a]
         for head, gone in enumerate([own, *([one] for one in own)]):
-            rows.append({"removed": len(gone), **a.named(head), **loss(model, examples, gone)})
+            rows.append(
+                {"removed": len(gone), **a.named(head), **compute_loss(model, examples, gone)}
+            )
     return rows
 
 
@@ -226,18 +228,18 @@ def prune_greedily(
     """
     left = heads_of(model)
     gone: list[tuple[Attention, int]] = []
-    rows: Rows = [{"removed": 0, **loss(model, report, [])}] if left else []
+    rows: Rows = [{"removed": 0, **compute_loss(model, report, [])}] if left else []
     while left:
-        costs = [loss(model, choose, [*gone, head])["nats"] for head in left]
+        costs = [compute_loss(model, choose, [*gone, head])["nats"] for head in left]
         gone.append(left.pop(costs.index(min(costs))))
         a, head = gone[-1]
-        rows.append({"removed": len(gone), **a.named(head), **loss(model, report, gone)})
+        rows.append({"removed": len(gone), **a.named(head), **compute_loss(model, report, gone)})
     return rows
 
 
 def count_parameters(model: SequenceModel, _: SequenceModel) -> Rows:
     """Return the number of parameters in each part of a model with heads; they sum to all."""
-    inside = {id(p) for a in attentions(model) for p in a.module.parameters()}
+    inside = {id(p) for a in list_attentions(model) for p in a.module.parameters()}
     parts = dict.fromkeys(("attention", "feed-forward", "embeddings", "norms"), 0)
     kinds = {nn.Embedding: "embeddings", nn.LayerNorm: "norms"}
     for module in model.modules():

@@ -36,23 +36,23 @@ Rungs = dict[tuple[str, bool], list[Record]]
 """Rung and whether it has input feeding -> its records."""
 
 
-def rung(r: Record) -> tuple[str, bool]:
+def identify_rung(r: Record) -> tuple[str, bool]:
     """Return what a record's decoder has of the source, and whether it has input feeding."""
     sizes = r["model_config"]
     kind = sizes.get("attention", "none" if sizes.get("is_reversed", True) else "forward")
     return kind, bool(sizes.get("is_input_feeding", False))
 
 
-def rungs_of(records: Sequence[Record]) -> Rungs:
+def group_by_rung(records: Sequence[Record]) -> Rungs:
     """Return the LSTM and its variants by rung."""
     by_rung: Rungs = {}
     for r in records:
         if "attention" in r["model_config"] or r["model"] in (REVERSED, FORWARD):
-            by_rung.setdefault(rung(r), []).append(r)
+            by_rung.setdefault(identify_rung(r), []).append(r)
     return by_rung
 
 
-def shown(test: dict[str, Any]) -> list[int]:
+def choose_buckets(test: dict[str, Any]) -> list[int]:
     """Return the longest trained bucket and the longest one of all."""
     last = max((i for i, b in enumerate(test["buckets"]) if b["n"] >= MIN_EXAMPLES), default=0)
     return [longest_trained_bucket(test) or 0, last]
@@ -60,7 +60,7 @@ def shown(test: dict[str, Any]) -> list[int]:
 
 def draw_rungs(records: Sequence[Record]) -> Figure:
     """Draw one bar per rung and feeding, in the longest trained bucket and in the longest one."""
-    test, rungs = records[0]["tests"][0], rungs_of(records)
+    test, rungs = records[0]["tests"][0], group_by_rung(records)
     metric = metric_of(test["primary_metric"])
     unit = test["unit"]
     is_many = max(map(len, rungs.values())) > 1
@@ -75,7 +75,7 @@ def draw_rungs(records: Sequence[Record]) -> Figure:
     title = f"{metric.name} of each step from one vector to attention"
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
-    for ax, place in zip(axes[0], shown(test), strict=True):
+    for ax, place in zip(axes[0], choose_buckets(test), strict=True):
         _draw_bars(ax, rungs, test, place)
         beyond = ", longer than trained" * reading.is_beyond(test, test["buckets"][place])
         panel_title = f"{metric.name} at {format_bucket(test['buckets'][place])} {unit}{beyond}"
@@ -117,7 +117,7 @@ def accuracies(group: Sequence[Record]) -> np.ndarray:
     )
 
 
-def gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
+def compute_gains(groups: dict[str, list[Record]]) -> np.ndarray | None:
     """Return (3, places): the points that reading backwards gains, low and high; None if unknown.
 
     The interval takes words as independent. If both models have several seeds, these vary as well,
@@ -146,7 +146,7 @@ def _halves(accuracy: np.ndarray) -> np.ndarray:
 def draw_places(records: Sequence[Record]) -> Figure:
     """Draw the accuracy by place for every model, and what reading backwards gains there."""
     groups = reading.group_by_model(records)
-    gained = gains(groups)
+    gained = compute_gains(groups)
     n = accuracies(records)[0, :, 1].sum()
     caption = (
         f"Over the {n:,.0f} words and ends of sentence of the test sentences that are as long as "
@@ -195,7 +195,7 @@ def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
-    rungs = {"rungs": draw_rungs(records)} if rungs_of(records) else {}
+    rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
     return rungs | {"places": draw_places(records)}
 
 

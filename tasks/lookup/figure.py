@@ -32,12 +32,12 @@ Scores = dict[str, dict[float, np.ndarray]]
 """Model -> x -> the score of every seed."""
 
 
-def width(r: Record) -> float:
+def width_of(r: Record) -> float:
     """Return a record's d_model."""
     return float(r["model_config"]["d_model"])
 
 
-def passed(r: Record) -> float:
+def bytes_passed(r: Record) -> float:
     """Return the bytes that pass to the decoder for a source of the length that the data names."""
     lengths, sizes = np.array(r["source_bytes"], float).T
     return float(np.interp(r["data"]["n_tokens_source"], lengths, sizes))
@@ -74,7 +74,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
     texts = title, format_subtitle(records), caption
     figure, axes = style.make_panels(texts, list(looks.values()))
     axes_of: dict[str, Callable[[Record], float]] = {
-        "bytes that pass to the decoder": passed, "width (d_model)": width,
+        "bytes that pass to the decoder": bytes_passed, "width (d_model)": width_of,
     }  # fmt: skip
     for ax, (label, x) in zip(axes[0], axes_of.items(), strict=True):
         scores = scores_by(records, place, x)
@@ -82,7 +82,7 @@ def draw_widths(records: Sequence[Record]) -> Figure:
             _draw_model(ax, look, scores[model])
         ax.set_title(f"{metric.name} at {bucket}", loc="left", size=10.5)
         ax.set_xlabel(label)
-        unit, base = ("B", 10) if x is passed else ("", 2)
+        unit, base = ("B", 10) if x is bytes_passed else ("", 2)
         ax.set_xscale("log", base=base)
         ax.minorticks_off()
         ax.xaxis.set_major_formatter(FuncFormatter(partial(format_short, unit=unit)))
@@ -113,14 +113,14 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
         by_data.setdefault(r["data"]["sha256"], []).append(r)
     records = max(by_data.values(), key=len)
     groups = reading.group_by_model(records).values()
-    is_wide = any(len({*map(width, group)}) > 1 for group in groups)
+    is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
     return {"widths-lookup": draw_widths(records)} if is_wide else {}
 
 
 # --------------------------------------------------------------------------------------- learning
 
 
-def steps_to(r: Record, accuracy: float = LEARNED) -> int | None:
+def find_step(r: Record, accuracy: float = LEARNED) -> int | None:
     """Return the first validated step with this validation accuracy (%); None if there is none."""
     return next((p["step"] for p in r["curve"] if p["valid_accuracy"] >= accuracy), None)
 
@@ -160,7 +160,7 @@ def _draw_steps(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     last = max(r["curve"][-1]["step"] for group in groups.values() for r in group)
     for row, (model, look) in enumerate(style.choose_looks(groups).items()):
         for i, r in enumerate(groups[model]):
-            step = steps_to(r)
+            step = find_step(r)
             fill = "white" if step is None else look.colour
             x, y = last if step is None else step, 0.18 * ((len(groups[model]) - 1) / 2 - i) - row
             ax.plot([x], [y], look.marker, color=look.colour, mfc=fill, ms=6, clip_on=False)
