@@ -17,6 +17,7 @@ import torch
 
 from seqmodels.comparison.runs import Run, run_one
 from seqmodels.evaluation.metrics import format_first_score
+from seqmodels.models import paper_of
 from seqmodels.training.loop import is_out_of_memory
 from seqmodels.utils.files import owner
 from seqmodels.utils.progress import ProgressBoard, read_status
@@ -56,7 +57,8 @@ def run_all(
     Without an executor, `n_parallel` runs at a time share the threads of this machine.
     """
     is_rank0, paths = world().is_rank0, {run.title: run.path for run in todo}
-    newest_first = todo[::-1]  # they take longest
+    newest_first = todo[::-1]
+    longest_first = sorted(newest_first, key=is_quick)
     try:
         for run in todo if is_rank0 else ():
             run.status.write()
@@ -64,7 +66,7 @@ def run_all(
             if executor:
                 threads = n_remote_threads()
                 return submit_all(
-                    newest_first,
+                    longest_first,
                     lambda run: executor.submit(carry_out_remotely, run, threads),
                     board,
                     1.0,
@@ -74,13 +76,19 @@ def run_all(
             with ProcessPool(n_parallel) as pool:
                 threads = torch.get_num_threads() // n_parallel
                 return submit_all(
-                    newest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
+                    longest_first, lambda run: pool.submit(carry_out_or_exit, run, threads), board
                 )
     finally:
         for run in todo if is_rank0 else ():
             status = read_status(run.path)
             if status is None or status.state in ("waiting", "recorded"):
                 run.status.delete()
+
+
+def is_quick(run: Run) -> bool:
+    """Return whether a run takes less time than most: a model with one vector, of usual width."""
+    paper = paper_of(run.name)
+    return paper.memory == "vector" and paper.width == 1
 
 
 def submit_all(
