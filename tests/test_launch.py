@@ -80,11 +80,15 @@ def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, ca
 def test_the_longest_runs_start_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a slow run that starts last, for which other workers wait."""
     names: list[str] = []
-    monkeypatch.setattr(launch, "carry_out_remotely", lambda run, threads: names.append(run.name))
+
+    def carry_out(run: launch.Run, threads: int) -> tuple[None, str]:
+        names.append(run.name)
+        return None, "not trained"
+
+    monkeypatch.setattr(launch, "carry_out_remotely", carry_out)
     models = ["rnn_encdec", "bahdanau", "lstm_seq2seq", "lstm_seq2seq_x2", "gpt"]
     args = flags(tmp_path, models=models)
     runs = [run for run, _ in compare.plan_runs(tmp_path, "cpu", toy(), args)]
-    monkeypatch.setattr(launch, "submit_all", lambda todo, submit, *_: [submit(r) for r in todo])
     launch.run_all(runs, len(runs), 2, LossyExecutor())
     assert names == ["gpt", "lstm_seq2seq_x2", "bahdanau", "lstm_seq2seq", "rnn_encdec"]
 
