@@ -4,35 +4,42 @@ Every annotation in `seqmodels` is executed while the tests run, shapes included
 is not what the signature says stops the test. As for other type checkers, an int is a float.
 """
 
+import json
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import jaxtyping
 import playwright.sync_api
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 assert "seqmodels" not in sys.modules, "the hook must come before the first import of seqmodels"
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
 from browser import replace_runtime  # noqa: E402
-from toy_task import flags, toy  # noqa: E402
-from toy_training import V  # noqa: E402
+from toys import (  # noqa: E402
+    V,
+    flags,
+    toy,
+)
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.cli import main as seqmodels_command  # noqa: E402
 from seqmodels.comparison import compare, runs  # noqa: E402
+from seqmodels.data import tokenizers  # noqa: E402
 from seqmodels.evaluation import intervals  # noqa: E402
-from seqmodels.models import PAPERS, model_of, papers  # noqa: E402
-from seqmodels.report import figures, style  # noqa: E402
+from seqmodels.models import PAPERS, model_of, paper_of, papers  # noqa: E402
+from seqmodels.records import record  # noqa: E402
+from seqmodels.report import figures, reading, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
@@ -56,13 +63,8 @@ SMALL = {
 }  # fmt: skip
 TINY = {name: sizes_of(name, **SMALL) for name in papers()}
 """The sizes of each model and variant, of those that it has."""
-MODELS_AND_VARIANTS = [
-    name for name, e in papers().items() if e.width == 1 and "d_model" not in e.sizes
-]
-"""All that compute something of their own."""
 ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 GROWING = [name for name in MODELS if PAPERS[name].memory == "grows"]
-ONE_VECTOR = [name for name in MODELS if name not in ATTENDING]
 DECODER_ONLY = [name for name in papers() if model_of(name) in ("gpt", "linear_attention")]
 """Models that read the source as the beginning of the target, at learned positions."""
 
@@ -318,3 +320,95 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(figures, "plot_folder", lambda *_, **__: [])
         assert exit_code(patch, next_token, *given, "--out", out) == 0
     return out
+
+
+# ------------------------------------------------------------------------ what several files check
+
+
+def on_paper(name: str, cfg: Any) -> SequenceModel:
+    """Build a full-size model without memory for its numbers."""
+    with torch.device("meta"):
+        return MODELS[name](cfg)
+
+
+def n_params(model: nn.Module) -> int:
+    """Count parameters."""
+    return sum(p.numel() for p in model.parameters())
+
+
+class Snapshot(NamedTuple):
+    """All that a module could remember."""
+
+    tensors: dict[str, Tensor]
+    attributes: dict[str, dict[str, Any]]
+
+
+def snapshot(model: SequenceModel) -> Snapshot:
+    """Copy parameters, buffers and every plain attribute of every submodule."""
+    plain = {
+        path: {k: repr(v) for k, v in vars(module).items() if not k.startswith("_")}
+        | {k: sorted(v) for k, v in vars(module).items() if k in ("_parameters", "_buffers")}
+        for path, module in model.named_modules()
+    }
+    return Snapshot({k: v.clone() for k, v in model.state_dict().items()}, plain)
+
+
+def other(token: Tensor) -> Tensor:
+    """Return a different real token."""
+    return (token - 4 + 1) % (V - 4) + 4
+
+
+def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
+    """Check all that a task leaves behind; return the records."""
+    records = reading.load_records(folder)
+    assert {r["model"] for r in records} == set(models)
+    for made in records:
+        path = folder / f"{made['model']}-seed{made['seed']}.json"
+        assert record.load(path) == made
+        lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+        rows = [json.loads(line) for line in lines]
+        for test in made["tests"]:
+            own = [row for row in rows if row["set"] == test["name"]]
+            assert sum(b["n"] for b in test["buckets"]) == len(own) > 0
+            assert test["primary_metric"] in test["overall"]
+        assert {row["set"] for row in rows} == {test["name"] for test in made["tests"]}
+        assert len(made["data"]["sha256"]) == 64
+        assert (made["alignment"] is not None) <= paper_of(made["model"]).attends
+    drawn = ["curves", "state", *(f"score-{test['name']}" for test in records[0]["tests"])]
+    drawn += ["alignment"] * any(r["alignment"] for r in records)
+    for name in drawn:
+        assert ElementTree.parse(folder / f"{name}.svg").getroot().tag.endswith("svg")
+        assert (folder / f"{name}.png").exists()
+    table = (folder / "tables.md").read_text(encoding="utf-8")
+    assert all(paper_of(model).label in table for model in models)
+    assert f"{records[0]['n_parameters'] / 1e6:.2f}" in table
+    n_tokens = tokenizers.load(folder / "tokenizer.json").vocab_size
+    assert {r["model_config"]["vocab_size"] for r in records} == {n_tokens}
+    return records
+
+
+def copy_records(trained: Path, to: Path, *suffixes: str, model: str = "") -> Path:
+    """Copy a folder's records, of one model or all, and the files with these suffixes."""
+    to.mkdir()
+    for path in trained.iterdir():
+        if path.name.endswith((f"{model}-seed1.json", *suffixes)):
+            shutil.copy(path, to)
+    return to
+
+
+def copy_seed(run: Path, folder: Path, seed: int) -> None:
+    """Copy a run of the first seed as one of another seed."""
+    for suffix in (".json", ".jsonl", ".safetensors"):
+        shutil.copy(run.with_suffix(suffix), folder / f"{run.name[:-1]}{seed}{suffix}")
+    path = folder / f"{run.name[:-1]}{seed}.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"seed": seed}))
+
+
+def check_one_line(result: tuple[int, str, str], *words: str, code: int = 2) -> None:
+    """Check that a mistake got one line with these words on stderr, and the exit code."""
+    found, _, err = result
+    assert found == code, err
+    assert err.endswith("\n")
+    assert len(err.splitlines()) == 1, err
+    for word in words:
+        assert word in err

@@ -1,15 +1,24 @@
-"""Attention as every model shows it: weights of the source, for each target token."""
+"""Attention: the maps that models show, fast operations, caches, and linear attention."""
+
+import math
+from typing import Any
 
 import pytest
 import torch
-from checks import other
-from conftest import ATTENDING, DECODER_ONLY, ONE_VECTOR, Pairs, Tiny
+from conftest import ATTENDING, DECODER_ONLY, Pairs, Tiny, other, snapshot
+from torch import Tensor, nn
 from torch.testing import assert_close
+
+from seqmodels import build, unroll
+from seqmodels.models.linear_attention import Config, MultiHeadAttention
+from seqmodels.models.ops import PackedLinear, attend, can_pack, prepack, tanh
+
+# --------------------------------------------------------------------------------------------- Maps
 
 
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weight on pads, and weights that do not sum to one with those of the target."""
+    """Keeps out weight on pads, sums other than one, and weights that change with the batch."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     weights = model.attention_weights(src, src_mask, tgt_in)
     n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
@@ -22,16 +31,9 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
             assert (total < 1).all()
         else:
             assert_close(total, torch.ones_like(total))
-
-
-@pytest.mark.parametrize("name", ATTENDING)
-def test_attention_does_not_see_pads(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weights that change with the batch a sentence is shown in."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    together = model.align(src, src_mask, tgt_in)
     for i, n in enumerate(src_mask.sum(1).tolist()):
-        one = src[i : i + 1, :n], src_mask[i : i + 1, :n], tgt_in[i : i + 1]
-        assert_close(together[i : i + 1, :, :n], model.align(*one))
+        alone = model.align(src[i : i + 1, :n], src_mask[i : i + 1, :n], tgt_in[i : i + 1])
+        assert_close(model.align(src, src_mask, tgt_in)[i : i + 1, :, :n], alone)
 
 
 @pytest.mark.parametrize("name", ATTENDING)
@@ -42,16 +44,209 @@ def test_attention_is_what_the_output_is_made_of(name: str, tiny: Tiny, pairs: P
     for t in range(1, tgt_in.shape[1]):
         changed = tgt_in.clone()
         changed[:, t] = other(tgt_in[:, t])
-        moved = (model.attention_weights(src, src_mask, changed) - weights).abs().amax(
-            (1, 2, 4)
-        ) > 1e-9
+        after = model.attention_weights(src, src_mask, changed)
+        moved = (after - weights).abs().amax((1, 2, 4)) > 1e-9
         first = t + 1 if name == "bahdanau" else t  # it attends before it reads the word
         assert not moved[:, :first].any()
         assert moved[src_mask.sum(1) > 1, first:].all()
 
 
-@pytest.mark.parametrize("name", ONE_VECTOR)
-def test_one_vector_has_no_attention_to_show(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out an attention map made up for a model that has none."""
-    with pytest.raises(ValueError, match="the whole source is in one vector"):
-        tiny(name).align(*pairs)
+# --------------------------------------------------------------------------------------- Operations
+
+
+def test_tanh_is_tanh() -> None:
+    """Keeps out a quick function that is another one far out, or that learns otherwise."""
+    x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
+    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (tanh, torch.tanh))
+    assert_close(tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
+    assert_close(quick, true, rtol=0, atol=4e-7)
+    half = x.detach().bfloat16()  # its sigmoid would round what tanh does not
+    assert torch.equal(tanh(half), torch.tanh(half))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a search by other weights than the model's, and a model that its search changes."""
+    model, (src, src_mask, tgt_in) = tiny(name).to(dtype), pairs
+    before = snapshot(model)
+    with torch.inference_mode():
+        state = model.encode(src, src_mask)
+        twin = prepack(model, len(src))
+        assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
+    assert before.attributes == snapshot(model).attributes
+    assert all(torch.equal(t, model.state_dict()[k]) for k, t in before.tensors.items())
+    if dtype == torch.float32:  # all matrices are packed, not the outermost alone
+        n_packed = sum(isinstance(part, PackedLinear) for part in twin.modules())
+        assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
+        unpacked = [path for path, part in twin.named_modules() if isinstance(part, nn.Linear)]
+        assert unpacked == [] or not can_pack(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("kind", ["all", "causal", "biased"])
+def test_attend_is_the_equation(kind: str) -> None:
+    """Keeps out ways to attend that drift apart: torch's fused one, in bfloat16, in a search."""
+    q, k, v = torch.randn(3, 2, 4, 5, 6).bfloat16()
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask = mask if kind == "all" else mask.tril()
+    score = q.float() @ k.float().transpose(-2, -1) / 6**0.5
+    if kind == "biased":  # numbers, another one for each head and pair of tokens
+        mask = torch.where(mask, torch.randn(4, 5, 5), -torch.inf).bfloat16()
+        exact = (score + mask.float()).softmax(-1) @ v.float()
+    else:
+        exact = score.masked_fill(~mask, -torch.inf).softmax(-1) @ v.float()
+    in_float = mask if mask.dtype == torch.bool else mask.float()
+    for has_gradients in (True, False):
+        with torch.set_grad_enabled(has_gradients):
+            assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
+            assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
+
+
+@pytest.mark.parametrize("name", ATTENDING)
+def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out hooks that slow down all later passes, also after an error."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    model.attention_weights(src, src_mask, tgt_in)
+    with pytest.raises(IndexError):
+        model.attention_weights(src, src_mask, tgt_in + 10_000)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+# --------------------------------------------------------------------------------- Linear attention
+
+
+FAVOR = {"feature_map": "favor", "n_draws": 3}
+BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])
+Vector = list[float]
+
+
+def attention_of(width: int, **sizes: Any) -> MultiHeadAttention:
+    """Return an attention of one head, which is its output, in float64."""
+    attention = MultiHeadAttention(Config(d_model=width, n_heads=1, vocab_size=5, **sizes)).double()
+    attention.W_o = nn.Identity()
+    return attention
+
+
+def draw_favor(width: int, n_draws: int = 1) -> Tensor:
+    """Return freshly drawn directions, (n_draws × width, width)."""
+    sizes = {"d_model": width, "n_heads": 1, "n_layers": 1, "n_positions": 1, "n_draws": n_draws}
+    model = build("linear_attention", 4, feature_map="favor", **sizes)
+    return model.decoder[0].self_attention.omega
+
+
+def dot(a: Vector, b: Vector) -> float:
+    """Return the product of two vectors."""
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return Nadaraya and Watson's estimate at each query, from the keys and values up to it."""
+    rows = []
+    for i, query in enumerate(q.tolist()):
+        weights = [dot(query, key) for key in k[: i + 1].tolist()]
+        values = zip(weights, v, strict=False)
+        rows.append(sum(w / sum(weights) * row for w, row in values))
+    return torch.stack(rows)
+
+
+def test_linear_attention_by_hand() -> None:
+    """Keeps out other features than elu(x) + 1, and sums that are not normalised.
+
+    The features of a number above 0 are one more than it, those below 0 its exponential. A query
+    of features (1, 1) meets keys of features (1, 1/2) and (2, 1): 3/2 against 3.
+    """
+    attention = attention_of(2)
+    q, k = (torch.tensor([[[rows]]]).double() for rows in ([0.0, 0.0], [0.0, -math.log(2)]))
+    k = torch.cat([k, torch.tensor([[[[1.0, 0.0]]]]).double()], 2)
+    features_q, features_k = attention.phi(q, True), attention.phi(k, False)
+    assert_close(features_q[0, 0], torch.tensor([[1.0, 1.0]]).double())
+    assert_close(features_k[0, 0], torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double())
+    v = torch.tensor([[[[6.0, 0.0], [0.0, 3.0]]]]).double()
+    assert_close(attention(features_q, features_k, v)[0], torch.tensor([[2.0, 2.0]]).double())
+    weights = attention.attention_weights(features_q, features_k, v)
+    assert_close(weights[0, 0], torch.tensor([[1 / 3, 2 / 3]]).double())
+
+
+@BOTH
+def test_training_in_parallel_equals_the_recurrence(sizes: dict[str, Any]) -> None:
+    """Keeps out a memory in which long texts lose digits: 1e-5 in float32, after 300 tokens."""
+    own = {"d_model": 64, "n_heads": 4, "n_layers": 2, "n_positions": 300, "init_std": 0.1}
+    model = build("linear_attention", 50, **own, **sizes).eval()
+    src, tgt_in = torch.randint(4, 50, (3, 150)), torch.randint(4, 50, (3, 150))
+    mask = torch.arange(150) < torch.tensor([[150], [149], [20]])
+    with torch.inference_mode():
+        parallel = model(src * mask, mask, tgt_in)
+        recurrent, _ = unroll(model, model.encode(src * mask, mask), tgt_in)
+    assert parallel.std() > 0.1
+    assert (parallel - recurrent).abs().max() < 1e-5
+
+
+def test_the_rest_is_gpt(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out copies that drift apart: without attention, equal weights give equal logits."""
+    gpt, model = tiny("gpt"), tiny("linear_attention")
+    for layer in gpt.decoder:
+        layer.self_attention.W_o.weight.data.zero_()
+    model.load_state_dict(gpt.state_dict())
+    assert_close(model(*pairs), gpt(*pairs))
+
+
+@BOTH
+def test_linear_attention_is_kernel_smoothing(sizes: dict[str, Any], tiny: Tiny) -> None:
+    """Keeps out weights, also those of `align`, that are not φ(q)·φ(k), normalised."""
+    attention = tiny("linear_attention", **sizes).decoder[0].self_attention
+    attention.W_o = nn.Identity()
+    q, k, v = attention.qkv(torch.randn(1, 7, 16).double())
+    heads = [smooth(*(t[0, h] for t in (q, k, v))) for h in range(2)]
+    assert_close(attention(q, k, v)[0], torch.cat(heads, 1))
+    assert_close(attention.attention_weights(q, k, v) @ v, torch.stack(heads)[None])
+
+
+def test_directions_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
+    """Keeps out directions of length √K, which estimate another kernel, and one draw used twice."""
+    omega = draw_favor(8, n_draws=200)
+    blocks = omega.view(200, 8, 8)
+    cosines = nn.functional.normalize(blocks, dim=2)
+    assert_close(cosines @ cosines.mT, torch.eye(8).expand(200, 8, 8), rtol=0, atol=1e-5)
+    squares = omega.square().sum(1)  # χ² with 8 degrees of freedom: mean 8, variance 16
+    assert squares.mean().item() == pytest.approx(8, rel=0.05)
+    assert squares.var().item() == pytest.approx(16, rel=0.2)
+    assert not torch.equal(blocks[0], blocks[1])
+
+
+def test_many_random_features_are_softmax_attention(tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out an estimate that does not come closer: GPT's own weights give GPT's own logits."""
+    gpt, errors = tiny("gpt"), []
+    for n_draws in (2, 2_000):
+        model = tiny("linear_attention", feature_map="favor", n_draws=n_draws)
+        model.load_state_dict(gpt.state_dict(), strict=False)
+        errors.append((model(*pairs) - gpt(*pairs)).abs().mean().item())
+    assert errors[1] < 0.3 * errors[0]
+    assert errors[1] < 0.02 * gpt(*pairs).std().item()
+
+
+def test_large_queries_and_keys_are_finite() -> None:
+    """Keeps out a division of zero by zero, and features that overflow."""
+    attention = attention_of(16, feature_map="favor", n_draws=2).float()
+    attention.omega = draw_favor(16, 2)
+    for scale in (1e-3, 1.0, 30.0, 1e3):
+        q, k = scale * torch.randn(2, 1, 1, 40, 16)
+        weights = attention.attention_weights(attention.phi(q, True), attention.phi(k, False), q)
+        assert weights.isfinite().all()
+        assert_close(weights.sum(-1), torch.ones(1, 1, 40))
+
+
+def test_random_features_stay_with_the_weights(fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out directions that are drawn again when a run is loaded, or trained."""
+    one, other = fresh("linear_attention", **FAVOR), fresh("linear_attention", **FAVOR)
+    assert not torch.equal(one(*pairs), other(*pairs))
+    other.load_state_dict(one.state_dict())
+    assert torch.equal(one(*pairs), other(*pairs))
+    assert not {name for name, _ in one.named_parameters() if "omega" in name}
+
+
+@pytest.mark.parametrize(
+    ("feature_map", "n_draws"), [("relu", 1), ("elu", 2), ("elu", 0), ("favor", 0)]
+)
+def test_unknown_features_are_refused(feature_map: str, n_draws: int) -> None:
+    """Keeps out a setting without effect, and a division by no features."""
+    with pytest.raises(ValueError, match=f"feature_map '{feature_map}', n_draws {n_draws};"):
+        build("linear_attention", 9, feature_map=feature_map, n_draws=n_draws)

@@ -15,7 +15,7 @@ from conftest import Pairs, Tiny
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
-from toy_task import flags, same, toy
+from toys import flags, same, toy
 
 from seqmodels import build
 from seqmodels.comparison import compare

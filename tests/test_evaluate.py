@@ -12,7 +12,7 @@ from conftest import GROWING, TINY, Tiny, V, n_positions
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 from torch.nn import functional as F
-from toy_training import draw_examples
+from toys import draw_examples
 
 from seqmodels import BOS, EOS, PAD, UNK, SequenceModel, build, search
 from seqmodels.comparison import runs, task

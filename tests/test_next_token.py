@@ -1,15 +1,16 @@
 """Next token: stories and one's own text, cut into contexts and continuations."""
 
 import argparse
+import hashlib
 import json
 import math
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checks import check_folder
-from conftest import Run
+from conftest import Run, check_folder
 
 from seqmodels import BOS
 from seqmodels.comparison.arm import model_sizes
@@ -17,6 +18,7 @@ from seqmodels.comparison.task import Task
 from seqmodels.data import presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
 from seqmodels.data.corpus import SPLITS
+from tasks.made.stories import DECOYED, KINDS, SLOTS, Story, draw_corpus, draw_story
 from tasks.next_token import __main__ as next_token
 from tasks.next_token.__main__ import OWN_DATA_FLAGS
 
@@ -200,3 +202,88 @@ def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, ca
         assert task.tests[0].primary_metric == "perplexity"
         assert task.data["n_tokens_test"] >= 300 * 9
         assert ("as published" in capsys.readouterr().out) == is_published
+
+
+# ------------------------------------------------------------------------------------- Made stories
+
+
+FACT_VERBS = {"hid", "hidden", "kept"}
+DISTANCES = [*range(8, 20), 40, 64, 127, 256]
+
+
+def words(text: str) -> list[str]:
+    """Split a text into words without their commas and full stops."""
+    return [word.strip(",.") for word in text.split()]
+
+
+def draw(n: int, distances: list[int]) -> list[Story]:
+    """Draw n stories of each distance."""
+    rng = random.Random(5)
+    return [draw_story(rng, distance) for distance in distances for _ in range(n)]
+
+
+def test_the_distance_is_exact() -> None:
+    """Keeps out fillers of a wrong length, needed words mentioned on the way, wrong offsets."""
+    training = draw_corpus(seed=2, n_train=600, n_valid=0, per_distance=0).train
+    assert {s.kind for s in training} == set(KINDS)
+    for s in (*draw(30, DISTANCES), *training):  # many of these need two words
+        text = words(s.text)
+        assert text[-1] == s.needed
+        assert s.needed in SLOTS[s.kind]
+        assert text[:-1].count(s.needed) == 1
+        assert len(text) - 1 - text.index(s.needed) == s.distance
+        assert s.text[s.start - 1 :] == f" {s.needed}."
+        assert s.cut()[1].endswith(f" {s.needed}")
+        assert s.cut()[0].endswith(". ")
+        assert "".join(s.cut()) + "." == s.text
+
+
+def test_exactly_one_sentence_answers_the_cue() -> None:
+    """Keeps out a second fact about the cue's key, recency, and decoys that are not decoys."""
+    n_decoyed = 0
+    for s in draw(30, DISTANCES):
+        *sentences, cue = [words(part) for part in s.text.rstrip(".").split(". ")]
+        (key,) = {w for w in cue[:-1] for kind in KINDS if w in SLOTS[kind]}
+        about_key = [sentence for sentence in sentences if key in sentence]
+        facts = [sentence for sentence in about_key if FACT_VERBS & set(sentence)]
+        assert len(facts) == 1
+        assert [w for w in facts[0] if w in SLOTS[s.kind]] == [s.needed]
+        n_decoyed += len(about_key) > 1
+        if s.distance >= DECOYED:
+            assert len(about_key) > 1
+            assert set(words(s.text)[-s.distance : -1]) & set(SLOTS[s.kind])
+    assert n_decoyed
+
+
+def test_same_seed_same_stories() -> None:
+    """Keeps out set order, float powers and `rng` methods that change with the version."""
+    splits = draw_corpus(seed=1, n_train=300, n_valid=50, per_distance=6)
+    digest = hashlib.sha256(repr(splits).encode()).hexdigest()
+    assert digest == "77435aa6addfd40bc179427ac81591215f404ae7bfd91fed0b60443554b873ea"
+
+
+def test_kinds_and_distances_are_balanced() -> None:
+    """Keeps out a kind or a distance with fewer stories, and a story in two splits."""
+    splits = draw_corpus(seed=4, n_train=1500, n_valid=300, max_test=256, per_distance=30)
+    assert Counter((s.distance, s.kind) for s in splits.test) == {
+        (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
+    }
+    assert set(Counter(s.kind for s in splits.train).values()) == {500}
+    octaves = Counter(s.distance.bit_length() for s in splits.train if s.distance < 128)
+    assert sorted(octaves) == [4, 5, 6, 7]
+    assert min(octaves.values()) > 300  # log-uniform: a quarter each
+    assert max(s.distance for s in splits.train + splits.valid) <= 128
+    short = draw_corpus(seed=3, n_train=1500, n_valid=300, max_train=8, max_test=8)
+    assert len({s.text for split in short for s in split}) == 1900
+    slots = [word for candidates in SLOTS.values() for word in candidates]
+    assert len(slots) == len(set(slots))
+    assert all(len(set(SLOTS[kind])) >= 24 for kind in KINDS)
+
+
+def test_short_distances_are_refused() -> None:
+    """Keeps out an index error, or an empty test, where a distance has no story."""
+    with pytest.raises(ValueError, match="at least 8"):
+        draw_story(random.Random(0), 7)
+    for too_short in ({"max_train": 7}, {"max_test": 4}):
+        with pytest.raises(ValueError, match="at least 8"):
+            draw_corpus(0, 1, 1, **too_short)

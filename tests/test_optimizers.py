@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import Tiny
-from toy_task import flags, toy
-from toy_training import CFG, examples
+from toys import CFG, examples, flags, toy
 
 from seqmodels.comparison import compare
 from seqmodels.data.batches import collate

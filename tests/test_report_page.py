@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 import torch
 from browser import PHONE, Tab, data_of
-from checks import check_one_line, copy_records, copy_seed
-from conftest import Call, Run
+from conftest import Call, Run, check_one_line, copy_records, copy_seed
 
 import seqmodels
 from seqmodels.cli import main

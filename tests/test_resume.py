@@ -18,8 +18,7 @@ import pytest
 import safetensors.torch
 import torch
 from conftest import TINY, Tiny
-from toy_task import contents, flags, toy
-from toy_training import CFG, V, assert_same, examples, finish, stopped_after
+from toys import CFG, V, assert_same, contents, examples, finish, flags, stopped_after, toy
 
 from seqmodels import build
 from seqmodels.comparison import compare, runs, trained

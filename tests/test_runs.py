@@ -1,8 +1,11 @@
-"""One run: its width, its first weights, its scores, and what its record holds."""
+"""One run: its record and its scores, its cost, and a trained run in a program of one's own."""
 
+import copy
 import hashlib
 import json
 import math
+import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +13,27 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ATTENDING, TINY
+from conftest import ATTENDING, ROOT, TINY, Call
+from fake_records import fake_rows
+from sacrebleu.metrics import BLEU, CHRF
 from safetensors.torch import load_file
-from toy_task import TOKENIZER, flags, toy
+from torch import Tensor, nn
+from toys import TOKENIZER, flags, toy
 
-from seqmodels import EOS, MODELS, SequenceModel, build
+import seqmodels
+from seqmodels import BOS, EOS, MODELS, SequenceModel, build
+from seqmodels.cli import main
 from seqmodels.comparison import compare, runs, trained
 from seqmodels.comparison.arm import count_parameters, fit_width
+from seqmodels.comparison.runs import N_ROWS, flops_per_token
+from seqmodels.comparison.trained import TrainedRun
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
+from seqmodels.utils import files
 
 
 def test_a_width_is_within_five_percent() -> None:
@@ -167,3 +178,223 @@ def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_dr
     expected = {"before": before, "after": after, "dropout": 0}
     assert saved["analyses"]["totals"] == [pytest.approx(expected)]
     assert abs(before - after) > 0.01
+
+
+# --------------------------------------------------------------------------------------- The record
+
+
+def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a record before its hypotheses, letters as escapes, and another version."""
+    suffixes, replace = [], files.write
+
+    def write(path: Path, content: str | bytes) -> Path:
+        suffixes.append(path.name.removeprefix("gpt-seed1"))
+        return replace(path, content)
+
+    monkeypatch.setattr(files, "write", write)
+    rows = [row | {"hyp": "a\u2028b"} for row in fake_rows(1, 0.5)]
+    rows[0] |= {"hyp": "Bär"}
+    saved = record.load(ROOT / "results" / "translation-grammar" / "gpt-seed1.json")
+    saved["tests"][0] |= {"primary_metric": "nats"}
+    path = tmp_path / "gpt-seed1.json"
+    record.save(path, saved, rows)
+    assert record.load(path) == saved
+    lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")
+    assert [json.loads(line)["hyp"] for line in lines[:2]] == ["Bär", "a\u2028b"]
+    assert "Bär" in lines[0]
+    assert suffixes == [".jsonl", ".sums.json.gz", ".json"]
+    path.write_text('{"schema": "seqmodels.record/3"}')
+    with pytest.raises(ValueError, match=r"'seqmodels\.record/3'"):
+        record.load(path)
+
+
+def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out another project's commit: a copy installed inside its clone is not its file."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    copy = tmp_path / "venv" / "record.py"
+    copy.parent.mkdir()
+    copy.write_text("")
+    monkeypatch.setattr(record, "__file__", str(copy))
+    commit = record.read_commit.__wrapped__  # without the cache
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    git += ["-c", "commit.gpgsign=false"]
+    (tmp_path / "theirs.txt").write_text("")
+    for command in (["init", "-q"], ["add", "theirs.txt"], ["commit", "-qm", "theirs"]):
+        subprocess.run([*git, *command], check=True)
+    assert commit() is None
+    for command in (["add", "."], ["commit", "-qm", "ours"]):
+        subprocess.run([*git, *command], check=True)
+    clean = commit() or ""
+    assert len(clean) == 40
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "gpt-seed1.json").write_text("{}")
+    subprocess.run([*git, "add", "."], check=True)
+    assert commit() == clean  # a comparison that writes its second record
+    copy.write_text("changed")
+    assert commit() == f"{clean}+"
+    monkeypatch.setenv("PATH", "/nowhere")  # git is not installed
+    assert commit() is None
+
+
+# --------------------------------------------------------------------------------------- Operations
+
+
+V, D = 11, 8
+CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)
+
+
+class Linear(SequenceModel):
+    """One matrix product per target token."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.embed, self.output = nn.Embedding(V, D), nn.Linear(D, V, bias=False)
+
+    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
+        return self.output(self.embed(tgt_in))
+
+
+def test_one_matrix_by_hand() -> None:
+    """Keeps out a count of multiplications alone, of the forward pass alone, or of pads as free."""
+    examples = [Example([4, 5], [6, 7, 2])] * 40
+    model = Linear()
+    assert flops_per_token(model, examples, CFG) == 3 * 2 * D * V
+    assert model.output.weight.grad is None
+    half = [Example([4, 5], [6, 7, 2], frozenset([0]))] * 40
+    assert flops_per_token(model, half, CFG) == 3 * 2 * D * V * 3 / 2  # two of three are scored
+
+
+def test_the_transformer_by_its_formula() -> None:
+    """Keeps out fused attention that is not counted, on a CPU above all."""
+    S, T, ff = 6, 5, 16
+    sizes = {"d_model": D, "d_ff": ff, "n_heads": 2, "n_layers": 1, "dropout": 0.0}
+    model = build("transformer", V, **sizes)
+    examples = [Example([4] * S, [5] * T)] * (2 * N_ROWS)
+    attention = 2 * S * S * D + 2 * T * T * D + 2 * T * S * D  # scores and mixtures
+    projections = 4 * S * D * D + 4 * T * D * D + (2 * T + 2 * S) * D * D
+    macs = attention + projections + 2 * (S + T) * D * ff + T * D * V
+    counted = flops_per_token(model, examples, CFG)
+    assert counted == 3 * 2 * macs / T
+
+
+def test_memory_is_that_of_a_few_rows() -> None:
+    """Keeps out a whole batch where training had to cut it, and rows of one length alone."""
+    seen, model = [], Linear()
+    model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
+    assert max(seen) <= N_ROWS
+
+
+# ------------------------------------------------------------------------------------ A trained run
+
+
+FOLDER = ROOT / "results" / "translation-live"
+"""Trained runs that come with the repository."""
+SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
+REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.", "Sie singen."]
+
+
+@pytest.fixture(scope="module")
+def run() -> TrainedRun:
+    """Load a run that attends, by its public name."""
+    return seqmodels.load(FOLDER / "bahdanau-seed1")
+
+
+def with_data(run: TrainedRun, **data: Any) -> TrainedRun:
+    """Return the run as if it had been trained on data with other properties."""
+    return TrainedRun(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
+
+
+def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> None:
+    """Keeps out two ways to translate, texts in another order, and a beam that is not used."""
+    path = FOLDER / "bahdanau-seed1"
+    printed = [call(main, "translate", path, text, "--beam", 4)[1][:-1] for text in SOURCES]
+    assert run.translate(SOURCES, beam=4) == printed
+    assert len(set(printed)) == 3
+    assert run.translate([]) == []
+
+
+def test_the_source_is_read_as_in_training(run: TrainedRun, few_draws: None) -> None:
+    """Keeps out an EOS or capitals that training had not, and a source without its EOS."""
+    words = run.tokenizer.encode(SOURCES[0])
+    for end, expected in (("EOS", [*words, EOS]), ("none", words), (None, words)):
+        assert with_data(run, source_end=end).encode_source(SOURCES[0]) == expected
+    assert with_data(run, source_end="none").encode_source("") == [BOS]
+    assert run.encode_source(SOURCES[0], has_source_eos=False) == words
+
+    lower, (source, *_), (reference, *_) = with_data(run, case="lower"), SOURCES, REFERENCES
+    assert run.encode_source(source) != run.encode_source(source.lower())
+    assert lower.encode_source(source) == run.encode_source(source.lower())
+    assert lower.align(source, reference).tgt == run.align(source, reference.lower()).tgt
+    for tested, is_good in ((run, False), (lower, True)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tested, "translate", lambda *_: [reference.lower()])
+            score = tested.score([source], [reference.upper()])["bleu"]["value"]
+        assert (score > 50) is is_good
+
+
+def test_an_alignment_is_that_of_the_model(run: TrainedRun) -> None:
+    """Keeps out weights of another pass, transposed ones, and words beside the wrong edge."""
+    model = copy.deepcopy(run.model)
+    for parameter in model.parameters():  # so that no two weights are equal
+        parameter.data += 0.1 * torch.randn(parameter.shape)
+    run = TrainedRun(model, run.tokenizer, run.record)
+    src, tgt, weights = run.align(SOURCES[1], REFERENCES[0])
+    assert src == [*run.tokenizer.tokens(run.tokenizer.encode(SOURCES[1])), "<eos>"]
+    target = run.tokenizer.encode(REFERENCES[0])
+    assert tgt == run.tokenizer.tokens(target)
+    assert weights.shape == (len(tgt), len(src))
+    assert len(tgt) != len(src)
+    assert np.allclose(weights.sum(1), 1, atol=1e-5)
+    ids, tgt_in = torch.tensor([run.encode_source(SOURCES[1])]), torch.tensor([[BOS, *target[:-1]]])
+    with torch.inference_mode():
+        expected = run.model.align(ids, ids > 0, tgt_in)[0]
+    assert np.allclose(weights, expected.numpy(), atol=1e-6)
+    greedy = run.search([SOURCES[0]])[0]
+    assert run.align(SOURCES[0]).tgt == run.tokenizer.tokens(greedy)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "char"])
+def test_scores_are_those_of_sacrebleu(
+    tokenize: str, run: TrainedRun, monkeypatch: pytest.MonkeyPatch, few_draws: None
+) -> None:
+    """Keeps out scores of other texts, swapped sides, and another tokenizer than the run's."""
+    hypotheses = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
+    written = {2: hypotheses}
+    monkeypatch.setattr(trained, "generate_targets", lambda model, texts, beam: written[beam])
+    run = with_data(run, bleu_tokenize=tokenize)
+    texts = run.translate(SOURCES, beam=2)
+    scores = run.score(SOURCES, REFERENCES, beam=2)
+    bleu = BLEU(tokenize=tokenize, force=True).corpus_score(texts, [REFERENCES]).score
+    assert scores["bleu"]["value"] == pytest.approx(bleu) != 0
+    assert scores["chrf"]["value"] == pytest.approx(CHRF().corpus_score(texts, [REFERENCES]).score)
+    assert scores["n"] == 3
+    assert f"tok:{tokenize}" in scores["signatures"]["bleu"]
+
+
+def test_mistakes_are_named(run: TrainedRun) -> None:
+    """Keeps out a text that is taken for a list of characters, and tracebacks out of torch."""
+    for method, *given, match in (
+        (run.translate, "The cat sleeps.", "list of texts"),
+        (run.score, SOURCES, REFERENCES[0], "list of texts"),
+        (run.score, SOURCES, REFERENCES[:2], "3 sources and 2 references"),
+        (run.score, [], [], "0 sources"),
+        (run.translate, SOURCES, 0, "beam of 0"),
+        (run.align, SOURCES[0], "", "empty"),
+        (seqmodels.load(FOLDER / "lstm_seq2seq-seed1").align, SOURCES[0], "one vector"),
+        (seqmodels.load, FOLDER / "nothing-seed1", "nothing-seed1"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            method(*given)
+
+
+def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -> None:
+    """Keeps out lines for a notebook that were never tried as they are written, from a clone."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(ROOT)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    translated, alignment = capsys.readouterr().out.splitlines()
+    assert translated.startswith(f"['{names['reference']}'] {{'n': 1, 'bleu': {{'value': 100.0")
+    assert "('Pferd', 'horse')" in alignment

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import data_of
-from checks import check_one_line
-from conftest import Call
+from conftest import ROOT, Call, check_one_line
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
@@ -25,7 +24,6 @@ from seqmodels.report import drawing, style
 from seqmodels.site import report
 from seqmodels.site import rows as page_rows
 
-ROOT = Path(__file__).parents[1]
 Score = Callable[..., dict[str, Any]]
 Write = Callable[[str, list[str]], Path]
 Argv = list[object]

@@ -16,10 +16,8 @@ import numpy as np
 import pytest
 import torch
 from browser import Tab
-from checks import check_one_line
-from conftest import RESULTS, Call
+from conftest import RESULTS, Call, check_one_line, on_paper
 from matplotlib.figure import Figure
-from naive import on_paper
 
 from seqmodels.cli import main
 from seqmodels.report import reading

@@ -12,10 +12,9 @@ from typing import Any
 import psutil
 import pytest
 import torch
-import torchrun_worker
-from conftest import Tiny, n_positions
-from toy_task import flags, toy
-from toy_training import CFG, draw_examples
+import worker
+from conftest import ROOT, Tiny, n_positions
+from toys import CFG, draw_examples, flags, toy
 
 from seqmodels import Batch
 from seqmodels.comparison import compare
@@ -24,8 +23,6 @@ from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer, take_rows
 from seqmodels.utils.world import World
 from tools.survival import results
-
-ROOT = Path(__file__).parents[1]
 
 
 def torchrun(n: int, *flags: str) -> list[str]:
@@ -56,7 +53,7 @@ def on_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_worker(out: Path, *names: str) -> None:
     """Run the worker on two processes."""
-    process = run([*torchrun(2), "tests/torchrun_worker.py", str(out), *names])
+    process = run([*torchrun(2), "tests/worker.py", str(out), *names])
     assert process.returncode == 0, process.stderr
 
 
@@ -107,7 +104,7 @@ def test_processes_have_equal_shares() -> None:
 
 def test_processes_do_not_change_the_result(on_two: Path) -> None:
     """Keeps out any dependence on how many processes share the work, in float64, 20 steps."""
-    whole, shared = torchrun_worker.train(1), torchrun_worker.train(4)
+    whole, shared = worker.train(1), worker.train(4)
     first, last = (torch.load(on_two / f"train-{rank}.pt") for rank in (0, 1))
     assert first.keys() == last.keys() == whole.keys()
     for name, tensor in whole.items():
@@ -121,7 +118,7 @@ def test_processes_do_not_change_the_result(on_two: Path) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_two_processes_give_the_same_files(tmp_path: Path, tmp_path_factory: Any) -> None:
     """Keeps out a bit that differs, in float32 with dropout, and shares in some runs alone."""
-    torchrun_worker.compare_toys(tmp_path, 2)
+    worker.compare_toys(tmp_path, shards=2)
     on_two = tmp_path_factory.mktemp("compared")
     run_worker(on_two, "compare")
     assert results(on_two) == results(tmp_path)
@@ -134,7 +131,7 @@ def test_two_processes_give_the_same_files(tmp_path: Path, tmp_path_factory: Any
 
 def test_lack_of_memory_is_shared(on_two: Path) -> None:
     """Keeps out pieces in one process alone, and a gradient without what did not fit."""
-    alone = torchrun_worker.step_without_memory()
+    alone = worker.step_without_memory()
     first, second = (torch.load(on_two / f"step_without_memory-{rank}.pt") for rank in (0, 1))
     assert int(first["n_parts"]) == 2
     for key, tensor in first.items():
@@ -146,7 +143,7 @@ def test_lack_of_memory_is_shared(on_two: Path) -> None:
 def test_an_error_is_printed_once(tmp_path: Path) -> None:
     """Keeps out as many messages as processes, and one that waits for one that has ended."""
     (tmp_path / "gpt-seed1.json").write_text("{")
-    process = run([*torchrun(2), "tests/torchrun_worker.py", str(tmp_path), "compare"])
+    process = run([*torchrun(2), "tests/worker.py", str(tmp_path), "compare"])
     assert process.returncode == 1
     assert process.stderr.count("gpt-seed1.json") == 1, process.stderr
     assert "worker: " in process.stderr

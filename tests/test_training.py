@@ -1,30 +1,36 @@
-"""The trainer and its loop: losses, schedule, the best weights, curves for TensorBoard."""
+"""Training: losses, schedule, the best weights, TensorBoard; failures; and prefetching."""
 
 import itertools
 import json
 import math
 import random
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
+from unittest import mock
+from unittest.mock import Mock
 
 import pytest
 import torch
 from conftest import Pairs, Tiny, V
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.testing import assert_close
-from toy_task import flags, same, toy
-from toy_training import CFG, assert_same, draw_examples, finish, stopped_after
+from torch.utils._python_dispatch import TorchDispatchMode
+from toys import CFG, assert_same, draw_examples, examples, finish, flags, same, stopped_after, toy
 
-from seqmodels import EOS, Batch
+from seqmodels import EOS, PAD, Batch, SequenceModel
 from seqmodels.comparison import compare
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
-from seqmodels.training import loop
+from seqmodels.training import loop, trainer
 from seqmodels.training.config import Precision, TrainConfig
-from seqmodels.training.loop import loss_of
+from seqmodels.training.loop import loss_of, prefetch
 from seqmodels.training.trainer import Trainer, lr_factor
 
 
@@ -186,3 +192,240 @@ def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="pip install tensorboard"):
         draw_curves(recorded_gpt / "out")
     assert not (recorded_gpt / "out").exists()
+
+
+# ----------------------------------------------------------------------------------------- Failures
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
+    """Have the loss be infinite at some steps."""
+    loss_of, step = loop.loss_of, itertools.count(1)
+
+    def sometimes(*given: Any) -> torch.Tensor:
+        return loss_of(*given) * (math.inf if next(step) in steps else 1.0)
+
+    monkeypatch.setattr(loop, "loss_of", sometimes)
+
+
+def test_a_batch_without_a_finite_loss_is_skipped(
+    fresh: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out weights of NaN, and a message that does not say which sentences it was."""
+    one, messages = Trainer(fresh("gpt"), CFG), []
+    one.log = messages.append
+    lose(monkeypatch, {3})
+    finish(one)
+    assert one.progress.n_skipped == 1
+    (line,) = messages
+    assert "step 3: batch skipped" in line
+    lines = [int(n) for n in re.findall(r"\d+", line.partition("; lines ")[2])]
+    assert 1 <= min(lines) <= max(lines) <= 60
+    assert one.progress.events == [{"step": 3, "kind": "skipped", "what": line.partition(": ")[2]}]
+    assert all(p.isfinite().all() for p in one.model.parameters())
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
+    """Keeps out a step by infinity: the loss is finite, its gradient is not."""
+    one = Trainer(fresh("gpt"), CFG)
+    before = {k: v.clone() for k, v in one.model.state_dict().items()}
+    one.model.norm.bias.register_hook(lambda grad: grad * math.inf)
+    assert math.isnan(loop.optimizer_step(one, one.prepare(collate(examples()[:4])), 1e-2))
+    assert all(torch.equal(before[k], v) for k, v in one.model.state_dict().items())
+
+
+def test_too_many_skips_end_the_run(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a run that skips all of its data and is then recorded."""
+    one, saved = Trainer(fresh("gpt"), CFG), []
+    one.log = lambda line: None
+    lose(monkeypatch, set(range(2, 99)))
+    with pytest.raises(ValueError, match=r"diverged at step 12: .*lines .* lr below"):
+        finish(one, save=lambda: saved.append(one.progress.step))
+    assert one.progress.n_skipped == trainer.MAX_SKIPPED + 1
+    assert not saved
+
+
+def two_trainers(model: SequenceModel) -> tuple[Trainer, Trainer]:
+    """Return trainers of a model and of its copy."""
+    return Trainer(model, CFG), Trainer(deepcopy(model), CFG)
+
+
+def assert_same_gradients(one: Trainer, other: Trainer) -> None:
+    """Compare the gradients of all parameters."""
+    for p, q in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+@pytest.mark.parametrize(
+    ("message", "n_rows_that_fit", "n_parts"),
+    [
+        ("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried …", 4, 4),
+        ("could not create a primitive", 1, 16),
+    ],
+)
+def test_memory_that_is_short_halves_the_batch(
+    message: str, n_rows_that_fit: int, n_parts: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out another gradient than the whole batch's: pieces count by their tokens."""
+    whole, parted = two_trainers(tiny("bahdanau"))
+    batch = whole.prepare(collate(examples()[:9]))
+    messages: list[str] = []
+    parted.log = messages.append
+    expected, loss_of = loop.backward(whole, batch), loop.loss_of
+
+    def short(model: SequenceModel, part: Batch, *rest: Any) -> torch.Tensor:
+        if len(part.src) > n_rows_that_fit:
+            raise RuntimeError(message)
+        return loss_of(model, part, *rest)
+
+    monkeypatch.setattr(loop, "loss_of", short)
+    assert loop.backward(parted, batch) == pytest.approx(expected)
+    assert_same_gradients(whole, parted)
+    assert parted.progress.n_parts == n_parts
+    assert len(messages) == math.log2(n_parts)
+
+
+def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
+    """Keeps out 0 × NaN: a batch is lost because one half of it has nothing to score."""
+    batch = collate(examples()[:8])
+    batch.tgt_out[4:] = PAD
+    whole, halved = two_trainers(tiny("gpt"))
+    halved.progress.n_parts = 2
+    losses = [loop.backward(one, one.prepare(batch)) for one in (halved, whole)]
+    assert losses[0] == pytest.approx(losses[1])
+    assert_same_gradients(whole, halved)
+    batch.tgt_out[:] = PAD
+    assert math.isnan(loop.optimizer_step(whole, whole.prepare(batch), 1e-2))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "words"),
+    [
+        (torch.OutOfMemoryError(), ValueError, "one sentence at a time"),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError, "mat1"),
+    ],
+)
+def test_errors_that_halving_does_not_mend(
+    error: Exception, expected: type[Exception], words: str, fresh: Tiny
+) -> None:
+    """Keeps out an endless halving, and a bug that is tried again with smaller batches."""
+    one = Trainer(fresh("gpt"), CFG)
+    one.model.forward = Mock(side_effect=error)
+    one.log = lambda line: None
+    with pytest.raises(expected, match=words):
+        loop.optimizer_step(one, one.prepare(collate(examples()[:5])), 1e-2)
+
+
+# -------------------------------------------------------------------------------------- Prefetching
+
+
+def prefetch_threads() -> list[threading.Thread]:
+    """Return the threads that prepare batches."""
+    return [thread for thread in threading.enumerate() if "prefetch" in thread.name]
+
+
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare batches in a thread, as for a GPU."""
+    monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetch_on_cpu(items))
+
+
+def prefetch_on_cpu(items: Iterator[Any]) -> Iterator[Any]:
+    """Yield items that a thread prepares, as for a GPU."""
+    with mock.patch("torch.cuda.set_device"):
+        yield from prefetch(items, torch.device("cuda"))
+
+
+def test_the_same_bits(fresh: Tiny, request: pytest.FixtureRequest) -> None:
+    """Keeps out batches in another order, pieces of another batch, and other dropout."""
+    start = {k: v.clone() for k, v in fresh("gpt").state_dict().items()}
+    results = []
+    for is_ahead in (False, True):
+        model = fresh("gpt", dropout=0.2)
+        model.load_state_dict(start)
+        if is_ahead:
+            request.getfixturevalue("threaded")
+        results.append(finish(Trainer(model, replace(CFG, shards=2))))
+    assert_same(*results)
+    assert not prefetch_threads()
+
+
+def test_one_item_is_prefetched() -> None:
+    """Keeps out a thread that begins when it is asked, and one that makes all."""
+    asked, numbers = threading.Event(), []
+
+    def make() -> Iterator[int]:
+        for i in range(1, 5):
+            numbers.append(i)
+            if i == 2:
+                asked.set()
+            yield i
+
+    with closing(prefetch_on_cpu(make())) as items:
+        assert next(items) == 1
+        assert asked.wait(5)
+        assert numbers == [1, 2]
+        assert prefetch_threads()
+        assert [*items] == [2, 3, 4]
+    assert not prefetch_threads()
+
+
+@pytest.mark.usefixtures("threaded")
+def test_a_failure_ends_the_thread(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a training that waits for a thread that has failed, and a thread that is left."""
+    collate_all, calls = trainer.collate, itertools.count(1)
+
+    def failing(rows: list[Example]) -> Batch:
+        if next(calls) == 4:
+            raise ValueError("the fourth batch cannot be read")
+        return collate_all(rows)
+
+    def stop() -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "collate", failing)
+    for how, error, n_steps in (({}, ValueError, 3), ({"is_due": stop}, KeyboardInterrupt, 1)):
+        one = Trainer(fresh("gpt"), CFG)
+        with pytest.raises(error):
+            finish(one, **how)
+        assert one.progress.step == n_steps
+        assert not prefetch_threads()
+
+
+def test_pieces_made_before_memory_ran_out_are_not_used(fresh: Tiny, monkeypatch: Any) -> None:
+    """Keeps out pieces that are as large as those for which there was no memory."""
+    one, sizes, loss_of = Trainer(fresh("gpt"), CFG), [], loop.loss_of
+    prepared = one.prepare(collate(examples(8)))
+
+    def watch(model: SequenceModel, piece: Batch, *rest: Any) -> torch.Tensor:
+        sizes.append(len(piece.src))
+        return loss_of(model, piece, *rest)
+
+    monkeypatch.setattr(loop, "loss_of", watch)
+    loop.backward(one, prepared)
+    one.progress.n_parts = 4
+    loop.backward(one, prepared)
+    assert sizes == [8, 2, 2, 2, 2]
+
+
+class Reads(TorchDispatchMode):
+    """Counts the numbers that are read from tensors, for which a GPU is waited for."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Count, and compute."""
+        self.n += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **kwargs or {})
+
+
+def test_a_gpu_is_not_read_for_each_piece(fresh: Tiny) -> None:
+    """Keeps out a read of the device for each piece of a batch."""
+    results = []
+    for n_parts in (1, 4):
+        one = Trainer(fresh("transformer"), CFG)
+        one.progress.n_parts = n_parts
+        batch = one.prepare(collate(examples(8)))
+        with Reads() as reads:
+            loop.optimizer_step(one, batch, 1e-2)
+        results.append(reads.n)
+    assert results[0] == results[1]

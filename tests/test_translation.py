@@ -1,12 +1,12 @@
-"""Translation: the grammar and one's own sentences, end to end at toy size."""
+"""Translation: the grammar, read by hand, and one's own sentences, at toy size."""
 
+import hashlib
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from checks import check_folder
-from conftest import Run
+from conftest import Run, check_folder
 from fake_records import scored
 
 from seqmodels import EOS
@@ -18,8 +18,250 @@ from seqmodels.models import PAPERS
 from seqmodels.records import record
 from seqmodels.report import style
 from tasks import recipes
+from tasks.made import lexicon
+from tasks.made.grammar import draw_corpus, draw_sentence
+from tasks.made.pairs import grammar_task, n_crossings
+from tasks.made.trees import NP, PP, VP, Clause, Relative, Sentence, Sub, render
 from tasks.translation import __main__ as translation
 from tasks.translation import figure
+
+# -------------------------------------------------------------------------------------- The grammar
+
+
+NOUN = {noun.en[0]: noun for noun in [*lexicon.NOUNS, *lexicon.NAMES]}
+PRONOUN = {form: pronoun for pronoun in lexicon.PRONOUNS for form in pronoun.en}
+VERB = {verb.en[0]: verb for verb in [*lexicon.VERBS, lexicon.BE]}
+ADJECTIVE = {adj.en: adj for pool in lexicon.ADJECTIVES.values() for adj in pool}
+ADVERB = {word.en: word for pool in lexicon.ADVERBS.values() for word in pool}
+PREPOSITION = {word.en: word for pool in lexicon.PREPOSITIONS.values() for word in pool}
+
+
+def np(text: str, **parts: object) -> NP:
+    """Read "the very old dog", "dogs" or "he" as a noun phrase."""
+    *words, last = text.split()
+    if last in PRONOUN:
+        return NP(PRONOUN[last], is_plural=PRONOUN[last].is_plural)
+    singular = {form: noun for noun in NOUN.values() for form in noun.en}[last]
+    det = words.pop(0) if words and words[0] in lexicon.DETERMINERS else ""
+    det = "a" if words[:1] == ["an"] and words.pop(0) else det
+    degree = ADVERB[words.pop(0)] if words and words[0] in ADVERB else None
+    is_plural = last != singular.en[0]
+    adjectives = tuple(ADJECTIVE[word] for word in words)
+    return NP(singular, det, adjectives, degree, is_plural, **parts)  # type: ignore[arg-type]
+
+
+def vp(verb: str, *objects: NP | str, past: bool = False, ops: str = "", **parts: object) -> VP:
+    """Make a verb phrase; objects and adverbs may be words."""
+    parts = {
+        name: ADVERB[part] if isinstance(part, str) and part in ADVERB else part
+        for name, part in parts.items()
+    }
+    nps = tuple(np(obj) if isinstance(obj, str) else obj for obj in objects)
+    return VP(VERB[verb], nps, tuple(ops.split()), past, **parts)  # type: ignore[arg-type]
+
+
+def pp(preposition: str, inner: NP | str) -> PP:
+    """Make a prepositional phrase."""
+    return PP(PREPOSITION[preposition], np(inner) if isinstance(inner, str) else inner)
+
+
+def clause(subject: NP | str | None, verb_phrase: VP, *adjuncts: Sub, **parts: object) -> Clause:
+    """Make a clause; a subject may be words."""
+    subject = np(subject) if isinstance(subject, str) else subject
+    return Clause(subject, verb_phrase, adjuncts=adjuncts, **parts)  # type: ignore[arg-type]
+
+
+def who(verb_phrase: VP, subject: NP | str | None = None, that: bool = False) -> Relative:
+    """Make a relative clause; with a subject, it lacks its object."""
+    return Relative(clause(subject, verb_phrase), is_restrictive=that)
+
+
+def sub(conjunction: str, *clauses: Clause) -> Sub:
+    """Make a subordinate clause, or several joined."""
+    return Sub(conjunction, clauses)
+
+
+GARDEN = pp("through", "the garden")
+RUN = VERB["run"]
+ABLE = who(vp("see", "the cat", ops="must perfect able", doing=RUN, pp=GARDEN))
+CHASED = who(vp("chase", past=True), np("the cat", relative=who(vp("sleep"), that=True)), that=True)
+PAIRS = [
+    ("dative verb, feminine", clause("a woman", vp("help", "the old woman")),
+     "A woman helps the old woman.", "Eine Frau hilft der alten Frau."),
+    ("mixed endings: ein alter, ein kleines", clause("an old dog", vp("watch", "a small girl")),
+     "An old dog watches a small girl.", "Ein alter Hund beobachtet ein kleines Mädchen."),
+    ("strong endings in the plural",
+     clause("many young doctors", vp("work", pp=pp("with", "old women"))),
+     "Many young doctors work with old women.", "Viele junge Ärzte arbeiten mit alten Frauen."),
+    ("weak endings in the plural, irregular stem",
+     clause("all dark houses", vp("please", "the king")),
+     "All dark houses please the king.", "Alle dunklen Häuser gefallen dem König."),
+    ("unser keeps its -er; teuer loses an e",
+     clause("our friend", vp("buy", "an expensive car", past=True)),
+     "Our friend bought an expensive car.", "Unser Freund kaufte ein teures Auto."),
+    ("dative before accusative, perfect",
+     clause("Anna", vp("give", "the girl", "a heavy book", ops="perfect")),
+     "Anna has given the girl a heavy book.", "Anna hat dem Mädchen ein schweres Buch gegeben."),
+    ("sein in the perfect",
+     clause("the horse", vp("run", ops="perfect", manner="quickly", pp=GARDEN)),
+     "The horse has run quickly through the garden.",
+     "Das Pferd ist schnell durch den Garten gelaufen."),
+    ("separable verb at the end and as infinitive",
+     clause("he", vp("wake", ops="must"), sub("because", clause("they", vp("arrive")))),
+     "He must wake up because they arrive.", "Er muss aufwachen, weil sie ankommen."),
+    ("time before place, light object before both",
+     clause("the cow",
+            vp("find", "him", past=True, time="yesterday", pp=pp("behind", "a church"))),
+     "The cow found him behind a church yesterday.",
+     "Die Kuh fand ihn gestern hinter einer Kirche."),
+    ("inversion after a prepositional phrase",
+     clause("no child", vp("play", ops="can"), front=pp("in", "these schools")),
+     "In these schools, no child can play.", "In diesen Schulen kann kein Kind spielen."),
+    ("inversion after a clause",
+     clause("the mouse", vp("sleep"),
+            front=sub("although", clause("the cat", vp("look", "the mouse")))),
+     "Although the cat looks for the mouse, the mouse sleeps.",
+     "Obwohl die Katze die Maus sucht, schläft die Maus."),
+    ("when: als in the past",
+     clause("Julia", vp("laugh", past=True), sub("when", clause("he", vp("fall", past=True)))),
+     "Julia laughed when he fell.", "Julia lachte, als er fiel."),
+    ("double modal with the perfect",
+     clause("she", vp("say", complement=sub(
+         "that", clause("the queen", vp("sing", past=True, ops="perfect want able"))))),
+     "She says that the queen had wanted to be able to sing.",
+     "Sie sagt, dass die Königin hatte singen können wollen."),
+    ("the whole cluster in the Oberfeld order",
+     clause(np("the dog", relative=ABLE), vp("sleep", pp=pp("behind", "the house"))),
+     "The dog, who must have been able to see the cat running through the garden, sleeps "
+     "behind the house.",
+     "Der Hund, der die Katze durch den Garten muss haben laufen sehen können, schläft "
+     "hinter dem Haus."),
+    ("perception in the perfect",
+     clause("Clara", vp("hear", "them", ops="perfect", doing=VERB["sing"], manner="loudly")),
+     "Clara has heard them singing loudly.", "Clara hat sie laut singen hören."),
+    ("relative pronoun: dative plural; clause behind the cluster",
+     clause("he", vp("visit", np("the women", relative=who(vp("trust"), "she")), ops="must")),
+     "He must visit the women, whom she trusts.",
+     "Er muss die Frauen besuchen, denen sie vertraut."),
+    ("centre-embedding twice", clause(np("the mouse", relative=CHASED), vp("wait")),
+     "The mouse that the cat that sleeps chased waits.",
+     "Die Maus, die die Katze, die schläft, jagte, wartet."),
+    ("joined noun phrases are plural",
+     clause(np("the boy")._replace(other=np("a girl")), vp("be", adjective=ADJECTIVE["tired"])),
+     "The boy and a girl are tired.", "Der Junge und ein Mädchen sind müde."),
+    ("copula in the perfect at the end",
+     clause("he", vp("wait"), sub("before", clause(
+         "she", vp("be", ops="perfect", degree="very", adjective=ADJECTIVE["happy"])))),
+     "He waits before she has been very happy.",
+     "Er wartet, bevor sie sehr glücklich gewesen ist."),
+    ("joined clauses repeat the conjunction; no comma before und",
+     clause("Maria", vp("hope", complement=sub(
+         "that", clause("he", vp("sing")), clause("we", vp("dance"))))),
+     "Maria hopes that he sings and that we dance.",
+     "Maria hofft, dass er singt und dass wir tanzen."),
+]  # fmt: skip
+"""A phenomenon, a tree, and its two sides."""
+
+
+@pytest.mark.parametrize(("phenomenon", "tree", "en", "de"), PAIRS)
+def test_pairs(phenomenon: str, tree: Clause, en: str, de: str) -> None:
+    """Keeps out a wrong case, ending, auxiliary, comma or word order: each was read by hand."""
+    pair = render([tree])
+    assert (pair.en_text, pair.de_text) == (en, de)
+
+
+def test_main_clauses_are_joined_with_a_comma() -> None:
+    """Keeps out inversion after und, and a comma between aber and its clause."""
+    first = clause("the dog", vp("see", np("the cat", relative=who(vp("sleep")))))
+    last = clause("he", vp("laugh"), front=sub("if", clause("she", vp("wake"))))
+    pair = render([first, clause("we", vp("wait")), last], ["and", "but"])
+    en = "The dog sees the cat, who sleeps, and we wait, but if she wakes up, he laughs."
+    de = "Der Hund sieht die Katze, die schläft, und wir warten, aber wenn sie aufwacht, lacht er."
+    assert (pair.en_text, pair.de_text) == (en, de)
+
+
+LINKED = [
+    ([clause(np("the dog", relative=ABLE), vp("sleep"))],
+     "The–Der dog–Hund who–der must–muss have–haben been–können able–können to–können see–sehen "
+     "the–die cat–Katze running–laufen through–durch the–den garden–Garten sleeps–schläft .–."),
+    ([clause("she", vp("wake", frequency="often")), clause("he", vp("sleep", frequency="often"))],
+     "She–Sie often–oft wakes–wacht wakes–auf up–wacht up–auf and–und he–er often–oft "
+     "sleeps–schläft .–."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("clauses", "links"), LINKED)
+def test_links_follow_the_words(clauses: list[Clause], links: str) -> None:
+    """Keeps out links shifted by a comma, lost with a moved verb or prefix, or between adverbs."""
+    pair = render(clauses, ["and"] * (len(clauses) - 1))
+    assert " ".join(f"{pair.en[i]}–{pair.de[j]}" for i, j in pair.links) == links
+
+
+def test_invalid_lengths() -> None:
+    """Keeps out an endless loop or a wrong length below the shortest sentence."""
+    with pytest.raises(ValueError, match="4 or more"):
+        draw_sentence(random.Random(0), 3)
+    with pytest.raises(ValueError, match="multiple of 10"):
+        draw_corpus(0, 1, 1, max_test=85)
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Sentence]:
+    """Draw 4,000 sentences, half of them short, where the same English comes up again."""
+    rng = random.Random(5)
+    return [draw_sentence(rng, 4 + int(rng.random() * (2 if i % 2 else 40))) for i in range(4_000)]
+
+
+def test_german_is_a_function_of_english(pairs: list[Sentence]) -> None:
+    """Keeps out a choice made on the German side alone, and English with two derivations."""
+    german: dict[str, Sentence] = {}
+    for pair in pairs:
+        assert german.setdefault(pair.en_text, pair) == pair
+    assert len(german) < len(pairs)
+
+
+def test_corpus_splits() -> None:
+    """Keeps out test sentences in train, thin bins, wrong lengths, a test that hangs on train."""
+    train, valid, test = draw_corpus(0, 1000, 200, max_train=20, max_test=40, per_bucket=30)
+    assert (len(train), len(valid), len(test)) == (1000, 200, 120)
+    assert len({p.en_text for part in (train, valid, test) for p in part}) == 1320
+    assert {pair.n_words for pair in train} == set(range(4, 21))
+    assert max(pair.n_words for pair in valid) <= 20
+    share = sum(n for n in (p.n_words for p in train) if n > 12) / sum(p.n_words for p in train)
+    assert abs(share - 8 / 17) < 0.04  # as many words of every length
+    for last in (10, 20, 30, 40):
+        lengths = [pair.n_words for pair in test if last - 9 <= pair.n_words <= last]
+        assert (len(lengths), {*lengths}) == (30, {*range(max(4, last - 9), last + 1)})
+    small = draw_corpus(0, 10, 200, max_train=20, max_test=40, per_bucket=30)
+    assert (small.test, small.valid, small.train) == (test, valid, train[:10])
+
+
+def test_same_seed_same_corpus() -> None:
+    """Keeps out hash order and whatever else differs between machines and Python versions."""
+    pairs = [pair for part in draw_corpus(0, 300, 30, per_bucket=10) for pair in part]
+    text = "\n".join(f"{pair.en_text}\t{pair.de_text}\t{pair.links}" for pair in pairs)
+    digest = "71b0ced00dc8dfe85f790d496f884c34ac1eb7b17087098b00439c870a30ff28"
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
+
+
+def test_the_task_that_is_made_of_it() -> None:
+    """Keeps out sides that are exchanged, an example for the figure that is straight or long."""
+    drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
+    task = grammar_task(drawn, 100, has_source_eos=False)
+    assert task.tokenizer.decode(task.train[0].src) == drawn.train[0].en_text
+    assert task.tokenizer.decode(task.train[0].tgt) == drawn.train[0].de_text
+    assert [e.src[-1] == EOS for e in task.train] == [False] * 30
+    assert (task.data["source_end"], task.data["n_train"]) == ("none", 30)
+    (test,) = task.tests
+    assert test.x == [s.n_words for s in drawn.test]
+    assert test.max_train_length == max(s.n_words for s in drawn.train) < max(test.x)
+    example, links = task.alignment_example
+    assert 11 <= len(task.tokenizer.decode(example.src).split()) <= 16
+    assert n_crossings(links) > 3
+    assert n_crossings([(0, 2), (1, 0), (2, 1)]) == 2
+
+
+# ----------------------------------------------------------------------------------------- The task
 
 
 def task_on(data: object, *flags: str) -> Task:

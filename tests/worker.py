@@ -1,20 +1,21 @@
-"""The program of test_torchrun.py: torchrun starts it with a folder and what to compute.
+"""The program of test_torchrun.py and test_launch.py, started with a folder and what to compute.
 
 No file of fixtures is imported: each process would take seconds for it.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
-from toy_task import flags, toy
-from toy_training import V, draw_examples
+from toys import V, draw_examples, flags, toy
 
 from seqmodels import Batch, SequenceModel, build
-from seqmodels.comparison import compare
+from seqmodels.comparison import compare, launchers
 from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
@@ -60,13 +61,22 @@ def step_without_memory(shards: int = 2) -> Tensors:
     return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
 
 
-def compare_toys(out: Path, shards: int = 2) -> None:
+def compare_toys(out: Path, training: Mapping[str, Any] = {}, **given: Any) -> None:
     """Compare two models with dropout."""
     recipes = {
         name: Recipe({**recipe.sizes, **sizes_of(name, dropout=0.3)}, recipe.lr)
         for name, recipe in toy().recipes.items()
     }
-    compare.compare(toy(recipes=recipes), flags(out, models=NAMES, shards=shards))
+    task = toy(recipes=recipes, training=toy().training | training)
+    compare.compare(task, flags(out, models=NAMES, **given))
+
+
+def compare_remotely(out: Path, launcher: str) -> None:
+    """Compare them for a long time on Ray, or by submitit on this machine."""
+    init = partialmethod(launchers.SlurmLauncher.__init__, cluster="local")
+    launchers.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
+    given = {"checkpoint_every": 0.5, "device": "auto", "launcher": launcher}
+    compare_toys(out, {"tokens": 10_000_000, "n_validations": 4}, **given)
 
 
 def main(out: Path, *names: str) -> None:
@@ -74,7 +84,9 @@ def main(out: Path, *names: str) -> None:
     torch.set_num_threads(1)
     for name in names:
         if name == "compare":
-            compare_toys(out)
+            compare_toys(out, shards=2)
+        elif name in ("ray", "slurm"):
+            compare_remotely(out, name)
         else:
             tensors = train() if name == "train" else step_without_memory()
             torch.save(tensors, out / f"{name}-{world().rank}.pt")
