@@ -448,6 +448,8 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
         assert cells[2] == data["runs"][k]["manifest"]["files"]["weights.bin"]
         assert cells[3] == runs[name].record["weights_sha256"]
+    aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
+    assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
     rows = [json.loads(line) for line in (RUNS / "bahdanau-seed1.jsonl").read_text().splitlines()]
     words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
     for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
