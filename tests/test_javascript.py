@@ -128,7 +128,7 @@ def test_cells_of_a_map() -> None:
 
 
 def test_order_of_examples() -> None:
-    """Keeps out another bucket or order, a loss sorted like a score, example 0 for no example."""
+    """Keeps out another bucket, order or seed, losses sorted like scores, example 0 for none."""
     runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
     values = [[1, 5, 3], [9, 9, 2], [4, 4, 4], [8, 1, 7], [0, 9, 0]]
     examples = [
@@ -148,7 +148,10 @@ def test_order_of_examples() -> None:
     body = """return given.cases.map(([t, seed, sort, e]) => {
       location.hash = `#f=1&t=${t}&b=1&seed=${seed}&sort=${sort}${e}`;
       const state = readState();
-      return [state.listed.join(""), state.runs.map((run) => run.i).join(""), state.e];
+      const cells = drawExample(state).flatMap((part) => part.all("td"));
+      const texts = cells.filter((cell) => cell.attributes.class === "text");
+      return [new Set(texts.map((cell) => cell.textContent)).size, texts[0].textContent,
+        state.listed.join(""), state.runs.map((run) => run.i).join(""), state.e];
     });"""
     cases = [
         [0, 1, "gap", "", "130", "024", 1], [0, 2, "a", "", "031", "135", 0],
@@ -158,7 +161,8 @@ def test_order_of_examples() -> None:
     ]  # fmt: skip
     data = json.dumps({"folders": folders})
     found = run_node(body, "page.js", "report.js", data=data, cases=cases, maps=[])
-    assert found == [case[4:] for case in cases]
+    texts = [[1, "one two" if seed == 2 else "one"] for _, seed, *_ in cases]
+    assert found == [[*text, *case[4:]] for text, case in zip(texts, cases, strict=True)]
 
 
 # ------------------------------------------------------------------------------ The live page

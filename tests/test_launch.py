@@ -221,6 +221,9 @@ def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch:
     share, line = board.summary()
     assert line.startswith("2 of 10 runs done, 1 running, about 21 min")
     assert share == pytest.approx(420 / (420 + board.remaining_s()))
+    three.write(state="recorded")
+    board.end(three.now.run)  # what it had trained before does not count
+    assert left_s() == pytest.approx(420 * 7 / (3 - half))
 
 
 def test_a_missing_extra_is_named(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
