@@ -163,9 +163,10 @@ def test_values_have_the_type_of_their_field() -> None:
 
 @pytest.mark.usefixtures("undrawn", "few_draws")
 def test_arms_run_like_models(tmp_path: Path) -> None:
-    """Keeps out an arm without record, or unknown in a process that did not train it."""
+    """Keeps out an arm without record or contrasts, or unknown where it was not trained."""
     rotary, vary = "transformer_rotary", [("rotary_base", ["30"]), ("warmup", ["0.2"])]
-    compare.compare(toy(), flags(tmp_path, models=[rotary], vary=vary))
+    planned = toy(contrasts=[(rotary, "gpt"), ("gpt", "bahdanau")])
+    compare.compare(planned, flags(tmp_path, models=[rotary], vary=vary))
     names = [rotary, f"{rotary}-rotary_base-30.0", f"{rotary}-warmup-0.2"]
     records = {r["model"]: r for r in reading.load_records(tmp_path)}
     assert list(records) == names
@@ -173,6 +174,9 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
     assert records[names[1]]["model_config"]["rotary_base"] == 30.0
     assert records[names[2]]["train_config"]["warmup"] == 0.2
     assert records[names[2]]["arm"]["training"] == {"warmup": 0.2}
+    assert records[rotary]["contrasts"] == ["gpt"]
+    assert records[names[2]]["contrasts"] == [rotary, "gpt-warmup-0.2"]
+    assert (planned.contrasts_of("bahdanau"), planned.contrasts_of("lstm_seq2seq")) == ([], None)
     before = times(tmp_path)
     compare.compare(toy(), flags(tmp_path, models=[rotary]))  # beside arms of other training
     assert times(tmp_path) == before

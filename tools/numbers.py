@@ -59,9 +59,11 @@ def span(values: Iterable[float], digits: int = 0) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def difference(folder: str, row: str, column: str, bucket: str, test: str = "length") -> Difference:
+def difference(
+    folder: str, row: str, column: str, bucket: str, test: str = "length", metric: str | None = None
+) -> Difference:
     """Return how much higher one model scores than another, with its interval."""
-    comparison = significance.load(RESULTS / folder / significance.FILE).on(test)
+    comparison = significance.load(RESULTS / folder / significance.FILE).on(test, metric)
     if comparison is None:
         raise ValueError(f"results/{folder} compares nothing on {test}")
     for pair in comparison.pairs:
@@ -74,9 +76,10 @@ def difference(folder: str, row: str, column: str, bucket: str, test: str = "len
     raise ValueError(f"results/{folder} does not compare {row} and {column} on {test}")
 
 
-def interval(found: Difference) -> str:
+def interval(found: Difference, digits: int = 1) -> str:
     """Format a difference with its interval."""
-    return f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}]".replace("-", "−")
+    value, low, high = (f"{x:.{digits}f}" for x in (found.value, found.low, found.high))
+    return f"{value} [{low}, {high}]".replace("-", "−")
 
 
 def loss_still_falls(folder: str, models: Iterable[str]) -> str:

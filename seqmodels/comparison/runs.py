@@ -208,6 +208,19 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     return result
 
 
+def list_contrasts(run: Run) -> list[str] | None:
+    """Return the models from which a run's difference is tested; None: all others.
+
+    A changed model is compared with the unchanged one, and with those that it is planned to be
+    compared with, changed alike.
+    """
+    if not run.arm.is_changed or run.arm.varies is None:
+        return run.task.contrasts_of(run.name)
+    change = run.name.removeprefix(run.arm.varies)
+    planned = run.task.contrasts_of(run.arm.varies) or []
+    return [run.arm.varies, *(f"{other}{change}" for other in planned)]
+
+
 def build_record(
     run: Run, model: SequenceModel, progress: Progress, tests: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -224,7 +237,7 @@ def build_record(
         "train_config": run.cfg.settings(),
         "beam": task.beam,
         "n_parameters": count_parameters(model),
-        "contrasts": [run.arm.varies] if run.arm.is_changed else task.contrasts_of(run.name),
+        "contrasts": list_contrasts(run),
         "data": task.data,
         "provenance": record.provenance(device, world().size),
         "curve": progress.curve,

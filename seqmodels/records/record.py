@@ -239,6 +239,8 @@ class Sums(Strict):
 
     columns: Annotated[list[Numbers], Field(min_length=1, max_length=32)]
     """Their sums give the score: each has a number per example."""
+    losses: Annotated[list[Numbers], Field(min_length=2, max_length=2)] | None = None
+    """Nats and tokens of each example; None: not kept, or the primary metric has them."""
     x: Numbers
     groups: list[int] | None
     """Examples with the same number share a text."""
@@ -249,6 +251,11 @@ class Sums(Strict):
     def terms(self) -> np.ndarray:
         """Return the columns as an array: (examples, columns)."""
         return np.array(self.columns, float).T
+
+    @property
+    def loss_terms(self) -> np.ndarray:
+        """Return nats and tokens as an array: (examples, 2)."""
+        return np.array(self.losses, float).T
 
 
 class SumsFile(Strict):
@@ -339,7 +346,8 @@ def load_sums(path: Path, record: Mapping[str, Any]) -> dict[str, Sums]:
             if (own := sums.get(test["name"])) is None:
                 continue
             key = test["primary_metric"]
-            if {len(column) for column in (*own.columns, own.groups or own.x)} != {len(own.x)}:
+            columns = *own.columns, *(own.losses or ()), own.groups or own.x
+            if {len(column) for column in columns} != {len(own.x)}:
                 raise ValueError("columns, x and groups differ in length")
             score = metric_of(key).of_sums(own.terms.sum(axis=0))
             recorded = test["overall"][key]["value"]
@@ -382,12 +390,20 @@ def save_sums(path: Path, record: Mapping[str, Any], rows: Sequence[Row]) -> Non
                 [int(number) if number.is_integer() else number for number in column]
                 for column in terms.T.tolist()
             ],
+            "losses": list_losses(own_rows, test["primary_metric"]),
             "x": [row["x"] for row in own_rows],
             "groups": groups and number_groups(groups),
             "examples": hashlib.sha256(examples.encode()).hexdigest(),
         }
     text = json.dumps({"schema": "seqmodels.sums/1", "tests": tests}, separators=(",", ":"))
     files.write(path, gzip.compress(text.encode(), mtime=0))
+
+
+def list_losses(rows: Sequence[Row], primary_metric: str) -> list[list[float]] | None:
+    """Return the nats and the tokens of each row; None if the primary metric holds them."""
+    if metric_of(primary_metric).is_loss or "nats" not in rows[0]:
+        return None
+    return [[round(row["nats"], 5) for row in rows], [row["n_tokens"] for row in rows]]
 
 
 # ------------------------------------------------------------------------------ Describing a run

@@ -105,7 +105,7 @@ class Pair(Strict):
 
 
 class Comparison(Strict):
-    """All pairs of models on one test set, by its primary metric."""
+    """All pairs of models on one test set, by its primary metric or by the loss."""
 
     test: Name
     metric: Name
@@ -123,9 +123,10 @@ class Significance(Strict):
     """The records by the names of their files."""
     comparisons: Annotated[list[Comparison], Field(min_length=1)]
 
-    def on(self, test: str) -> Comparison | None:
-        """Return the comparison on a test set."""
-        return next((c for c in self.comparisons if c.test == test), None)
+    def on(self, test: str, metric: str | None = None) -> Comparison | None:
+        """Return the comparison on a test set; by default, by its primary metric."""
+        found = [c for c in self.comparisons if c.test == test and metric in (None, c.metric)]
+        return found[0] if found else None
 
     def text(self) -> str:
         """Return the content of the file."""
@@ -176,7 +177,10 @@ def load_or_compute(folder: Path, records: Records) -> Significance | None:
 
 
 def compare_folder(folder: Path, records: Records) -> list[Comparison]:
-    """Compare all pairs of models on each test set whose primary metric is one of sums."""
+    """Compare all pairs of models on each test set whose primary metric is one of sums.
+
+    Where the losses are kept, they are compared as well, as a family of their own.
+    """
     tests: dict[str, Mapping[str, Any]] = {}
     runs: dict[str, dict[str, list[Sums]]] = {}
     contrasts = {record["model"]: record.get("contrasts") for record in records.values()}
@@ -191,26 +195,33 @@ def compare_folder(folder: Path, records: Records) -> list[Comparison]:
             models.setdefault(record["model"], []).append(run)
             if run.examples != next(iter(models.values()))[0].examples:
                 raise ValueError(f"{path}: its test examples are not those of the other runs")
-    return [
-        compare_models(tests[name], models, contrasts)
-        for name, models in runs.items()
-        if len(models) > 1
-    ]
+    comparisons = []
+    for name, models in runs.items():
+        if len(models) > 1:
+            test, key = tests[name], tests[name]["primary_metric"]
+            terms = {m: [run.terms for run in own] for m, own in models.items()}
+            comparisons.append(compare_models(test, key, terms, models, contrasts))
+            if all(run.losses for own in models.values() for run in own):
+                terms = {m: [run.loss_terms for run in own] for m, own in models.items()}
+                comparisons.append(compare_models(test, "nats", terms, models, contrasts))
+    return comparisons
 
 
 def compare_models(
     test: Mapping[str, Any],
+    key: str,
+    terms: Mapping[str, Sequence[np.ndarray]],
     models: Mapping[str, Sequence[Sums]],
     contrasts: Mapping[str, Collection[str] | None],
 ) -> Comparison:
-    """Compare all pairs of models on one test set, overall and by bucket.
+    """Compare all pairs of models on one test set, overall and by bucket, in the metric `key`.
 
-    `contrasts`: the models that each is to be compared with; None: with all. These pairs are tested
-    together; if the folder has none of them, all pairs are.
+    `terms`: those of each model's seeds, whose sums give the metric. `contrasts`: the models that
+    each is to be compared with; None: with all. These pairs are tested together; if the folder has
+    none of them, all pairs are.
     """
-    metric, first = metric_of(test["primary_metric"]), next(iter(models.values()))[0]
+    metric, first = metric_of(key), next(iter(models.values()))[0]
     buckets = [[b["low"], b["high"]] for b in test["buckets"]]
-    terms = {model: [run.terms for run in runs] for model, runs in models.items()}
     x, parts = np.array(first.x), []
     for low, high in [(-np.inf, np.inf), *buckets]:
         inside = (low <= x) & (x <= high)
@@ -247,7 +258,7 @@ def compare_models(
         )
     return Comparison(
         test=test["name"],
-        metric=test["primary_metric"],
+        metric=key,
         n_tested=n_tested,
         buckets=buckets,
         pairs=pairs,

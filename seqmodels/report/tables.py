@@ -232,24 +232,27 @@ def format_shares(records: Sequence[Record], test: dict[str, Any]) -> str:
 
 
 def format_differences(test: dict[str, Any], compared: Significance) -> str:
-    """Format the differences on a test set as a Markdown table: pairs of models × buckets."""
-    if (comparison := compared.on(test["name"])) is None:
-        return ""
-    metric = comparison.metric
-    rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test["buckets"])]]
-    for pair in comparison.pairs:
-        overall, (n_row, n_column) = pair.overall, pair.n_seeds
-        rows.append([
-            f"{label_of(pair.row)} − {label_of(pair.column)}",
-            str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
-            f"{_bold(overall, metric)} {format_interval(overall, metric)}",
-            format_p_value(overall.p),
-            *(_bold(bucket, metric) for bucket in pair.buckets),
-        ])  # fmt: skip
-    explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
-    title = f"### {test['name']}: differences in {metric_of(metric).name}"
-    note = f"Bold: significant. {explained}"
-    return f"{title}\n\n{format_markdown(rows)}\n\n{note}"
+    """Format the differences on a test set as Markdown tables: pairs of models × buckets."""
+    parts = []
+    for comparison in compared.comparisons:
+        if comparison.test != test["name"]:
+            continue
+        metric = comparison.metric
+        rows = [["row − column", "seeds", "all", "p", *(format_bucket(b) for b in test["buckets"])]]
+        for pair in comparison.pairs:
+            overall, (n_row, n_column) = pair.overall, pair.n_seeds
+            rows.append([
+                f"{label_of(pair.row)} − {label_of(pair.column)}",
+                str(n_row) if n_row == n_column else f"{n_row} − {n_column}",
+                f"{_bold(overall, metric)} {format_interval(overall, metric)}",
+                format_p_value(overall.p),
+                *(_bold(bucket, metric) for bucket in pair.buckets),
+            ])  # fmt: skip
+        explained = format_significance(comparison, test.get("grouped_by") or test["noun"])
+        title = f"### {test['name']}: differences in {metric_of(metric).name}"
+        note = f"Bold: significant. {explained}"
+        parts.append(f"{title}\n\n{format_markdown(rows)}\n\n{note}")
+    return "\n\n".join(parts)
 
 
 def _bold(difference: Difference, metric: str) -> str:
