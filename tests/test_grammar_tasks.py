@@ -2,13 +2,14 @@
 
 import argparse
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from conftest import Pairs, Run, Tiny, V, check_folder
-from fake_records import scored
+from fake_records import fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
 from torch.testing import assert_close
@@ -311,6 +312,27 @@ def test_seeds_widen_the_gain() -> None:
     assert (value, high - low) == (10, pytest.approx(100 * math.dist(*zip(*ends, strict=True))))
     half = 4.3027 * 2**0.5
     assert gain(-1, 1, n=10**9) == pytest.approx([10, 10 - half, 10 + half], rel=1e-4)
+
+
+def test_biases_are_those_of_the_records() -> None:
+    """Keeps out reversal taken for its lack, a bias for the other, and the loss of one bucket."""
+    sizes = ((True, 0.0), (True, 2.0), (False, 0.0), (False, 2.0))
+    records = []
+    for seed, (is_reversed, bias) in product((1, 2, 3), sizes):
+        name = "lstm_seq2seq" if is_reversed else "lstm_seq2seq_forward"
+        one = fake_record(name, seed)
+        one["model_config"] |= {"is_reversed": is_reversed, "forget_bias": bias}
+        one["tests"][0]["overall"]["nats"]["value"] = seed + 10 * bias + 100 * is_reversed
+        records.append(one)
+    (drawn,) = figure.draw(records).values()
+    for ax, offset in zip(drawn.axes, (0, None), strict=True):
+        lines = [line for line in ax.lines if line.get_linestyle() != "None"]
+        forward, reverse = (list(line.get_ydata()) for line in lines)
+        if offset == 0:
+            assert (forward, reverse) == ([2, 22], [102, 122])
+        points = [line.get_ydata() for line in ax.lines if line.get_linestyle() == "None"]
+        assert [len(values) for values in points] == [3] * 4
+        assert forward + reverse == pytest.approx([values.mean() for values in points])
 
 
 def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:

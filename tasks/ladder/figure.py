@@ -193,8 +193,56 @@ def _draw_gains(ax: Axes, gained: np.ndarray) -> None:
     _label_quarters(ax, len(x))
 
 
+# -------------------------------------------------------------- reversal and the forget gate's bias
+
+
+def group_by_bias(records: Sequence[Record]) -> dict[str, dict[float, list[Record]]]:
+    """Return the LSTM's records, with and without reversal, by the forget gate's bias."""
+    groups: dict[str, dict[float, list[Record]]] = {FORWARD: {}, REVERSED: {}}
+    for r in records:
+        if "attention" not in (sizes := r["model_config"]) and "forget_bias" in sizes:
+            model = REVERSED if sizes.get("is_reversed", True) else FORWARD
+            groups[model].setdefault(sizes["forget_bias"], []).append(r)
+    return groups
+
+
+def draw_biases(records: Sequence[Record]) -> Figure:
+    """Draw loss and score against the forget gate's bias, with and without reversal."""
+    test, groups = records[0]["tests"][0], group_by_bias(records)
+    metric, place = test["primary_metric"], longest_trained_bucket(test) or 0
+    looks = style.choose_looks(groups)
+    caption = (
+        "Each point is one seed; lines join the means. Bias: the forget gate's before training; "
+        "the paper's is 0, that of the other figures 2. Loss: teacher-forced, over all test "
+        "sentences."
+    )
+    texts = "Reading backwards, by the forget gate's bias", format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, list(looks.values()))
+    bucket = f"{format_bucket(test['buckets'][place])} {test['unit']}"
+    panels = [("nats", 0, f"{metric_of('nats').name}, all lengths")]
+    panels += [(metric, 1 + place, f"{metric_of(metric).name} at {bucket}")]
+    biases = sorted({bias for by_bias in groups.values() for bias in by_bias})
+    for ax, (key, column, title) in zip(axes[0], panels, strict=True):
+        for model, by_bias in groups.items():
+            means = []
+            for x, bias in enumerate(biases):
+                cells = reading.score_array(by_bias.get(bias, []), test["name"], key)
+                values = cells[:, column, 0] if len(cells) else np.array([np.nan])
+                ax.plot(x + np.zeros(len(values)), values, "o", ms=4, alpha=0.6, mew=0,
+                        color=looks[model].colour)  # fmt: skip
+                means.append(values.mean())
+            ax.plot(means, color=looks[model].colour, ls=looks[model].dashes, lw=2)
+        ax.set_title(title, loc="left", size=10.5)
+        ax.set_xticks(range(len(biases)), [f"bias {bias:g}" for bias in biases])
+        ax.set_xlim(-0.4, len(biases) - 0.6)
+        ax.set_ylim(0)
+    return figure
+
+
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
+    if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
+        return {"biases": draw_biases(records)}
     rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
     return rungs | {"places": draw_places(records)}
 
