@@ -166,8 +166,6 @@ def pairs() -> Pairs:
 
 
 # ------------------------------------------------------------------------------------- a browser
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """Start the system's Chromium, or skip the test."""
@@ -196,8 +194,6 @@ def site_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 # ---------------------------------------------------------------------------- what runs to its end
-
-
 def shorten_runs(patch: pytest.MonkeyPatch) -> None:
     """Draw few bootstrap samples, no PNGs, count operations in one batch, time no precision."""
     save = style.save
@@ -323,8 +319,6 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------ what several files check
-
-
 def on_paper(name: str, cfg: Any) -> SequenceModel:
     """Build a full-size model without memory for its numbers."""
     with torch.device("meta"):

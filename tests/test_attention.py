@@ -11,11 +11,10 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops import PackedLinear, attend, can_pack, prepack, tanh
+from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, prepack, tanh
+
 
 # --------------------------------------------------------------------------------------------- Maps
-
-
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out weight on pads, sums other than one, and weights that change with the batch."""
@@ -52,8 +51,6 @@ def test_attention_is_what_the_output_is_made_of(name: str, tiny: Tiny, pairs: P
 
 
 # --------------------------------------------------------------------------------------- Operations
-
-
 def test_tanh_is_tanh() -> None:
     """Keeps out a quick function that is another one far out, or that learns otherwise."""
     x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
@@ -101,6 +98,26 @@ def test_attend_is_the_equation(kind: str) -> None:
             assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
 
 
+def test_caches_of_one_origin_do_not_share_a_token() -> None:
+    """Keeps out a token of one text written over that of another with the same beginning."""
+    with torch.inference_mode():
+        cache = KVCache(torch.ones(2, 0, dtype=torch.bool))
+        for _ in range(3):  # by then there is room behind it
+            cache = cache.grow()
+            cache.update(0, torch.zeros(2, 1, 1, 4), torch.zeros(2, 1, 1, 4))
+        rows = torch.tensor([1, 0])
+        others = [cache.grow(), cache.grow()]
+        others += [cache.reorder(rows).grow(), cache.reorder(rows, rows).grow()]
+        for i, other in enumerate(others, start=1):
+            other.update(0, torch.full((2, 1, 1, 4), 1.0 * i), torch.full((2, 1, 1, 4), -1.0 * i))
+        for i, other in enumerate(others, start=1):
+            assert other.layers is not cache.layers
+            k, v = other[0]
+            assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
+            assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
+        assert cache[0][0].shape == (2, 1, 3, 4)
+
+
 @pytest.mark.parametrize("name", ATTENDING)
 def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out hooks that slow down all later passes, also after an error."""
@@ -112,8 +129,6 @@ def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> No
 
 
 # --------------------------------------------------------------------------------- Linear attention
-
-
 FAVOR = {"feature_map": "favor", "n_draws": 3}
 BOTH = pytest.mark.parametrize("sizes", [{}, FAVOR], ids=["elu", "favor"])
 Vector = list[float]

@@ -142,8 +142,6 @@ def test_collate(tiny: Tiny) -> None:
 
 
 # ------------------------------------------------------------------------------------------ Windows
-
-
 def write(folder: Path, tokens: list[int]) -> batches.TokenStream:
     """Put tokens on disk."""
     folder.mkdir()

@@ -84,9 +84,7 @@ def test_peers_do_the_same_work(name: str, run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_parts_without_peers(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_parts_without_peers(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out a part that fails, and figures that the file alone does not give to the byte."""
     for module in (growth, harness):
         monkeypatch.setattr(module, "MODELS", ["bahdanau", "gpt"])

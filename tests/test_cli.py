@@ -59,9 +59,7 @@ def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["bahdanau", "gpt"])
-def test_an_alignment_is_drawn(
-    name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alignments(name: str, trained: Path, call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out words at the wrong edge, and a source without the EOS that it was trained with."""
     tokenizer, path = tokenizers.load(trained / "tokenizer.json"), tmp_path / "alignment.svg"
     draw = Mock(side_effect=alignment.draw_alignment)
@@ -78,9 +76,7 @@ def test_an_alignment_is_drawn(
     check_one_line(call(*given, tmp_path / "alignment.doc"), "alignment.doc")
 
 
-def test_alignments_that_cannot_be_drawn(
-    trained: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undrawable_alignments(trained: Path, call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a traceback or an empty figure, and one that is too large to draw."""
     path = tmp_path / "alignment.svg"
     for name, text, generated, fault in (
@@ -104,9 +100,7 @@ def test_a_text_is_continued(trained: Path, call: Call) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt", "lstm_seq2seq"])
-def test_a_language_model_continues_in_blocks(
-    name: str, language_model: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_continues_in_blocks(name: str, language_model: Path, call: Call, monkeypatch: Any) -> None:
     """Keeps out a text as source where none was trained on, and an end where a block is full."""
     sample = Mock(side_effect=search.sample_from_prefix)
     monkeypatch.setattr(search, "sample_from_prefix", sample)
@@ -248,8 +242,6 @@ def test_models_with_faults(examine: Examine, monkeypatch: pytest.MonkeyPatch) -
 
 
 # ------------------------------------------------------------------------------------------ Streams
-
-
 PRINTS = "from seqmodels.utils.terminal import run_cli; run_cli('seqmodels', lambda: print({}))"
 HELP = "import sys; sys.argv = ['seqmodels', '--help']; "
 HELP += "from seqmodels.cli.main import main; main()"
@@ -283,9 +275,7 @@ def test_a_terminal_gets_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.escape_for_terminal(text) == "a\\x1b[2J\\x07b\\x9b\tc\nd \u200c–ü"
 
 
-def test_an_interruption(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interruption(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out another exit code, and advice to resume that begins again: --fresh does."""
     interrupted = Mock(side_effect=KeyboardInterrupt)
     with pytest.raises(SystemExit) as stopped:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import DATA, RESULTS, Call, Run, check_one_line
+from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line
 from safetensors.torch import load_file
 from toys import contents, flags, toy
 
@@ -240,6 +240,28 @@ def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: 
 
 
 # -------------------------------------------------------------------------- Tasks, driver and tools
+LENGTHS = [4, 8, 12, 16, 20, 24]
+HEADS = ["heads", "maps", "ablation", "pruning", "parameters"]
+KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
+slow = pytest.mark.slow
+RUNS = [
+    ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
+    ("distance", ["rnn_encdec", "transformer"], LENGTHS, ["gradients", "probe"], "distance"),
+    pytest.param("heads", ["transformer"], [1, 6], HEADS, "heads-transformer", marks=slow),
+    pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
+    pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
+]
+"""Tasks, models, where buckets of the first test set begin, analyses, and figures."""
+
+
+@pytest.mark.parametrize(("name", "models", "lows", "analyses", "drawn"), RUNS)
+def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path) -> None:
+    """Keeps out a model that the harness cannot train, search, score, measure or draw."""
+    assert run(import_module(f"tasks.{name}.__main__"), "--models", *models, "--out", tmp_path) == 0
+    for made in check_folder(tmp_path, models):
+        assert [bucket["low"] for bucket in made["tests"][0]["buckets"]] == lows
+        assert [*made.get("analyses", {})] == analyses
+    assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
 
 
 def write_empty_files(folder: Any, **_: object) -> list[Path]:
@@ -248,9 +270,7 @@ def write_empty_files(folder: Any, **_: object) -> list[Path]:
     return [files.write(path / name, "") for name in ("score-length.svg", "tables.md")]
 
 
-def test_the_driver_runs_what_is_chosen(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out a comparison that is left out or made twice, and figures after a failure."""
     monkeypatch.setattr(figures, "plot_folder", write_empty_files)
     parts = {"BUILTIN": ("keys", "recall", ""), "FULL": ("more", "recall", "--seeds 4")}
@@ -299,9 +319,7 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
 @pytest.mark.parametrize(("name", "module", "flags"), everything.CORPORA, ids=lambda x: x[:30])
-def test_committed_records_are_accepted(
-    name: str, module: str, flags: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_committed_records_fit(name: str, module: str, flags: str, monkeypatch: Any) -> None:
     """Keeps out real text that is prepared in another way than for the committed records."""
     monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
     tasks: list[Task] = []

@@ -40,8 +40,6 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 
 
 # ------------------------------------------------------------------------------- the two ways agree
-
-
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out training one model and searching with another, and a State changed in place."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
@@ -74,8 +72,6 @@ def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 
 # ----------------------------------------------------------------------------- what must not matter
-
-
 def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out pads that are read, attended to, counted, or known by their id, not the mask."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
@@ -103,8 +99,6 @@ def test_padding_of_the_target_is_invisible(name: str, tiny: Tiny, pairs: Pairs)
 
 
 # --------------------------------------------------------------------------------- what must matter
-
-
 def test_every_source_token_matters(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a source that is cut, or whose end or beginning is masked away."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
@@ -141,8 +135,6 @@ def test_order_matters(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 
 # ----------------------------------------------------------------------------------------- learning
-
-
 def test_every_parameter_gets_a_gradient(name: str, fresh: Tiny) -> None:
     """Keeps out a weight that is never read, row by row: half a gate, an unused head, a position.
 
@@ -208,8 +200,6 @@ def test_dropout_acts_in_training_alone(name: str, fresh: Tiny, pairs: Pairs) ->
 
 
 # ------------------------------------------------------------------------------------------- limits
-
-
 def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a source that may not be BOS alone, as in plain language models, and new limits."""
     model, bos = tiny(name), torch.ones(4, 1, dtype=torch.long)
@@ -220,8 +210,6 @@ def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 
 # ---------------------------------------------------------------------------------------- The State
-
-
 @pytest.mark.parametrize("n_steps", [0, 2])
 def test_rows_reorder(name: str, tiny: Tiny, pairs: Pairs, n_steps: int) -> None:
     """Keeps out a State with the batch on another axis: a beam would go on as its neighbour."""
@@ -242,9 +230,7 @@ def test_rows_reorder(name: str, tiny: Tiny, pairs: Pairs, n_steps: int) -> None
     [*((name, {}) for name in MODELS), ("transformer", {"d_k": 3, "d_v": 5})],
     ids=[*MODELS, "transformer with d_k≠d_v"],
 )
-def test_states_are_what_they_say(
-    name: str, sizes: dict[str, int], tiny: Tiny, pairs: Pairs
-) -> None:
+def test_states_are_as_typed(name: str, sizes: dict[str, int], tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a State with other shapes than it says: nothing else checks a NamedTuple."""
     model, (src, src_mask, tgt_in) = tiny(name, **sizes), pairs
     before = model.encode(src, src_mask)
@@ -288,9 +274,7 @@ def test_sources_can_leave_with_their_beams(name: str, tiny: Tiny, pairs: Pairs)
 
 
 @pytest.mark.parametrize("name", ATTENDING)
-def test_a_state_without_gradients_is_not_changed_either(
-    name: str, tiny: Tiny, pairs: Pairs
-) -> None:
+def test_a_state_without_gradients_stays(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out keys written over those of another text that goes on from the same State."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     with torch.inference_mode():

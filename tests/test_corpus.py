@@ -14,9 +14,8 @@ from seqmodels.data import corpus, readers
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel
 from seqmodels.data.readers import read_lines, sha256, text_chunks
 
+
 # -------------------------------------------------------------------------------------------- Files
-
-
 def read_chunks(path: Path | str) -> list[str]:
     """Return a file's text, in chunks."""
     return list(text_chunks(path))
@@ -119,8 +118,6 @@ def test_checksum(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------------------------- Parallel corpora
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Write a small corpus: one blank side in train, one test sentence that train has too."""

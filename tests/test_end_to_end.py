@@ -28,9 +28,8 @@ from seqmodels.records import record
 from seqmodels.training import loop
 from tools import golden
 
+
 # ---------------------------------------------------------------------------- one run, by hand
-
-
 def letters(n: int, seed: int) -> list[Example]:
     """Draw sources of one to eight letters, each to be said backwards, or half of it."""
     rng = random.Random(seed)
@@ -101,9 +100,7 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 0.02), ("bfloat16", 0.2)])
-def test_a_run_does_what_its_record_says(
-    precision: str, tolerance: float, run_it: Callable[..., dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_run_is_its_record(precision: str, tolerance: float, run_it: Any, tmp_path: Path) -> None:
     """Keeps out a setting that is recorded and not used, and a validation on some examples."""
     made = run_it(precision)
     cfg = made["train_config"]
@@ -129,9 +126,7 @@ def test_a_run_does_what_its_record_says(
     assert point["valid_accuracy"] == pytest.approx(100 * n_right / n, abs=200 / n)
 
 
-def test_the_best_weights_are_written(
-    run_it: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_weights_are_written(run_it: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out the last weights, or the first, in the file that translates."""
     losses, seen = iter([3.0, 1.0, 2.0]), []
 
@@ -153,7 +148,6 @@ def test_the_best_weights_are_written(
 
 
 # ------------------------------------------------------------------------- where dropout acts
-
 P = 0.37
 S, T = 5, 6
 
@@ -272,8 +266,6 @@ def test_attention_drops_weights(dtype: torch.dtype) -> None:
 
 
 # ------------------------------------------------------------------------------- the golden run
-
-
 @pytest.mark.parametrize("optimizer", golden.OPTIMIZERS)
 def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
     """Keeps out drift that no one meant: of a start, a step, an optimiser, a version of torch.

@@ -29,8 +29,6 @@ from tasks.ladder.measure import accuracy_by_place
 from tasks.positions import __main__ as positions
 
 # -------------------------------------------------------------------------------------------- Heads
-
-
 EXAMPLES = [
     Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
     Example([9, 8, 6, 5, 7, EOS], [4, 7, EOS]),
@@ -168,19 +166,6 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
                 assert row[key] == pytest.approx(100 * (1 - 2 * hits / n_links))
 
 
-@pytest.mark.slow
-def test_heads_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out analyses that fail at the end of training, or that no figure shows."""
-    assert run(heads, "--out", tmp_path) == 0
-    (made,) = check_folder(tmp_path, ["transformer"])
-    rows = made["analyses"]
-    assert {*rows} == {"heads", "maps", "ablation", "pruning", "parameters"}
-    assert rows["pruning"][-1]["removed"] == 24
-    assert sum(row["n"] for row in rows["parameters"]) == made["n_parameters"]
-    for name in ("heads", "head-maps"):
-        assert (tmp_path / f"{name}-transformer.svg").exists()
-
-
 @pytest.mark.parametrize("size", ["smoke", "full"])
 def test_gold_links_are_of_their_sentences(size: str) -> None:
     """Keeps out links of test for valid, tokens that are not the grammar's, and one half for both.
@@ -208,8 +193,6 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
 
 
 # --------------------------------------------------------------------------------------- The ladder
-
-
 KINDS = ["last", "dot", "general", "additive"]
 FED = [f"lstm_seq2seq_{kind}{fed}" for kind in KINDS for fed in ("", "_fed")]
 NAMES = ["lstm_seq2seq", "lstm_seq2seq_forward", *FED]
@@ -400,23 +383,8 @@ def test_a_bar_is_its_rung_and_bucket() -> None:
 
 
 # ---------------------------------------------------------------------------------------- Positions
-
-
 POSITIONS = ["sinusoids", "learned", "rotary", "none"]
 BY_POSITION = [f"transformer_{kind}" for kind in POSITIONS]
-
-
-@pytest.mark.slow
-def test_positions_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out variants that the harness cannot train, search, score or draw."""
-    assert run(positions, "--out", tmp_path) == 0
-    records = check_folder(tmp_path, BY_POSITION)
-    assert [r["model_config"]["positions"] for r in records] == POSITIONS
-    (test,) = records[0]["tests"]
-    assert [b["low"] for b in test["buckets"]] == [1, 6, 11, 16]
-    assert test["max_train_length"] == 10
-    drawn = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
-    assert all(f"Transformer, {kind}" in drawn for kind in ("sinusoids", "learned", "no pos"))
 
 
 @pytest.mark.parametrize("size", ["smoke", "laptop", "full"])

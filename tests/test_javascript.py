@@ -37,7 +37,6 @@ def run_node(body: str, *templates: str, **given: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------ Tokenizers
-
 LINES = [
     "Although the cat watched them, the hat had disappeared.",
     "Don't well-known 1234567 naïve Ångström, straße; привет мир! 你好，世界。",
@@ -79,8 +78,6 @@ def test_tokens(tokenizer: Tokenizer, is_all: bool) -> None:
 
 
 # ---------------------------------------------------------------------------- What pages share
-
-
 def test_words_outside_the_longest_common_subsequence() -> None:
     """Keeps out marks at words that are right."""
     body = """return given.pairs.map(([hyp, ref]) => markDifferences(hyp, ref)
@@ -125,8 +122,6 @@ def test_cells_of_a_map() -> None:
 
 
 # --------------------------------------------------------------------------------- The report
-
-
 def test_order_of_examples() -> None:
     """Keeps out another bucket, order or seed, losses sorted like scores, example 0 for none."""
     runs = [{"model": m, "label": m.upper(), "seed": s} for m in "abc" for s in (1, 2)]
@@ -166,7 +161,6 @@ def test_order_of_examples() -> None:
 
 
 # ------------------------------------------------------------------------------ The live page
-
 WORDS = Words([*"abcdefg"])
 RUNS = [fake_run("Vector", n=1), fake_run("Pair", n=2), fake_run("Attends", shape=[2, 3])]
 RUNS += [fake_run("Late", shape=[3, 2], attend=True)]
@@ -261,8 +255,6 @@ def test_guess_and_bars() -> None:
 
 
 # --------------------------------------------------------------------------------- The worker
-
-
 def test_models_take_turns() -> None:
     """Keeps out models that wait for others, texts past a limit, and answers to old requests."""
     runs = [

@@ -31,8 +31,6 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.site import export, graphs, live, runtime, vocabulary
 
 # ---------------------------------------------------------------------------------- Exported graphs
-
-
 NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "lstm_seq2seq", "gpt")]
 """The models of the toy runs; the last one's weights are rounded."""
 Export = Callable[[str], Path]
@@ -134,9 +132,7 @@ def test_manifest(trained: Path, export_run: Export, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_lines_in_the_documentation(
-    export_run: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_documented_lines(export_run: Export, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out lines that were never tried, or that translate otherwise."""
     text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(import json\n.*?)^```$", text, re.M | re.S)
@@ -240,8 +236,6 @@ def test_what_has_no_export(call: Call, trained: Path, tmp_path: Path, monkeypat
 
 
 # ----------------------------------------------------------------------------------------- The page
-
-
 @pytest.fixture(scope="module")
 def page(site_folder: Path) -> Path:
     """Return the live page of three toy runs in a site, with fake models."""
@@ -279,18 +273,14 @@ def test_content(trained: Path, page: Path) -> None:
     assert settings == [None, None, records[0]["data"]["source_end"] == "EOS", "words"]
 
 
-def test_content_of_a_language_model(
-    language_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_of_language_models(language_model: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a language model that is asked to translate."""
     replace_runtime(monkeypatch)
     data = data_of(live.write(language_model, tmp_path / "live.html"))
     assert (data["continues"], data["block"], data["has_source_end"]) == ("prefix", 12, False)
 
 
-def test_the_first_seed_with_weights(
-    call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_seed_with_weights(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a seed without weights, and a model that is in the page twice."""
     replace_runtime(monkeypatch)
     folder = copy_records(trained, tmp_path / "seeds", "tokenizer.json", model="gpt")

@@ -63,8 +63,6 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
 
 
 # --------------------------------------------------------------------- What chapters have in common
-
-
 def test_the_defaults_are_the_papers() -> None:
     """Keeps out defaults that drifted: sections 4.1 of Cho, A.2.3 of Bahdanau, 3.4, table 3."""
     cho, attending, deep = rnn_encdec.PAPER, bahdanau.PAPER, lstm_seq2seq.PAPER
@@ -124,8 +122,6 @@ def test_a_gated_unit_by_hand() -> None:
 
 
 # -------------------------------------------------------------------------------------- Naive loops
-
-
 Vector = list[float]
 Matrix = list[Vector]
 

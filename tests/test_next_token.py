@@ -205,8 +205,6 @@ def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, ca
 
 
 # ------------------------------------------------------------------------------------- Made stories
-
-
 FACT_VERBS = {"hid", "hidden", "kept"}
 DISTANCES = [*range(8, 20), 40, 64, 127, 256]
 

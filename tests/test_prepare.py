@@ -214,8 +214,6 @@ def test_examples_on_disk(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------- Running text
-
-
 def read(opened: corpus.TextCorpus, *splits: str) -> str:
     """Return some splits, or all of them."""
     return "".join(part for split in splits or SPLITS for part in opened.splits[split]())

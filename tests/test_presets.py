@@ -175,15 +175,6 @@ def fail(_: Path) -> dict[str, Any]:
     pytest.fail("built again")
 
 
-def test_a_folder_is_built_once() -> None:
-    """Keeps out work that is done again, and one folder for two keys."""
-    folder = build_cached()
-    assert json.loads((folder / "made.json").read_text()) == {"n": 1}
-    assert (build_cached(build=fail) / "content").read_text() == "content"
-    with pytest.raises(pytest.fail.Exception):
-        build_cached("other", fail)
-
-
 def test_leftovers_of_a_killed_process() -> None:
     """Keeps out half a folder, and a disk that fills up with what killed processes had begun."""
     folder = build_cached()
@@ -237,7 +228,6 @@ def test_fingerprint(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------ Tables through `datasets`
-
 PAIRS = [(f"Satz {i}", f"sentence {i}") for i in range(400)]
 PARTS = {"train": PAIRS[:300], "validation": PAIRS[300:350], "test": PAIRS[350:]}
 

@@ -94,8 +94,6 @@ def tops(names: frozenset[str] | set[str]) -> set[str]:
 
 
 # ------------------------------------------------------------------------- the five, side by side
-
-
 @each_model
 def test_a_chapter_reads_like_the_others(path: Path) -> None:
     """Keeps out a class under a wrong ruler, a file without its departures or cost, and tricks."""
@@ -142,8 +140,6 @@ def test_the_diff_is_the_lesson(pair: tuple[str, str]) -> None:
 
 
 # ------------------------------------------------------------------------------------- the arrows
-
-
 ROOMS = [
     "utils", "interface", "models", "search", "data",
     "evaluation", "records", "training", "comparison", "report", "site", "cli",
@@ -305,12 +301,9 @@ def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
 
 
 # -------------------------------------------------------------------------------------------- Pages
-
-
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, *DOCS, *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("tasks/*/README.md"))]
-PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -363,17 +356,6 @@ def test_a_model_of_ones_own_is_compared(tmp_path: Path) -> None:
     assert len(row.split()) > 4
 
 
-@each_page
-def test_extras_and_scripts_exist(path: Path) -> None:
-    """Keeps out a command that cannot be pasted: an extra or a script that no longer exists."""
-    blocks = FENCE.findall(path.read_text(encoding="utf-8"))
-    text = "\n".join(block for kind, block in blocks if kind == "sh")
-    for extras in re.findall(r"\.\[([\w,]+)\]", text):
-        assert set(extras.split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys()
-    for script in re.findall(r"^python ([\w/]+/[\w/]+\.py)", text, re.MULTILINE):
-        assert (ROOT / script).exists()
-
-
 def test_numbers_are_those_of_the_records() -> None:
     """Keeps out a number on a page that the committed records do not hold, or no longer."""
     pages = [str(page) for page in PAGES if "[[[cog" in page.read_text(encoding="utf-8")]
@@ -384,8 +366,7 @@ def test_numbers_are_those_of_the_records() -> None:
 def test_the_citation_names_the_software_and_the_papers() -> None:
     """Keeps out a citation of another version, and a paper that is taught and not credited."""
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = PYPROJECT["project"]
-    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
     table = README.read_text(encoding="utf-8").partition("## The five models")[2]
     papers = re.findall(r"\]\((https://(?:arxiv|cdn)[^)]+)\)", table.partition("\n## ")[0])
     assert [paper["url"] for paper in cited["references"]] == papers
@@ -421,7 +402,7 @@ def flags_of(parser: argparse.ArgumentParser, name: str = "") -> set[str]:
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_named_commands_exist(page: Path) -> None:
-    """Keeps out a page that names a task, a subcommand or a flag that no longer exists."""
+    """Keeps out a page that names a task, subcommand, flag, extra or script that does not exist."""
     text = page.read_text(encoding="utf-8")
     for task, given in re.findall(r"python -m (tasks\.[\w.]+)((?: +[^\s`#]+)*)", text):
         is_folder = (ROOT / task.replace(".", "/")).is_dir()
@@ -434,5 +415,9 @@ def test_named_commands_exist(page: Path) -> None:
         path = program / "__main__.py" if program.is_dir() else program.with_suffix(".py")
         known = path.read_text(encoding="utf-8") + shared * (tool == "tools.trials")
         assert {*re.findall(r"--[\w-]+", given)} <= {*re.findall(r"--[\w-]+", known)}, tool
+    for extras in re.findall(r"\.\[([\w,]+)\]", text):
+        assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+    for script in re.findall(r"^python ([\w/]+/[\w/]+\.py)", text, re.MULTILINE):
+        assert (ROOT / script).exists()
     for name, given in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
         assert {*re.findall(r"--[\w-]+", given)} <= flags_of(build_parser(), name)

@@ -247,8 +247,6 @@ def test_alignments_are_drawn_in_a_row_with_one_scale() -> None:
 
 
 # -------------------------------------------------------------------------------------- Differences
-
-
 COMPARED = ("rnn_encdec", "bahdanau", "gpt")
 
 

@@ -39,8 +39,6 @@ def page(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------------- Its content
-
-
 def test_three_levels(trained: Path, page: Path, language_model: Path, tmp_path: Path) -> None:
     """Keeps out a page that needs more than the records, or that is of translations alone."""
     whole, alone = data_of(page)["folders"]
@@ -152,8 +150,6 @@ def test_mistakes(call: Call, trained: Path, compared: Path, tmp_path: Path) -> 
 
 
 # -------------------------------------------------------------------------------- In a browser
-
-
 @pytest.fixture
 def tab(chromium: Any, page: Path) -> Iterator[Tab]:
     """Open the report."""
@@ -241,14 +237,11 @@ def test_hostile_text_runs_nowhere(chromium: Any, trained: Path, tmp_path: Path)
 
 
 # ------------------------------------------------------------------------------------- Served
-
 Ask = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def unfinished_run(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undrawn: None
-) -> Path:
+def unfinished_run(run: Run, tmp_path: Path, monkeypatch: Any, undrawn: None) -> Path:
     """Train a toy run and stop it before it has its record; return its folder."""
     out = tmp_path / "running"
     monkeypatch.setattr(checkpoint.Checkpoints, "remove", lambda self: None)

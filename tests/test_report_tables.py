@@ -145,8 +145,6 @@ def test_models_that_learned_nothing_are_marked() -> None:
 
 
 # ---------------------------------------------------------------------------------- Equal budgets
-
-
 def run(model: str, seed: int, flops: float, curve: list[tuple[int, float, float]]) -> Any:
     """Make a record from (tokens, seconds, loss) of each point."""
     points = [{"tokens": t, "seconds": s, "valid_nats": v} for t, s, v in curve]
@@ -183,8 +181,6 @@ def test_an_unknown_budget_has_no_column() -> None:
 
 
 # ------------------------------------------------------------------------------ Records of a folder
-
-
 def test_models_are_in_order_of_history(tmp_path: Path) -> None:
     """Keeps out a reader's own model that is dropped, or that borrows a colour of the five."""
     seeds = [fake_record("gpt", seed) for seed in (10, 9)]
@@ -249,8 +245,6 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------- Published figures
-
-
 @pytest.fixture
 def valid() -> dict[str, Any]:
     """Make a ledger of one entry that can be compared and one that cannot."""
@@ -302,9 +296,7 @@ def test_the_committed_ledger_compares_what_can_be_compared() -> None:
 
 
 @pytest.mark.slow
-def test_the_committed_tables_are_those_of_the_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a README older than a record or the ledger, and a number typed into it."""
     monkeypatch.setattr(style, "save", lambda figure, path: path)
     for path in [*RESULTS.glob("*/*.json"), RESULTS / "ledger.json"]:
@@ -317,9 +309,7 @@ def test_the_committed_tables_are_those_of_the_records(
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
 
 
-def test_our_scores_stand_beside_with_their_intervals(
-    valid: dict[str, Any], tmp_path: Path
-) -> None:
+def test_our_scores_stand_beside_with_their_intervals(valid: Any, tmp_path: Path) -> None:
     """Keeps out another model's score, a score without its interval, or a size left out."""
     records = [fake_record("bahdanau", seed) for seed in (1, 2)]
     entries = ledger.load_ledger(save(tmp_path, valid))
@@ -341,9 +331,7 @@ def test_our_scores_stand_beside_with_their_intervals(
 
 
 @pytest.mark.parametrize(("key", "value"), [("folder", "none"), ("test", "none"), ("score", None)])
-def test_a_missing_record_is_a_dash(
-    key: str, value: str | None, valid: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: Path) -> None:
     """Keeps out a crash, or a zero, for a folder, test set or score that is not there yet."""
     record = fake_record("bahdanau", 1)
     if value is None:
@@ -368,9 +356,7 @@ def test_a_missing_record_is_a_dash(
         ("figures.0.ours.folder", "../up"),
     ],
 )
-def test_a_damaged_ledger_names_the_field(
-    place: str, value: Any, valid: dict[str, Any], tmp_path: Path
-) -> None:
+def test_damaged_ledgers_name_the_field(place: str, value: Any, valid: Any, tmp_path: Path) -> None:
     """Keeps out a traceback, an error without its place, and a field that is passed over."""
     assert len(ledger.load_ledger(save(tmp_path, valid))) == 2
     inner, keys = valid["entries"][1], place.split(".")

@@ -181,8 +181,6 @@ def test_analyses_measure_before_and_after(tmp_path: Path, undrawn: None, few_dr
 
 
 # --------------------------------------------------------------------------------------- The record
-
-
 def test_a_record_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a record before its hypotheses, letters as escapes, and another version."""
     suffixes, replace = [], files.write
@@ -237,8 +235,6 @@ def test_a_commit_is_the_clones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 # --------------------------------------------------------------------------------------- Operations
-
-
 V, D = 11, 8
 CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)
 
@@ -286,8 +282,6 @@ def test_memory_is_that_of_a_few_rows() -> None:
 
 
 # ------------------------------------------------------------------------------------ A trained run
-
-
 FOLDER = ROOT / "results" / "translation-live"
 """Trained runs that come with the repository."""
 SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
@@ -355,9 +349,7 @@ def test_an_alignment_is_that_of_the_model(run: TrainedRun) -> None:
 
 
 @pytest.mark.parametrize("tokenize", ["13a", "char"])
-def test_scores_are_those_of_sacrebleu(
-    tokenize: str, run: TrainedRun, monkeypatch: pytest.MonkeyPatch, few_draws: None
-) -> None:
+def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_draws: None) -> None:
     """Keeps out scores of other texts, swapped sides, and another tokenizer than the run's."""
     hypotheses = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
     written = {2: hypotheses}

@@ -81,7 +81,6 @@ def table_rows(text: str) -> list[list[str]]:
 
 
 # ---------------------------------------------------------------- Translations: known answers
-
 SYSTEMS = ("bpe2bpe", "sennrich2016")
 
 
@@ -124,9 +123,7 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
     assert result["signatures"] == signatures
 
 
-def test_systems_are_compared_as_by_sacrebleu(
-    score: Score, run: Call, flags: Argv, write: Write
-) -> None:
+def test_systems_compare_as_sacrebleus(score: Score, run: Call, flags: Argv, write: Write) -> None:
     """Keeps out a wrong sign or system, and a p-value of 1 / 1001 between two equal texts."""
     third = write("third.de", [*GOOD[:2], *POOR[2:]])
     copy = write("copy.de", [f"{line} " for line in GOOD])
@@ -174,8 +171,6 @@ def test_systems_are_named_by_their_files() -> None:
 
 
 # ------------------------------------------------------- Translations: tables, figures and pages
-
-
 def test_the_table_has_the_numbers_of_the_json(run: Call, flags: Argv, tmp_path: Path) -> None:
     """Keeps out a column under another system's name, a thin bucket that looks sure, and files."""
     before = set(tmp_path.rglob("*"))
@@ -271,7 +266,6 @@ def test_what_is_no_row(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------- Alignments: known answers
-
 WORDS = ["the small house", "no", "he reads", "", "they see it"]
 TARGETS = ["das kleine Haus", "nein", "er liest gern", "", "sie sehen es"]
 GOLD = ["0-0 1-1 2-2", "0-0", "0-0 1-1 1?2", "", "0-0 1-1 2p1 2-2"]
@@ -315,9 +309,7 @@ def test_rates_by_hand(score: Score, links: Files) -> None:
         link_counts([Links(frozenset(), frozenset())] * 2, [Links(frozenset(), frozenset())])
 
 
-def test_published_alignments_have_their_known_rate(
-    score: Score, run: Call, write: Write, data: Path
-) -> None:
+def test_rates_of_published_alignments(score: Score, run: Call, write: Write, data: Path) -> None:
     """Keeps out a gold standard read with the wrong base: nothing in its file says which."""
     names = "gold", "awesome-align.out", "src-tgt"
     gold, found, pairs = (data / f"align_awesome/roen.{name}" for name in names)
@@ -351,9 +343,7 @@ def test_marks_and_numbers_of_links() -> None:
     assert one_based == [pair((0, 0), possible={(1, 2)})]
 
 
-def test_the_alignment_table_has_the_numbers_of_the_json(
-    score: Score, run: Call, write: Write
-) -> None:
+def test_the_alignment_table_is_that_of_the_json(score: Score, run: Call, write: Write) -> None:
     """Keeps out a column under another name, a wrong sign, and thin buckets without a mark."""
     gold, src = write("long.gold", GOLD * 11), write("long.src", WORDS * 11)
     close, far, same = (
@@ -395,9 +385,7 @@ def test_no_links_are_no_traceback(score: Score, run: Call, links: Files) -> Non
     assert ["2", "1", "100.0 [–]*"] in rows
 
 
-def test_the_documented_lines_run(
-    score: Score, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_documented_lines_run(score: Score, write: Write, monkeypatch: Any, tmp_path: Path) -> None:
     """Keeps out lines that were never tried, links to EOS, and source and target swapped."""
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
@@ -423,8 +411,6 @@ def test_the_documented_lines_run(
 
 
 # --------------------------------------------------------------------------------- Users' mistakes
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

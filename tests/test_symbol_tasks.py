@@ -4,7 +4,6 @@ import argparse
 import math
 import random
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import ATTENDING, TINY, Pairs, Run, Tiny, V, check_folder
+from conftest import TINY, Pairs, Tiny
 from fake_records import fake_record, metric
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from seqmodels import EOS, MODELS, SequenceModel, build
+from seqmodels import EOS, MODELS, SequenceModel
 from seqmodels.comparison.arm import model_sizes
 from seqmodels.comparison.task import Task
 from seqmodels.data.batches import Example
@@ -34,20 +33,8 @@ from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
 from tasks.recall import __main__ as recall
 
+
 # ------------------------------------------------------------------------------------------- Recall
-
-
-@pytest.mark.slow
-def test_recall_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out a model that the harness cannot train, search, score or draw."""
-    assert run(recall, "--out", tmp_path) == 0
-    records = check_folder(tmp_path, list(MODELS))
-    assert [test["name"] for test in records[0]["tests"]] == ["copy", "reverse"]
-    assert {r["model"] for r in records if r["alignment"]} == set(ATTENDING)
-    sizes = [r["n_parameters"] for r in records]
-    assert max(sizes) / min(sizes) < 1.1
-
-
 @pytest.mark.parametrize("kind", recall.KINDS)
 def test_answers(kind: str) -> None:
     """Keeps out a target that the source does not fix."""
@@ -80,8 +67,6 @@ def test_tests_have_exact_lengths() -> None:
 
 
 # ------------------------------------------------------------------------------------------ Look-up
-
-
 def make_lookup(**given: object) -> Task:
     """Return the task at its smallest size."""
     flags = {"size": "smoke", "tokens": None, "width": None} | given
@@ -208,8 +193,6 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
 
 
 # ----------------------------------------------------------------------------------- The bottleneck
-
-
 NAMES = bottleneck.MODELS
 
 
@@ -227,9 +210,7 @@ def test_a_vector_is_a_weighted_mean_of_real_annotations(tiny: Tiny, pairs: Pair
     assert_close(state.keys, model.attention.U_a(state.h))
 
 
-def test_vectors_that_are_the_annotations_are_the_chapter(
-    tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pooled_annotations_are_the_chapter(tiny: Tiny, pairs: Pairs, monkeypatch: Any) -> None:
     """Keeps out a decoder that attends to anything else than the pooled vectors."""
     src, _, tgt_in = pairs
     mask = torch.ones_like(src, dtype=torch.bool)
@@ -260,15 +241,6 @@ def test_targets_are_copies_without_an_end(monkeypatch: pytest.MonkeyPatch) -> N
     pooled = [own for name, own in sizes.items() if name.startswith("bahdanau")]
     assert [own.pop("n_queries", None) for own in pooled] == [1, 2, 4, 8, 16, None]
     assert len({str(own) for own in pooled}) == 1
-
-
-def test_the_bottleneck_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out a width or a number of vectors that the harness cannot train or draw."""
-    names = ["rnn_encdec_32", "bahdanau_2"]
-    assert run(bottleneck, "--models", *names, "--out", tmp_path) == 0
-    records = check_folder(tmp_path, names)
-    assert [b["low"] for b in records[0]["tests"][0]["buckets"]] == [1, 2, 3, 4]
-    assert [build(r["model"], V, **{"d_model": 8}).config.d_model for r in records] == [8, 8]
 
 
 LENGTHS = (1, 4, 8)
@@ -326,8 +298,6 @@ def test_a_length_is_reached_between_two_lengths() -> None:
 
 
 # ---------------------------------------------------------------------------------------- Distances
-
-
 class Decay(SequenceModel):
     """h_n = a h_{n-1} + e_n, and the logits are h: a linear recurrence."""
 
@@ -418,20 +388,6 @@ def test_probe_rows_count_back_from_the_last_token() -> None:
     assert [row["back"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[0]["accuracy"] == 100
     assert max(row["accuracy"] for row in rows[1:]) < 40
-
-
-def test_distance_runs(run: Run, tmp_path: Path) -> None:
-    """Keeps out analyses that fail for a model at the end of training, or that nothing shows."""
-    names = ["rnn_encdec", "transformer"]
-    assert run(distance, "--models", *names, "--out", tmp_path) == 0
-    for saved in check_folder(tmp_path, names):
-        rows = saved["analyses"]
-        assert {*rows} == {"gradients", "probe"}
-        n = distance.LONGEST
-        assert [row["distance"] for row in rows["gradients"]] == 2 * [*range(1, 2 * n)]
-        assert all(row["low"] <= row["median"] <= row["high"] for row in rows["gradients"])
-        assert len(rows["probe"]) == n
-    assert (tmp_path / "distance.svg").exists()
 
 
 def test_texts_are_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,7 @@ def test_long_runs_of_one_character() -> None:
 @pytest.mark.parametrize("tokenizer", MERGED, ids=lambda t: t.name)
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(written=st.text(" \n\r\t\u00a0\u2028a.1é\u0301—漢。,'/", max_size=30))
-def test_a_block_ends_where_the_pattern_splits(
-    tokenizer: tokenizers.Tokenizer, written: str
-) -> None:
+def test_blocks_end_where_patterns_split(tokenizer: tokenizers.Tokenizer, written: str) -> None:
     """Keeps out text whose tokens change where it is cut beforehand."""
     for boundary in tokenizers.BOUNDARY.finditer(written):
         left, right = written[: boundary.start()], written[boundary.start() :]

@@ -46,9 +46,7 @@ CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril()
 @pytest.mark.parametrize("widths", [{}, {"d_k": 3, "d_v": 5}], ids=["same", "d_k≠d_v"])
 @pytest.mark.parametrize("mask", [PADS, CAUSAL], ids=["pads", "causal"])
 @pytest.mark.parametrize("is_fused", [True, False])
-def test_attention_is_a_loop_over_heads(
-    widths: dict[str, int], mask: Tensor, is_fused: bool
-) -> None:
+def test_attention_loops_over_heads(widths: dict[str, int], mask: Tensor, is_fused: bool) -> None:
     """Keeps out heads that see each other, a forgotten scale, a fast path other than (1)."""
     cfg = transformer.Config(vocab_size=V, dropout=0.0, d_model=16, n_heads=4, **widths)
     attention = transformer.MultiHeadAttention(cfg).double()
@@ -149,8 +147,6 @@ def test_an_alignment_is_the_last_layers_mean_of_heads(tiny: Tiny, pairs: Pairs)
 
 
 # ---------------------------------------------------------------------------------------------- GPT
-
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what `transformers` says about itself is not our affair
     from transformers import GPT2Config, GPT2LMHeadModel
@@ -221,8 +217,6 @@ def test_gpt_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:
 
 
 # ----------------------------------------------------------------------------------------- Variants
-
-
 def test_a_variant_follows_its_model() -> None:
     """Keeps out a variant among the models, in another place, or with the look of another."""
     names = list(papers())
@@ -319,7 +313,7 @@ def test_sinusoids_are_the_published_model(tiny: Tiny, pairs: Pairs) -> None:
 
 
 @pytest.mark.parametrize("is_prenorm", [False, True])
-def test_a_rotary_layer_is_otherwise_the_published_one(
+def test_rotation_alone_differs(
     is_prenorm: bool, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a copied layer that drifts: not rotated, it has no positions."""

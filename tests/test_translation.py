@@ -26,8 +26,6 @@ from tasks.translation import __main__ as translation
 from tasks.translation import figure
 
 # -------------------------------------------------------------------------------------- The grammar
-
-
 NOUN = {noun.en[0]: noun for noun in [*lexicon.NOUNS, *lexicon.NAMES]}
 PRONOUN = {form: pronoun for pronoun in lexicon.PRONOUNS for form in pronoun.en}
 VERB = {verb.en[0]: verb for verb in [*lexicon.VERBS, lexicon.BE]}
@@ -86,8 +84,6 @@ RUN = VERB["run"]
 ABLE = who(vp("see", "the cat", ops="must perfect able", doing=RUN, pp=GARDEN))
 CHASED = who(vp("chase", past=True), np("the cat", relative=who(vp("sleep"), that=True)), that=True)
 PAIRS = [
-    ("dative verb, feminine", clause("a woman", vp("help", "the old woman")),
-     "A woman helps the old woman.", "Eine Frau hilft der alten Frau."),
     ("mixed endings: ein alter, ein kleines", clause("an old dog", vp("watch", "a small girl")),
      "An old dog watches a small girl.", "Ein alter Hund beobachtet ein kleines Mädchen."),
     ("strong endings in the plural",
@@ -117,11 +113,6 @@ PAIRS = [
     ("inversion after a prepositional phrase",
      clause("no child", vp("play", ops="can"), front=pp("in", "these schools")),
      "In these schools, no child can play.", "In diesen Schulen kann kein Kind spielen."),
-    ("inversion after a clause",
-     clause("the mouse", vp("sleep"),
-            front=sub("although", clause("the cat", vp("look", "the mouse")))),
-     "Although the cat looks for the mouse, the mouse sleeps.",
-     "Obwohl die Katze die Maus sucht, schläft die Maus."),
     ("when: als in the past",
      clause("Julia", vp("laugh", past=True), sub("when", clause("he", vp("fall", past=True)))),
      "Julia laughed when he fell.", "Julia lachte, als er fiel."),
@@ -136,9 +127,6 @@ PAIRS = [
      "behind the house.",
      "Der Hund, der die Katze durch den Garten muss haben laufen sehen können, schläft "
      "hinter dem Haus."),
-    ("perception in the perfect",
-     clause("Clara", vp("hear", "them", ops="perfect", doing=VERB["sing"], manner="loudly")),
-     "Clara has heard them singing loudly.", "Clara hat sie laut singen hören."),
     ("relative pronoun: dative plural; clause behind the cluster",
      clause("he", vp("visit", np("the women", relative=who(vp("trust"), "she")), ops="must")),
      "He must visit the women, whom she trusts.",
@@ -262,8 +250,6 @@ def test_the_task_that_is_made_of_it() -> None:
 
 
 # ----------------------------------------------------------------------------------------- The task
-
-
 def task_on(data: object, *flags: str) -> Task:
     """Return the task on a folder of parallel text, or on a corpus by name."""
     tasks: list[Task] = []
