@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,30 +14,21 @@ from conftest import Pairs, Tiny
 from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
-from toys import flags, same, toy
+from toys import draw_examples, flags, same, toy
 
 from seqmodels import build
 from seqmodels.comparison import compare
 from seqmodels.data import batches
-from seqmodels.data.batches import Example
 from seqmodels.evaluation import evaluate
-from seqmodels.interface import BOS, EOS, PAD
+from seqmodels.interface import BOS, PAD
 from seqmodels.models.ops import attend
 from seqmodels.records import record
 from seqmodels.training import loop
 from tools import golden
 
-
 # ---------------------------------------------------------------------------- one run, by hand
-def letters(n: int, seed: int) -> list[Example]:
-    """Draw sources of one to eight letters, each to be said backwards, or half of it."""
-    rng = random.Random(seed)
-    texts = [[rng.randrange(4, 11) for _ in range(rng.randint(1, 8))] for _ in range(n)]
-    return [Example(text, [*text[: rng.randint(1, 8)][::-1], EOS]) for text in texts]
-
-
 UNUSUAL = {
-    "tokens": 150, "batch_tokens": 60, "warmup": 0.4, "beta_2": 0.9, "weight_decay": 0.5,
+    "tokens": 300, "batch_tokens": 60, "warmup": 0.4, "beta_2": 0.9, "weight_decay": 0.5,
     "max_grad_norm": 0.3, "label_smoothing": 0.2, "n_validations": 1,
 }  # fmt: skip
 """Every setting is another one than TrainConfig's own."""
@@ -49,7 +39,9 @@ def run_it(tmp_path: Path, undrawn: None, few_draws: None) -> Callable[..., dict
     """Return a function that compares a small Transformer over several epochs: its record."""
 
     def run(precision: str = "float32", **training: Any) -> dict[str, Any]:
-        task = toy(train=letters(20, 1), valid=letters(80, 2), training=UNUSUAL | training)
+        task = toy(
+            train=draw_examples(20, 6), valid=draw_examples(80, 6, 2), training=UNUSUAL | training
+        )
         given = {"models": ["transformer"], "seeds": [3], "lr": 0.02, "precision": precision}
         compare.compare(task, flags(tmp_path, **given))
         return record.load(tmp_path / "transformer-seed3.json")
@@ -71,7 +63,7 @@ def by_hand(made: dict[str, Any]) -> tuple[torch.nn.Module, int, list[float]]:
     model = build(made["model"], **made["model_config"]).train()
     moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in model.parameters()]
     torch.manual_seed(seed)
-    examples, tokens, step, losses = letters(20, 1), 0, 0, []
+    examples, tokens, step, losses = draw_examples(20, 6), 0, 0, []
     size = cfg["batch_tokens"]
     epochs = [batches.shuffled_batches(examples, size, seed, epoch) for epoch in range(99)]
     drawn = itertools.chain.from_iterable(epochs)
@@ -116,7 +108,7 @@ def test_a_run_is_its_record(precision: str, tolerance: float, run_it: Any, tmp_
         assert n_full_steps < tolerance, name
     nats = n_right = n = 0.0
     with torch.no_grad():
-        for example in letters(80, 2):
+        for example in draw_examples(80, 6, 2):
             src = torch.tensor([example.src])
             logits = model(src, src > 0, torch.tensor([[BOS, *example.tgt[:-1]]]))[0]
             tgt = torch.tensor(example.tgt)

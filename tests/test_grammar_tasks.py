@@ -63,10 +63,7 @@ def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
 
 
 def test_pruning_removes_the_cheapest_head(tiny: Tiny) -> None:
-    """Keeps out the dearest head first, a head that comes back, and a loss on what was chosen by.
-
-    Every choice is compared with the loss without each other head that was left.
-    """
+    """Keeps out the dearest head first, a head that comes back, and the loss that chose it."""
     model, choose, report = tiny("transformer"), EXAMPLES[:2], EXAMPLES[2:]
     whole, *rows = measure.prune_greedily(model, model, choose, report)
     assert whole == {"removed": 0, **measure.compute_loss(model, report, [])}
@@ -168,10 +165,7 @@ def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("size", ["smoke", "full"])
 def test_gold_links_are_of_their_sentences(size: str) -> None:
-    """Keeps out links of test for valid, tokens that are not the grammar's, and one half for both.
-
-    A pruned head is chosen on other sentences than those on which its loss is reported.
-    """
+    """Keeps out links of test for valid, tokens of another text, and one half for both."""
     few = heads.SIZES[size] | {"n_train": 200, "n_valid": 30}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(heads.SIZES, size, few)

@@ -346,16 +346,11 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("why", None),
-        ("beam", 5),
-        ("url", "http://example.org"),
-        ("why", "two | cells"),
-        ("figures.0.value", "28,30"),
-        ("figures.0.model", "mamba"),
-        ("figures.0.metric", "meteor"),
+        ("why", None), ("beam", 5), ("url", "http://example.org"), ("why", "two | cells"),
+        ("figures.0.value", "28,30"), ("figures.0.model", "mamba"), ("figures.0.metric", "meteor"),
         ("figures.0.ours.folder", "../up"),
     ],
-)
+)  # fmt: skip
 def test_damaged_ledgers_name_the_field(place: str, value: Any, valid: Any, tmp_path: Path) -> None:
     """Keeps out a traceback, an error without its place, and a field that is passed over."""
     assert len(ledger.load_ledger(save(tmp_path, valid))) == 2

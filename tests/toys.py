@@ -17,7 +17,6 @@ from seqmodels import EOS, MODELS
 from seqmodels.comparison import task
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
-from seqmodels.evaluation import evaluate
 from seqmodels.training import loop
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import TrainConfig
@@ -77,24 +76,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     """Tell whether two models have the same bits."""
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
-
-
-def scored_rows(n: int = 12, seed: int = 1) -> list[dict[str, Any]]:
-    """Make rows as a comparison makes them; a third of the hypotheses is nonsense."""
-    rng = random.Random(seed)
-    rows = []
-    for i in range(n):
-        ref = [rng.choice(("alte", "Hund", "sieht", "den", "Baum")) for _ in range(4 + i % 5)]
-        hyp = ["xyz"] if i % 3 == 0 else [w if rng.random() < 0.8 else "der" for w in ref]
-        tgt = list(range(len(ref)))
-        rows.append(
-            {
-                "set": "length", "x": len(ref), "nats": 2.0 * len(ref), "n_tokens": len(ref) + 1,
-                "n_correct": 2, "n_bytes": 1 + len(" ".join(ref)), "ref": " ".join(ref),
-                "hyp": " ".join(hyp), **evaluate.compare_tokens(tgt[: len(hyp)], tgt),
-            }
-        )  # fmt: skip
-    return rows
 
 
 V = 11
