@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import jaxtyping
@@ -330,21 +330,14 @@ def n_params(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-class Snapshot(NamedTuple):
-    """All that a module could remember."""
-
-    tensors: dict[str, Tensor]
-    attributes: dict[str, dict[str, Any]]
-
-
-def snapshot(model: SequenceModel) -> Snapshot:
-    """Copy parameters, buffers and every plain attribute of every submodule."""
+def snapshot(model: SequenceModel) -> dict[str, Any]:
+    """Copy all that a module could remember: its tensors, and attributes of all submodules."""
     plain = {
         path: {k: repr(v) for k, v in vars(module).items() if not k.startswith("_")}
         | {k: sorted(v) for k, v in vars(module).items() if k in ("_parameters", "_buffers")}
         for path, module in model.named_modules()
     }
-    return Snapshot({k: v.clone() for k, v in model.state_dict().items()}, plain)
+    return plain | {k: v.tolist() for k, v in model.state_dict().items()}
 
 
 def other(token: Tensor) -> Tensor:

@@ -161,35 +161,24 @@ def test_a_score_above_100_has_an_interval() -> None:
 
 TASK = '''
 """Say letters again."""
-
 from dataclasses import replace
 from functools import partial
-
 from tasks.echo.figure import FIGURES
 from tasks.flags import TaskParser, run
 from toys import toy
-
 PARSER = TaskParser("tasks.echo", __doc__)
-
-
 def make_task(args):
     task = toy(name="echo", figures=FIGURES, n_parameters=1_000_000)
     test = replace(task.tests[0], name="letters", noun="numbers")
     return replace(task, tests=[test], recipes={"transformer": task.recipes["transformer"]})
-
-
 main = partial(run, PARSER, make_task)
 '''
 FIGURE = """
 from matplotlib.figure import Figure
-
-
 def draw(records):
     figure = Figure()
     figure.text(0, 0, f"{len(records)} models say again")
     return {"again": figure}
-
-
 FIGURES = [draw]
 """
 

@@ -107,27 +107,25 @@ def test_costs_are_the_means_of_the_seeds() -> None:
 @pytest.mark.parametrize(
     ("about", "shares"),
     [
-        ({}, ["RNN encoder–decoder 50", "Bahdanau 98", "GPT 92"]),
-        (
-            {"primary_metric": "nats"},
-            ["RNN encoder–decoder 50", "Bahdanau 98", "Transformer 100", "GPT 92"],
-        ),
-        ({"trained": 29}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
-        ({"trained": 9}, []),
-        ({"trained": None}, ["RNN encoder–decoder 12", "Bahdanau 96", "GPT 20"]),
-        ({"counts": (30, 99, 29, 99)}, ["RNN encoder–decoder 75", "Bahdanau 99", "GPT 96"]),
-        ({"counts": (29, 99, 99, 99)}, []),
-        ({"counts": (99, 29, 29, 99)}, []),
-        ({"kind": "place"}, []),
+        ({}, "RNN 50, Bahdanau 98, GPT 92"),
+        ({"primary_metric": "nats"}, "RNN 50, Bahdanau 98, Transformer 100, GPT 92"),
+        ({"trained": 29}, "RNN 75, Bahdanau 99, GPT 96"),
+        ({"trained": 9}, ""),
+        ({"trained": None}, "RNN 12, Bahdanau 96, GPT 20"),
+        ({"counts": (30, 99, 29, 99)}, "RNN 75, Bahdanau 99, GPT 96"),
+        ({"counts": (29, 99, 99, 99)}, ""),
+        ({"counts": (99, 29, 29, 99)}, ""),
+        ({"kind": "place"}, ""),
     ],
 )
-def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: list[str]) -> None:
+def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
     """Keeps out another bucket, one that ends beyond training, 29 sentences, a score of nothing."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
     records = scored(values, **{"counts": (99, 99, 30, 99), "trained": 30} | about)
     text = tables.format_shares(records, records[0]["tests"][0])
-    assert re.findall(r"[,:] ([^:,]+ \d+)\s%", text.replace("\xa0", " ")) == shares
+    found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s%", text.replace("\xa0", " "))
+    assert ", ".join(map(" ".join, found)) == shares
 
 
 def test_models_that_learned_nothing_are_marked() -> None:

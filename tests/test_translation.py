@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, check_folder
+from conftest import RESULTS, Run, check_folder
 from fake_records import scored
 
 from seqmodels import EOS
@@ -381,23 +381,20 @@ def test_long_targets_have_positions(folder: Path) -> None:
     assert longest <= task.recipes["gpt"].sizes["n_positions"]
 
 
-@pytest.mark.parametrize(
-    ("folder", "chosen"),
-    [
-        ("translation-grammar", recipes.GRAMMAR),
-        ("translation-bible", translation.BIBLE.recipes),
-        ("translation-multi30k", translation.MULTI30K.recipes),
-        ("translation-multi30k-en-de", translation.FROM_ENGLISH.recipes),
-    ],
-)
-def test_records_were_made_with_the_recipes(folder: str, chosen: dict[str, Any]) -> None:
+def test_records_were_made_with_the_recipes() -> None:
     """Keeps out a learning rate or a size that no committed record was trained with."""
-    paths = sorted((Path(__file__).parents[1] / "results" / folder).glob("*-seed*.json"))
-    assert paths
-    for path in paths:
-        content = record.load(path)
-        assert content["train_config"]["lr"] == chosen[content["model"]].lr, path.name
-        assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path.name
+    for folder, chosen in {
+        "grammar": recipes.GRAMMAR,
+        "bible": translation.BIBLE.recipes,
+        "multi30k": translation.MULTI30K.recipes,
+        "multi30k-en-de": translation.FROM_ENGLISH.recipes,
+    }.items():
+        paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed*.json"))
+        assert paths
+        for path in paths:
+            content = record.load(path)
+            assert content["train_config"]["lr"] == chosen[content["model"]].lr, path
+            assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path
 
 
 def test_the_five_papers_have_a_figure_among_others() -> None:

@@ -1,4 +1,4 @@
-"""The program of test_torchrun.py and test_launch.py, started with a folder and what to compute.
+"""The program of test_end_to_end.py and test_launch.py, started with a folder and jobs.
 
 No file of fixtures is imported: each process would take seconds for it.
 """
