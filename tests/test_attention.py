@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from seqmodels import build, unroll
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, prepack, tanh
+from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, head_width, prepack, tanh
 
 
 # --------------------------------------------------------------------------------------------- Maps
@@ -76,6 +76,14 @@ def test_a_packed_twin_steps_alike(name: str, dtype: torch.dtype, tiny: Tiny, pa
         assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
         unpacked = [path for path, part in twin.named_modules() if isinstance(part, nn.Linear)]
         assert unpacked == [] or not can_pack(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("n_heads", [4, 0, -5])
+def test_heads_fill_the_model(n_heads: int) -> None:
+    """Keeps out a bare ZeroDivisionError, and heads whose widths do not add up."""
+    assert head_width(12, 4) == 3
+    with pytest.raises(ValueError, match=f"d_model 10 .* n_heads {n_heads}"):
+        head_width(10, n_heads)
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "biased"])
