@@ -170,11 +170,6 @@ def build_cached(key: str = "key", build: Callable[..., Any] = build, **more: An
     return presets.cached([key], "building", build, **{"log": lambda line: None} | more)
 
 
-def fail(_: Path) -> dict[str, Any]:
-    """Fail, where nothing is to be built."""
-    pytest.fail("built again")
-
-
 def test_leftovers_of_a_killed_process() -> None:
     """Keeps out half a folder, and a disk that fills up with what killed processes had begun."""
     folder = build_cached()
@@ -210,7 +205,7 @@ def test_two_at_once() -> None:
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(build_cached, build=slow)
         assert ready.wait(60)
-        assert (build_cached(build=fail, log=log) / "content").exists()
+        assert (build_cached(build=pytest.fail, log=log) / "content").exists()
         other.result()
     assert ["waiting" in line for line in messages] == [True]
 
