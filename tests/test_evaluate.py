@@ -251,6 +251,37 @@ def test_the_widest_beam_finds_the_best(name: str) -> None:
     assert len(lengths) > 1
 
 
+def naive_beam(model: SequenceModel, src: Tensor, width: int, max_len: int) -> list[int]:
+    """Search one source with lists of hypotheses: log p, tokens."""
+    kept = [(0.0, [])]
+    for _ in range(max_len):
+        extended = [(log_p, y) for log_p, y in kept if y[-1:] == [EOS]]
+        for log_p, y in kept:
+            if y[-1:] != [EOS]:
+                logits = model(src[None], src[None] > 0, torch.tensor([[BOS, *y]]))[0, -1]
+                logits[[PAD, BOS]] = -torch.inf
+                extended += [
+                    (log_p + each, [*y, token])
+                    for token, each in enumerate(logits.log_softmax(-1).tolist())
+                ]
+        kept = sorted(extended, reverse=True)[:width]
+    return search.trim_at_eos(max(kept, key=lambda one: one[0] / len(one[1]))[1])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["bahdanau", "gpt"])
+def test_a_narrow_beam_is_a_naive_one(name: str) -> None:
+    """Keeps out probabilities over the tokens that are kept, which the widest beam cannot tell."""
+    for _ in range(6):
+        model = build(name, V, **TINY[name]).double().eval()
+        for p in model.parameters():
+            torch.nn.init.normal_(p, std=0.4)
+        src = torch.randint(4, V, (2, 5)) * (torch.arange(5) < torch.tensor([[5], [2]]))
+        for width in (2, 3):
+            found = search.beam(model, src, src > 0, max_len=5, width=width)
+            assert found == [naive_beam(model, row[row > 0], width, 5) for row in src]
+
+
 class Echo(SequenceModel):
     """A model that writes the first token of its source as often as the source has tokens."""
 

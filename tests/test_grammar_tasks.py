@@ -198,7 +198,7 @@ def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Te
     cfg, D = model.config, model.config.d_model
     (read,), (write,) = model.encoder.layers, model.decoder.layers
     n = len(src) - int(src[-1] == EOS)
-    places_read = [*range(n - 1, -1, -1), *range(n, len(src))]
+    places_read = [*(range(n - 1, -1, -1) if cfg.is_reversed else range(n)), *range(n, len(src))]
     h, c, memory = torch.zeros(1, D).double(), torch.zeros(1, D).double(), {}
     for s in places_read:
         h, c = read.unit(read.W(model.embed(src[s : s + 1])), h, c)
@@ -230,10 +230,10 @@ def naive(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Te
 
 
 @pytest.mark.parametrize("name", FED)
-@pytest.mark.parametrize("end", [EOS, 7])
-def test_a_rung_is_its_equations(name: str, end: int, tiny: Tiny) -> None:
+@pytest.mark.parametrize(("end", "is_reversed"), [(EOS, True), (7, True), (EOS, False)])
+def test_a_rung_is_its_equations(name: str, end: int, is_reversed: bool, tiny: Tiny) -> None:
     """Keeps out another score, the state before the update, and weights in reading order."""
-    model = tiny(name, n_layers=1)
+    model = tiny(name, n_layers=1, is_reversed=is_reversed)
     src, tgt_in = torch.tensor([4, 9, 5, 6, end]), torch.tensor([BOS, 5, 8, 4])
     logits, weights = naive(model, src, tgt_in)
     given = src[None], torch.ones(1, 5, dtype=torch.bool), tgt_in[None]

@@ -114,7 +114,7 @@ def draw_pairs(n: int = 1_000) -> list[tuple[str, str]]:
         words = rng.choices(["eins", "zwei", "DREI", "größe", "x\u2028y"], k=rng.randint(1, 9))
         src = " ".join(words)
         pairs.append((f"{src} {i % 300}", "" if i % 50 == 0 else f"{src[::-1]} {i % 300} " * 2))
-        pairs += pairs[-9:-8] if i % 20 == 0 else []
+        pairs += [*pairs[-9:-8], (pairs[-9][0], "noch einer")] if i % 20 == 0 and i else []
         pairs += [("lang " * 90, "long")] if i % 100 == 0 else []
         pairs += [(f"{i}", "y " * 9), ("x " * 10, " "), ("x" * rng.randint(28, 62), "y")]
     return pairs
