@@ -218,6 +218,15 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     assert forecast_from(slower(7, task="another")).seconds == pytest.approx(700 * per_token)
 
 
+def test_runs_in_parallel_take_as_long_as_the_longest() -> None:
+    """Keeps out a mean over the workers, where one of them waits for the other."""
+    times = {"a": 7200.0, "b": 600.0, "c": 600.0}
+    runs = [forecast.Forecast(title, 1, s, True, 1, 1) for title, s in times.items()]
+    text = forecast.format_forecasts(runs, 0, 2)
+    assert "3 runs, 2 at once, about 2 h" in text
+    assert "3 runs, 1 at once, about 2 h 20 min" in forecast.format_forecasts(runs, 0, 1)
+
+
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:
     """Keeps out a forecast that leaves a folder, changes one, or forgets what is recorded."""
     monkeypatch.chdir(recorded_gpt.parents[1])  # no other records are near

@@ -271,6 +271,13 @@ def test_tables(name: str, tmp_path: Path) -> None:
     assert read_pairs(opened) == pairs
 
 
+def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
+    """Keeps out rows that are counted in place of lines."""
+    (tmp_path / "x.csv").write_text('de,en\n"eins\nzwei",one\ndrei,three\n')
+    pairs = read_pairs(read_parallel([tmp_path / "x.csv"], ("de", "en")))
+    assert [(pair.tgt, pair.line) for pair in pairs] == [("one", 3), ("three", 4)]
+
+
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
 def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) -> None:
     """Keeps out a first pair that is taken for names, by our reader or by the hub's, and lost."""

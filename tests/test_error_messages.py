@@ -345,8 +345,11 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     """Keeps out escape sequences from a record in tables, figures and messages."""
     content = json.loads((RESULTS / "recall" / "gpt-seed1.json").read_text())
     content["data"]["name"] = content["tests"][0]["axis"] = "\x1b[2J"
+    content["alignment"]["src"][0] = "\x1b[2J"
     content["signatures"]["bleu"] = "\x1b[2J"
     path = tmp_path / "gpt-seed1.json"
     path.write_text(json.dumps(content))
-    assert "\x1b" not in json.dumps(load_record(path), ensure_ascii=False)
-    assert load_record(path)["data"]["name"] == "\\x1b[2J"
+    loaded = load_record(path)
+    assert "\\u001b" not in json.dumps(loaded)
+    for text in (loaded["data"]["name"], loaded["tests"][0]["axis"], loaded["alignment"]["src"][0]):
+        assert text == "\\x1b[2J"

@@ -203,26 +203,29 @@ def test_many_rows_are_resampled_in_parts() -> None:
     assert len(np.unique(sums[:, 1])) > 990
 
 
-def test_the_levels_are_efrons() -> None:
-    """Keeps out a lost or reversed bias or skewness: a standard deviation of 12 rows has both."""
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_the_levels_are_efrons(is_rounded: bool) -> None:
+    """Keeps out a lost or reversed bias or skewness, and ties that count as below."""
     x = np.random.default_rng(3).exponential(1, 12)
+    x = x.round() if is_rounded else x
     columns = np.stack([x, x**2, np.ones(12)], 1)
 
     def deviation(sums: np.ndarray) -> np.ndarray:
         mean, square = sums[..., 0] / sums[..., 2], sums[..., 1] / sums[..., 2]
         return np.sqrt(square - mean**2)
 
-    normal, n = NormalDist(), len(x)
+    normal, n, score = NormalDist(), len(x), intervals.compute_interval(columns, deviation)
     draws = sorted(deviation(sums).item() for sums in intervals.resample_sums(columns))
-    z0 = normal.inv_cdf(sum(draw < x.std() for draw in draws) / len(draws))
+    below = [(draw < score["value"]) + (draw == score["value"]) / 2 for draw in draws]
+    z0 = normal.inv_cdf(sum(below) / len(draws))
     without = [np.delete(x, i).std() for i in range(n)]
     away = [np.mean(without) - one for one in without]
     a = sum(d**3 for d in away) / (6 * sum(d**2 for d in away) ** 1.5)
     z = 2.20099 * math.sqrt(n / (n - 1))  # Student's with 11 degrees of freedom
     levels = [normal.cdf(z0 + (z0 + w) / (1 - a * (z0 + w))) for w in (-z, z)]
+    assert (0.5 in below) == is_rounded
     assert z0 > 0.15
     assert a > 0.05
-    score = intervals.compute_interval(columns, deviation)
     assert [score["low"], score["high"]] == pytest.approx([*np.quantile(draws, levels)], rel=1e-4)
 
 

@@ -318,6 +318,7 @@ def test_streams(tmp_path: Path) -> None:
     assert len(train) == len(set(train)) == opened.size() == 40
     assert set(train) < set(PARTS["train"])
     assert train != sorted(train, key=PAIRS.index)
+    assert set(train) != set(PARTS["train"][:40])
     assert read_split(opened, "test") == PARTS["test"]
 
 

@@ -20,6 +20,7 @@ import pytest
 import torch
 from browser import PHONE, Tab, data_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed
+from fake_records import fake_record
 
 import seqmodels
 from seqmodels.cli import main
@@ -100,6 +101,31 @@ def test_maps(trained: Path, page: Path) -> None:
                 assert (side["src"], side["tgt"]) == (expected.src, expected.tgt)
                 mean = weights_of(side)[:, side["aligned_layers"]].mean((1, 2))
                 np.testing.assert_allclose(mean, expected.weights, atol=0.51 / report.PARTS)
+
+
+def test_a_map_has_each_layer_and_head(trained: Path) -> None:
+    """Keeps out the weights of another layer or head, which no mean over both can tell."""
+    run = seqmodels.load(trained / "gpt-seed1")
+    source, target = "the cat sees a dog", "die Katze sieht"
+    batch = collate([Example(run.encode_source(source), run.encode(target))])
+    with torch.inference_mode():
+        (weights,) = run.model.attention_weights(batch.src, batch.src_mask, batch.tgt_in).numpy()
+    assert len({*weights.shape}) == 4
+    found = weights_of(report.encode_map(run, source, target))
+    for layer, head in np.ndindex(weights.shape[:2]):
+        expected = weights[layer, head]
+        np.testing.assert_allclose(found[:, layer, head], expected, atol=0.51 / report.PARTS)
+
+
+def test_the_table_of_a_figure_has_overall_last() -> None:
+    """Keeps out the score of another bucket below a bucket's name."""
+    record = fake_record("gpt", 1)
+    (test,) = record["tests"]
+    parts = [*test["buckets"], test["overall"]]
+    assert len(parts) > 3
+    head, row = report.score_table([record], test)
+    assert (head[-1], row[:2]) == ("all", ["gpt", 1])
+    assert row[2:] == [f"{part['bleu']['value']:.1f}" for part in parts]
 
 
 def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:

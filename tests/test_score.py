@@ -330,7 +330,9 @@ def test_the_alignment_table_is_that_of_the_json(score: Score, run: Call, write:
         write(name, lines * 11) for name, lines in (("a.x", CLOSE), ("b.x", FAR), ("c.x", CLOSE))
     )
     argv = ["--gold", gold, close, far, same, "--src", src, "--buckets", "1,2"]
-    systems, rows = score(*argv)["systems"], table_rows(run(*argv)[1])
+    printed = run(*argv)[1]
+    systems, rows = score(*argv)["systems"], table_rows(printed)
+    assert "long.gold, 55 sentences, 99 sure links, 22 possible ones" in printed
     first, second, third = systems
     pair = second["against_first"]["aer"]
     difference = second["overall"]["aer"]["value"] - first["overall"]["aer"]["value"]

@@ -110,6 +110,15 @@ def test_planned_contrasts_are_tested_together(folder: Path) -> None:
                 assert (part.p is not None) == pair.is_tested
 
 
+def test_thin_buckets_are_not_in_the_family(folder: Path, monkeypatch: Any) -> None:
+    """Keeps out a correction for differences that are too thin to be tested."""
+    monkeypatch.setattr(significance, "MIN_ROWS", 31)  # a bucket has 30
+    comparison = compare(folder)
+    assert comparison.n_tested == len(comparison.pairs) == 3
+    pairs = [(pair.overall.p, pair.buckets[0].p) for pair in comparison.pairs]
+    assert [(p is None, thin) for p, thin in pairs] == [(False, None)] * 3
+
+
 def test_one_seed_is_never_significant(tmp_path: Path) -> None:
     """Keeps out a difference between trainings as one of architectures, and errors without one."""
     assert find(with_rows(tmp_path / "a", SHARES, "perplexity")) is None
@@ -145,11 +154,15 @@ def test_sums_come_back(tmp_path: Path) -> None:
         assert np.array_equal(sums.terms, metric_of(metric).terms(rows, "13a"))
         assert list(sums.x) == [row["x"] for row in rows]
         digests.add(sums.examples)
-        other = [r | {"ref": f"{r['ref']}!", "group": f"g{i // 7}"} for i, r in enumerate(rows)]
-        records.save_sums(tmp_path / "other", record, other)
-        stored = json.loads(gzip.decompress((tmp_path / "other").read_bytes()))["tests"]["length"]
-        assert stored["examples"] != sums.examples
-        assert stored["groups"] == [i // 7 for i in range(len(rows))]
+        for change in ({"ref": "another"}, {"x": 99}, {"group": "g"}):
+            other = [r | change if i == 7 else r for i, r in enumerate(rows)]
+            if "group" in change:
+                other = [{"group": f"g{i // 7}", **r} for i, r in enumerate(other)]
+            records.save_sums(tmp_path / "other", record, other)
+            text = gzip.decompress((tmp_path / "other").read_bytes())
+            stored = json.loads(text)["tests"]["length"]
+            assert stored["examples"] != sums.examples
+        assert stored["groups"][5:9] == [0, 0, 1, 2]
     assert len(digests) == 1
 
 

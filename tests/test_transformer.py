@@ -17,7 +17,7 @@ from seqmodels import MODELS, SequenceModel, build, unroll
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
-from seqmodels.models import PAPERS, VARIANTS, gpt, papers, transformer
+from seqmodels.models import PAPERS, VARIANTS, gpt, papers, transformer, vary
 from seqmodels.models.variants import positions
 
 
@@ -227,6 +227,11 @@ def test_a_variant_follows_its_model() -> None:
         assert {VARIANTS[other].variant_of for other in between} <= {model}
         assert names.index(model) < names.index(name)
         assert issubclass(MODELS[name], MODELS[model])
+
+
+def test_a_variant_of_a_variant_has_the_sizes_of_both() -> None:
+    """Keeps out the first variant's sizes, lost with a further change."""
+    assert vary("bahdanau_4", "more", {"dropout": 0.1}).sizes == {"n_queries": 4, "dropout": 0.1}
 
 
 @pytest.mark.parametrize("times", [2, 4])
