@@ -76,6 +76,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--mod gpt", ("--mod",)),
     (recall, "--size full", ("'full'", "smoke", "laptop")),
     (recall, "--tokens 0", ("--tokens", "'0'")),
+    (recall, "--seeds 1 2.5", ("--seeds", "'2.5'")),
     (recall, f"--tokens {'9' * 20}", ("--tokens", "4,611,686,018,427,387,904")),
     (recall, "--lr inf", ("--lr", "'inf'")),
     (recall, "--out @/notes.md --size smoke", ("notes.md",)),

@@ -183,6 +183,19 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
         assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
+def test_messages_of_a_run_that_starts_again_are_printed(tmp_path: Path, capsys: Any) -> None:
+    """Keeps out messages that are taken for those of the machine that was lost."""
+    one = progress.StatusFile(tmp_path / "one.json", "one", 1_000)
+    board = progress.ProgressBoard({"one": tmp_path / "one.json"}, 0)
+    for began, texts in ((1.0, ["first", "second"]), (2.0, ["resumed"])):
+        one.write(state="running", began=began, lines=[])
+        for text in texts:
+            one.add_line(text)
+            board.refresh()
+    printed = capsys.readouterr().out.split("\n")
+    assert [line for line in printed if line] == ["one: first", "one: second", "one: resumed"]
+
+
 def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
     clock, now = SimpleNamespace(now_s=100.0), lambda: clock.now_s

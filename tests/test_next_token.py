@@ -129,6 +129,11 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
         assert 0 < n <= 10
         assert task.data[f"n_{split}"] == full.data[f"n_{split}"]
         assert task.data[f"n_left_out_{split}"] == task.data[f"n_{split}"] - n
+    every, some = (
+        [e.src for e, x in zip(one.tests[0].examples, one.tests[0].x, strict=True) if x == 8]
+        for one in (full, task)
+    )
+    assert every.index(some[-1]) > 0.6 * len(every)  # over the whole text
 
 
 def test_plain_language_modelling(text: Path) -> None:
