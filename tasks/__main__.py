@@ -37,6 +37,7 @@ BUILTIN: list[Comparison] = [
 ]
 WIDTHS = (32, 64, 128, 256)
 BY_WIDTH = "rnn_encdec bahdanau lstm_seq2seq gpt linear_attention transformer_rotary"
+BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 FULL: list[Comparison] = [
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
@@ -48,6 +49,7 @@ FULL: list[Comparison] = [
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
+    ("ladder-bias", "ladder", f"--size full --seeds 1 2 3 --vary forget_bias=0 --models {BIASED}"),
     ("distance", "distance", "--size full --seeds 1 2 3"),
     ("bottleneck", "bottleneck", "--size full --seeds 1 2 3"),
 ]  # fmt: skip
