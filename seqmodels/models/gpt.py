@@ -19,8 +19,7 @@ Symbols
     —           q, k, v   (B,H,N,K)    queries, keys, values of H heads
     W_e         embedding (V,D)        token embedding, also the output matrix (2018: h_0, P(u))
     W_p         positions (P,D)        learned position embedding
-    N           2 n_layers             residual layers, two a block: outputs start scaled by 1/√N;
-                                       in shapes, N is the length of a text
+    N           2 n_layers             residual layers, two a block (in shapes: length of a text)
 
 Differs
     1. For translation the text is source, BOS, target; pads between them are masked and not

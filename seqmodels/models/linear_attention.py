@@ -15,9 +15,8 @@ Idea
 
 Symbols
     paper       code      shape        meaning
-    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; F: K for elu,
-                                       n_draws × K for FAVOR+; before phi: (B,H,N,K).
-                                       In shapes, K is the width of a head (paper: D)
+    φ(Q), φ(K)  q, k      (B,H,N,F)    features of queries and keys; before phi: (B,H,N,K)
+    D           —         K            width of a head; F is K for elu, n_draws × K for FAVOR+
     s           s         (R,L,H,F,K)  attention memory, Σ φ(k_j) v_jᵀ (not a decoder's state)
     z           z         (R,L,H,F)    normaliser memory, Σ φ(k_j) (not a gate)
     2021: ω     omega     (F,K)        random directions of FAVOR+

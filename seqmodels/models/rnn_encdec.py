@@ -25,7 +25,7 @@ Symbols
     s           maxout  (B,O)      maxout units of the output, the larger of each pair
     W, U, C, V  W, U, C, V         as in the paper (in shapes, V is the vocabulary)
     U_z, U_r    U_zr    (2D,D)     in one matrix; U is apart, because r acts before it
-    V'          V_start (D,D)      from c to the decoder's first state
+    V'          V_start            from c to the decoder's first state
     O_h         U_o     (2O,D)     output weights of the state, named as in `bahdanau`
     O_y, O_c    V_o, C_o           output weights of the previous word and of the summary
     G           W_o     (V,O)      output matrix (paper: of rank 100)

@@ -18,9 +18,8 @@ Idea
 
 Symbols
     paper       code      shape        meaning
-    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values.
-                                       In shapes, K is the width of a head
-    d_k, d_v    d_k, d_v  K, Kv        width of a head's queries and keys, and of its values
+    Q, K, V     q, k, v   (B,H,N,K)    queries, keys, values of H heads; (B,H,N,Kv) for values
+    d_k, d_v    d_k, d_v  K, Kv        in shapes: width of a head's queries and keys, and values
     N           n_layers  L            layers on each side; in shapes N is the length of a text
     PE          sinusoids (N,D)        positional encoding
 
