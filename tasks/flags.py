@@ -141,7 +141,8 @@ def training_flags(p: Parser) -> None:
                    help="budget: target tokens to train each model on; a larger budget trains a "
                         "finished run further")  # fmt: skip
     p.add_argument("--lr", type=positive_float, metavar="R",
-                   help="peak learning rate of all models (default: each recipe's)")  # fmt: skip
+                   help="peak learning rate of AdamW for all models "
+                        "(default: each recipe's)")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda if available (default)")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",

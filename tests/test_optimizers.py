@@ -10,6 +10,7 @@ import torch
 from conftest import Tiny
 from toys import CFG, examples, flags, toy
 
+from seqmodels import build
 from seqmodels.comparison import compare
 from seqmodels.data.batches import collate
 from seqmodels.records import record
@@ -66,6 +67,22 @@ def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
     assert len(muons) == len(matrices.keys() - ADAMWS) > 0
 
 
+def test_as_many_gates_as_tokens() -> None:
+    """Keeps out gates taken for the output layer, where both have as many rows."""
+    model = build("lstm_seq2seq", 64, d_model=16, d_embed=12, n_layers=2)
+    outside = {id(p) for p in model.parameters()} - {id(p) for p in hidden_matrices(model)}
+    names = {n for n, p in model.named_parameters() if p.ndim == 2 and id(p) in outside}
+    assert names == {"embed.weight", "output.weight"}
+
+
+def test_the_precision_is_that_of_training(fresh: Tiny) -> None:
+    """Keeps out an iteration in float32 where matrices are multiplied in bfloat16."""
+    for precision in ("float32", "bfloat16"):
+        cfg = replace(CFG, optimizer="muon", precision=precision)
+        _, muon = Trainer(fresh("gpt"), cfg).optimizers
+        assert muon.is_bfloat16 == (precision == "bfloat16")
+
+
 def test_one_step_at_both_rates(name: str, tiny: Tiny) -> None:
     """Keeps out a parameter in no optimiser or in both, and one rate for the other's.
 
@@ -93,6 +110,8 @@ def test_a_comparison_has_one_optimizer(tmp_path: Path, undrawn: None, few_draws
     settings = [(m["train_config"]["optimizer"], m["train_config"]["muon_lr"]) for m in made]
     assert settings == [("muon", task.recipes["gpt"].muon_lr), ("muon", 0.002)]
     assert made[0]["curve"][-1]["valid_nats"] != made[1]["curve"][-1]["valid_nats"]
+    with pytest.raises(ValueError, match="trained with AdamW"):
+        compare.compare(toy(), flags(tmp_path / "adamw", **chosen))
     with pytest.raises(ValueError, match="optimizer was muon, is adamw"):
         compare.compare(toy(), flags(tmp_path, models=["gpt"]))
     with pytest.raises(ValueError, match="optimizer"):

@@ -92,7 +92,7 @@ def part_of(variances: list[float], df: float = 2.0) -> Part:
 def test_variances_are_moderated() -> None:
     """Keeps out a mean over buckets, models that do not weigh, and moderation by too many degrees.
 
-    Equal variances say that models are alike; d₀ is then the degrees of the other three models.
+    With similar variances, d₀ is the degrees of freedom of the other three models.
     """
     parts = [part_of([1.0, 1.1, 0.9, 2.0]), part_of([100.0, 110.0, 90.0, 100.0])]
     moderate(parts)

@@ -58,7 +58,7 @@ def compare(folder: Path) -> Comparison:
 
 
 def write_file(folder: Path, has_sums: bool = False) -> dict[str, Any]:
-    """Write the file and, unless told otherwise, delete the sums; return its content."""
+    """Write the file and, unless message otherwise, delete the sums; return its content."""
     text = find(folder).text()
     (folder / significance.FILE).write_text(text, encoding="utf-8")
     for path in () if has_sums else folder.glob(f"*{records.SUMS_SUFFIX}"):

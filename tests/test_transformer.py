@@ -208,11 +208,13 @@ def test_gpt_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:
     n = model.max_target(6)
     assert n == 4
     assert model(src, mask, tgt_in[:, :n]).isfinite().all()
-    told = "need 11 positions, this GPT has 10; shorten the text or build it with more n_positions"
-    with pytest.raises(ValueError, match=told):
+    message = (
+        "need 11 positions, this GPT has 10; shorten the text or build it with more n_positions"
+    )
+    with pytest.raises(ValueError, match=message):
         model(src, mask, tgt_in)
     _, state = unroll(model, model.encode(src, mask), tgt_in[:, :n])
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         model.step(tgt_in[:, n], state)
 
 

@@ -57,16 +57,22 @@ class Arm(NamedTuple):
             register(name, paper)
 
     def train_config(self, task: Task, lr: float | None, seed: int) -> TrainConfig:
-        """Return how it is trained: as the task says, at this learning rate or its recipe's."""
+        """Return how it is trained: as the task says, at this learning rate or its recipe's.
+
+        Raises ValueError for a changed rate of Muon where the task does not use it.
+        """
         recipe = task.recipe(self.name)
         rates = {"lr": lr or recipe.lr, "muon_lr": recipe.muon_lr}
-        return TrainConfig(**{**rates, **task.training, **self.training, "seed": seed})
+        cfg = TrainConfig(**{**rates, **task.training, **self.training, "seed": seed})
+        if "muon_lr" in self.training and cfg.optimizer != "muon":
+            raise ValueError("muon_lr changes nothing: this task is trained with AdamW alone")
+        return cfg
 
     def recorded(self) -> dict[str, Any]:
         """Return the description of the arm in its records."""
         paper = self.papers[self.name]
         return {
-            "varies": paper.variant_of,
+            "varies": self.varies,
             "label": paper.label,
             "sizes": dict(self.sizes),
             "width": self.width,

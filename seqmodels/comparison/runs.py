@@ -211,8 +211,8 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
 def list_contrasts(run: Run) -> list[str] | None:
     """Return the models from which a run's difference is tested; None: all others.
 
-    A changed model is compared with the unchanged one, and with those that it is planned to be
-    compared with, changed alike.
+    A changed model is compared with the unchanged one, and with the same change of the models that
+    the unchanged one is compared with.
     """
     if not run.arm.is_changed or run.arm.varies is None:
         return run.task.contrasts_of(run.name)

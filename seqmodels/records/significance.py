@@ -13,15 +13,16 @@ Each variance of seeds, of d = n − 1 degrees of freedom, is moderated by those
 
     s²_model = (d₀ s₀² + d s²) / (d₀ + d)
 
-s₀² is their mean in this bucket, and d₀ says how alike models are: it is estimated from the spread
-of log s² over all buckets, and is at most the degrees of freedom that the other models have. Where
-models differ much, s₀² is too large for most: the test is then conservative. V has Satterthwaite's
+s₀² is their mean in this bucket, and d₀ measures how similar the variances of models are: it is
+estimated from the spread of log s² over all buckets, and is at most the degrees of freedom of the
+other models. Where variances differ much, s₀² is too large for most models, and the test is
+conservative. V has Satterthwaite's
 degrees of freedom, in which the seeds have the fewer of the two models' d₀ + d.
 
 All tests of a family are corrected together, by Bonferroni's method: intervals are simultaneous,
-and a difference is significant if its interval excludes zero. The family are the contrasts that
-the task has planned, or else all pairs, over all examples and in each bucket. For a model with one
-seed only the first line of V is known, which says nothing about its architecture.
+and a difference is significant if its interval excludes zero. The family consists of the contrasts
+that the task has planned, or else of all pairs, over all examples and in each bucket. For a model
+with one seed only the first line of V is known, which says nothing about its architecture.
 """
 
 from __future__ import annotations

@@ -85,16 +85,17 @@ def orthogonalize(matrices: Float[Tensor, "n rows columns"]) -> Float[Tensor, "n
 
 
 def hidden_matrices(model: SequenceModel) -> list[nn.Parameter]:
-    """Return the matrices between the embeddings and the output layer."""
+    """Return the matrices between the embeddings and the output layer.
+
+    The output layer is the last matrix with a row for each token: gates side by side can have as
+    many rows. Embeddings are those of `nn.Embedding`; a matrix of one row or column is a vector.
+    """
     tables = {id(p) for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()}
-    return [
-        p
-        for p in model.parameters()
-        if p.ndim == 2
-        and 1 not in p.shape
-        and p.shape[0] != model.config.vocab_size
-        and id(p) not in tables
+    matrices = [
+        p for p in model.parameters() if p.ndim == 2 and 1 not in p.shape and id(p) not in tables
     ]
+    output = [p for p in matrices if p.shape[0] == model.config.vocab_size][-1:]
+    return [p for p in matrices if all(p is not last for last in output)]
 
 
 def make_optimizers(model: SequenceModel, cfg: TrainConfig) -> list[torch.optim.Optimizer]:
