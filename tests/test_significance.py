@@ -83,6 +83,14 @@ def test_the_variance_of_examples_by_hand() -> None:
     assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
 
 
+def test_the_fewer_degrees_decide() -> None:
+    """Keeps out the degrees of freedom of the row, or of the column, whichever has more seeds."""
+    many, few = (Mean(x, np.full(2, x), n, 1.0, n - 1) for x, n in ((9.0, 6), (1.0, 3)))
+    for row, column in (("many", "few"), ("few", "many")):
+        found = compute_difference(Part({"many": many, "few": few}, 10**9), row, column, 1)
+        assert found.p == pytest.approx(student_p_value(8 / math.sqrt(1 / 6 + 1 / 3), 2), rel=1e-3)
+
+
 def part_of(variances: list[float], df: float = 2.0) -> Part:
     """Return models with these variances of three seeds."""
     means = {str(i): Mean(0.0, np.zeros(2), 3, v, df) for i, v in enumerate(variances)}

@@ -163,6 +163,13 @@ def test_sums_come_back(tmp_path: Path) -> None:
             stored = json.loads(text)["tests"]["length"]
             assert stored["examples"] != sums.examples
         assert stored["groups"][5:9] == [0, 0, 1, 2]
+        if metric == "bleu":  # a token more than words: the end
+            longer = [r | {"n_tokens": r["n_places"] + 1} for r in rows]
+            losses = records.list_losses(longer, metric)
+            assert losses == [
+                [round(r["nats"], 5) for r in rows],
+                [len(r["ref"].split()) + 1 for r in rows],
+            ]
     assert len(digests) == 1
 
 
