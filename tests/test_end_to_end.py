@@ -271,9 +271,9 @@ def test_attention_drops_weights(dtype: torch.dtype) -> None:
 def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
     """Keeps out drift that no one meant: of a start, a step, an optimiser, a version of torch.
 
-    Two threads, float64 and weights off by one in their last bit move a loss by 2e-7 of it at most;
-    a decay of 0.011 for 0.01 moves it by 1e-5, AdamW's ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4;
-    Muon's decay of 0.011 moves it by 1e-5.
+    Two threads, older instructions (AVX2, SSE4.2) and weights off by one in their last bit move a
+    loss by 2e-8 of it at most, AdamW's in float32 by 2e-7; a decay of 0.011 for 0.01 moves it by
+    1e-5, an ε of 1e-7 by 3e-5, a bias of 0.001 by 4e-4; a decay of 0.011 with Muon by 1e-5.
     They hold on torch 2.10.0 (a build for CUDA, run on a CPU) and 2.13.0 (for CPUs).
     `python -m tools.golden` writes the losses anew.
     """
