@@ -62,15 +62,13 @@ def write_pairs(folder: Path, n: int) -> list[Path]:
 
 def write_text(folder: Path, n_bytes: int) -> list[Path]:
     """Write about n bytes of lines of made words."""
-    piece, other = write_pairs(folder, 100_000)
-    lines = piece.read_text().splitlines(keepends=True)
+    path, _ = write_pairs(folder, 100_000)
+    lines = path.read_text().splitlines(keepends=True)
     rng = np.random.default_rng(2)
-    with open(folder / "made.txt", "a") as file:
+    with open(path, "a") as file:
         while file.tell() < n_bytes:
             file.write("".join(lines[i] for i in rng.permutation(len(lines))))
-    piece.unlink()
-    other.unlink()
-    return [folder / "made.txt"]
+    return [path]
 
 
 def largest_child(pid: int) -> int:
