@@ -217,6 +217,22 @@ VARIANTS["linear_attention_favor"] = vary(
     cite="Choromanski et al., arXiv:2009.14794",
     sizes={"feature_map": "favor"},
 )
+VARIANTS |= {
+    f"{name}_conv": vary(
+        name,
+        "convolution",
+        year=2023,
+        cite="after Arora et al., arXiv:2312.04927",
+        home=f"seqmodels.models.variants.convolved:Convolved{kind}",
+        group="later",
+    )
+    for name, kind in (
+        ("transformer", "Transformer"),
+        ("transformer_rotary", "Transformer"),
+        ("gpt", "GPT"),
+        ("linear_attention", "LinearAttention"),
+    )
+}
 
 
 # --------------------------------------------------------------------------------------- Classes

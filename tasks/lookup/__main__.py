@@ -154,6 +154,12 @@ RECIPES = {
     "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
 }
 
+CONVOLUTION = (
+    ("transformer_conv", "transformer"), ("transformer_rotary_conv", "transformer_rotary"),
+    ("gpt_conv", "gpt"), ("linear_attention_conv", "linear_attention"),
+    ("linear_attention_conv", "gpt_conv"),
+)  # fmt: skip
+"""The contrasts of what a short convolution on the embeddings gains."""
 WIDEST = 128
 """Width up to which the recipes suit.
 
@@ -201,7 +207,7 @@ def make_task(args: argparse.Namespace) -> Task:
         train=encode_all(train, tokenizer),
         valid=encode_all(valid, tokenizer),
         tests=[query_test(test, tokenizer)],
-        contrasts=[*HISTORY, ("transformer_rotary", "transformer")],
+        contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
         recipes=with_width(args.width),
         training={
             "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,
