@@ -18,7 +18,7 @@ from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, gpt, papers, transformer, vary
-from seqmodels.models.variants import positions
+from seqmodels.models.variants import convolved, positions
 
 
 @pytest.mark.parametrize(("cfg", "millions"), [(transformer.BASE, 65), (transformer.BIG, 213)])
@@ -199,6 +199,15 @@ def test_gpt_equals_the_published_one(tiny: Tiny, pairs: Pairs) -> None:
     expected = torch.stack(published.attentions, 1)[:, :, :, 5:, :5]
     assert_close(ours.attention_weights(src, src_mask, tgt_in), expected)
     assert_close(ours.align(src, src_mask, tgt_in), expected.mean((1, 2)))
+
+
+def test_a_short_convolution_is_torchs() -> None:
+    """Keeps out a filter turned round, a neighbour from the right, and a window that wraps."""
+    plain, text = nn.Embedding(V, 5), torch.randint(4, V, (2, 7))
+    embedding = convolved.ConvolvedEmbedding(plain)
+    left = F.pad(plain(text).mT, (2, 0))
+    wanted = F.conv1d(left, embedding.filter.flip(0).T.unsqueeze(1), groups=5).mT
+    assert_close(embedding(convolved.pack(text, V)), wanted)
 
 
 def test_gpt_says_what_to_do_when_positions_run_out(tiny: Tiny) -> None:
