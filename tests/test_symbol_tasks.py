@@ -69,7 +69,7 @@ def test_tests_have_exact_lengths() -> None:
 # ------------------------------------------------------------------------------------------ Look-up
 def make_lookup(**given: object) -> Task:
     """Return the task at its smallest size."""
-    flags = {"size": "smoke", "tokens": None, "width": None} | given
+    flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8} | given
     return lookup.make_task(argparse.Namespace(**flags))
 
 
@@ -77,16 +77,18 @@ def make_lookup(**given: object) -> Task:
 def test_every_answer_is_in_the_source(n: int) -> None:
     """Keeps out values of other keys, repeated keys, a fixed question, and all keys asked for."""
     rng, places, asked = random.Random(n), Counter(), Counter()
+    symbols = lookup.make_symbols(30)
+    assert symbols.keys[25:28] == ["z", "aa", "bb"]
     for _ in range(200):
-        trained, query = lookup.draw_pair(rng, n), lookup.draw_query(rng, n)
+        trained, query = lookup.draw_pair(rng, n, symbols), lookup.draw_query(rng, n, symbols)
         asked[len(trained.tgt.split()) // 3] += 1
         assert len(query.tgt.split()) == 3
         for pair in (trained, query):
             src, tgt = pair.src.split(), pair.tgt.split()
             values = dict(zip(src[0::2], src[1::2], strict=True))
             assert len(values) == len(set(values.values())) == n == lookup.n_pairs(pair)
-            assert values.keys() <= set(lookup.KEYS)
-            assert set(values.values()) <= set(lookup.VALUES)
+            assert values.keys() <= set(symbols.keys)
+            assert set(values.values()) <= set(symbols.values)
             assert tgt[0::3] == tgt[1::3]
             assert [values[key] for key in tgt[0::3]] == tgt[2::3]
             assert len(set(tgt[0::3])) == len(tgt) // 3
@@ -96,17 +98,21 @@ def test_every_answer_is_in_the_source(n: int) -> None:
     assert 70 < asked[n] < 130
 
 
-def test_values_alone_are_scored() -> None:
+TESTED = [(8, [2, 4, 6, 8, 12, 16]), (12, [3, 6, 9, 12, 18, 24])]
+
+
+@pytest.mark.parametrize(("most", "tested"), TESTED)
+def test_values_alone_are_scored(most: int, tested: list[int]) -> None:
     """Keeps out points for keys, which are given, and a test in which later values help."""
-    task = make_lookup()
+    task = make_lookup(pairs=most)
     (test,) = task.tests
     for example in (*task.train, *task.valid, *test.examples):
         assert task.tokenizer.tokens(example.scored()) == task.tokenizer.tokens(example.tgt)[2::3]
         assert example.src[-1] == EOS
     assert {len(e.tgt) for e in (*task.valid, *test.examples)} == {3}
-    assert {len(e.src) for e in task.valid} == {2 * lookup.MAX_TRAIN + 1}
+    assert {len(e.src) for e in task.valid} == {2 * most + 1}
     assert max(len(e.src) for e in task.train) == task.data["n_tokens_source"]
-    assert Counter(test.x) == dict.fromkeys(lookup.PAIRS, lookup.SIZES["smoke"]["per_number"])
+    assert Counter(test.x) == dict.fromkeys(tested, lookup.SIZES["smoke"]["per_number"])
     assert [len(e.src) for e in test.examples] == [2 * n + 1 for n in test.x]
     assert test.baseline == [1 / n for n in test.x]
     assert task.training["precision"] == "float32"

@@ -7,6 +7,7 @@ Question
 
     python -m tasks.lookup                 equal parameters
     python -m tasks.lookup --width 64      equal widths: accuracy against bytes of memory
+    python -m tasks.lookup --pairs 32      up to 32 pairs in training and 64 in test
 
     9 minutes on two cores. A model that knows the values of a source, but not which key each
     belongs to, is right once in n times with n pairs. Expect 100 % with 8 pairs, the most that are
@@ -28,6 +29,10 @@ PARSER.add_argument(
     "--width", type=positive, metavar="D",
     help="d_model of all models (default: chosen for equal parameters)",
 )  # fmt: skip
+PARSER.add_argument(
+    "--pairs", type=positive, default=8, metavar="N",
+    help="most pairs in training, a multiple of 4; test has up to twice as many (default: 8)",
+)  # fmt: skip
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
@@ -36,6 +41,7 @@ import argparse
 import random
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task, TestSet
 from seqmodels.data.batches import Example
@@ -54,10 +60,7 @@ from tasks.recipes import HISTORY
 # token: a state that has read the key has to come before the one that writes the value. In the
 # source, a key would be at an advantage: the first token that a reversed source begins with.
 
-KEYS = list("abcdefghijklmnop")
-VALUES = [str(n) for n in range(1, 1 + len(KEYS))]
-PAIRS = (2, 4, 6, 8, 12, 16)
-MAX_TRAIN = 8
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "per_number": 10},
     "laptop": {"n_train": 280_000, "n_valid": 300, "per_number": 500},
@@ -65,9 +68,27 @@ SIZES = {
 TOKENS = {"smoke": 2_000, "laptop": 650_000}
 
 
-def draw_source(rng: random.Random, n: int) -> dict[str, str]:
+class Symbols(NamedTuple):
+    """The keys and the values that a source is drawn from."""
+
+    keys: list[str]
+    values: list[str]
+
+
+def make_symbols(n: int) -> Symbols:
+    """Return n keys, a b c … z aa bb …, and n values, 1 to n."""
+    letters = [LETTERS[i % 26] * (1 + i // 26) for i in range(n)]
+    return Symbols(letters, [str(i) for i in range(1, 1 + n)])
+
+
+def tested_pairs(most: int) -> list[int]:
+    """Return the numbers of pairs in test, if training has at most a multiple of 4."""
+    return [most * quarters // 4 for quarters in (1, 2, 3, 4, 6, 8)]
+
+
+def draw_source(rng: random.Random, n: int, symbols: Symbols) -> dict[str, str]:
     """Draw n pairs; no key and no value occurs twice, so that counting values does not help."""
-    return dict(zip(rng.sample(KEYS, n), rng.sample(VALUES, n), strict=True))
+    return dict(zip(rng.sample(symbols.keys, n), rng.sample(symbols.values, n), strict=True))
 
 
 def pair_of(source: dict[str, str], asked: Iterable[str]) -> Pair:
@@ -76,26 +97,27 @@ def pair_of(source: dict[str, str], asked: Iterable[str]) -> Pair:
     return Pair(src, " ".join(f"{key} {key} {source[key]}" for key in asked))
 
 
-def draw_pair(rng: random.Random, n: int) -> Pair:
+def draw_pair(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for all keys or for half of them, each once.
 
     A model that has seen all but one of the values can guess the last; one that is asked only a
     few times learns too slowly.
     """
-    source = draw_source(rng, n)
+    source = draw_source(rng, n, symbols)
     return pair_of(source, rng.sample(list(source), n if rng.random() < 0.5 else n // 2))
 
 
-def draw_query(rng: random.Random, n: int) -> Pair:
+def draw_query(rng: random.Random, n: int, symbols: Symbols) -> Pair:
     """Draw an example that asks for one key."""
-    source = draw_source(rng, n)
+    source = draw_source(rng, n, symbols)
     return pair_of(source, rng.sample(list(source), 1))
 
 
-def draw_pairs(rng: random.Random, n: int) -> list[Pair]:
-    """Draw n examples, with 2 to 8 pairs: a number of pairs is in 1 / number of the batches."""
-    numbers = range(2, MAX_TRAIN + 1)
-    return [draw_pair(rng, k) for k in rng.choices(numbers, [k**-2 for k in numbers], k=n)]
+def draw_pairs(rng: random.Random, n: int, most: int, symbols: Symbols) -> list[Pair]:
+    """Draw n examples of 2 to `most` pairs: a number of pairs is in 1 / number of the batches."""
+    numbers = range(2, most + 1)
+    sizes = rng.choices(numbers, [k**-2 for k in numbers], k=n)
+    return [draw_pair(rng, k, symbols) for k in sizes]
 
 
 def encode(pair: Pair, tokenizer: Tokenizer, line: int = 0) -> Example:
@@ -114,7 +136,7 @@ def n_pairs(pair: Pair) -> int:
     return len(pair.src.split()) // 2
 
 
-def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
+def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer, most: int) -> TestSet:
     """Return the test set: the share of values that are right against the number of pairs."""
     x = [n_pairs(pair) for pair in pairs]
     return TestSet(
@@ -125,8 +147,8 @@ def query_test(pairs: Sequence[Pair], tokenizer: Tokenizer) -> TestSet:
         primary_metric="exact_match",
         examples=encode_all(pairs, tokenizer),
         x=x,
-        buckets=[(n, n) for n in PAIRS],
-        max_train_length=MAX_TRAIN,
+        buckets=[(n, n) for n in tested_pairs(most)],
+        max_train_length=most,
         noun="queries",
         is_generated=False,
         baseline=[1 / n for n in x],
@@ -150,8 +172,8 @@ RECIPES = {
     ),
     "transformer": Recipe(PRENORM, lr=3e-3),
     "transformer_rotary": Recipe(PRENORM | {"rotary_base": 30.0}, lr=3e-3),
-    "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
-    "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08, "n_positions": 96}, lr=3e-3),
+    "gpt": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
+    "linear_attention": Recipe(TWO_LAYERS | {"init_std": 0.08}, lr=3e-3),
 }
 
 CONVOLUTION = (
@@ -167,15 +189,17 @@ Beyond it, `init_std` falls in proportion, and so do all learning rates but the 
 """
 
 
-def with_width(width: int | None) -> dict[str, Recipe]:
-    """Return the recipes with this width for all models; None: as they are."""
-    if width is None:
-        return RECIPES
-    scale, changed = WIDEST / max(WIDEST, width), {}
+def recipes_for(width: int | None, most: int) -> dict[str, Recipe]:
+    """Return the recipes with positions for sources of twice the most pairs in training.
+
+    A width is that of all models; None: as they fit the number of parameters.
+    """
+    scale, changed = WIDEST / max(WIDEST, width or 0), {}
     for name, (sizes, lr, _) in RECIPES.items():
-        start = {"init_std": scale * sizes["init_std"]} if "init_std" in sizes else {}
-        rate = lr if name == "lstm_seq2seq" else scale * lr
-        changed[name] = Recipe({**sizes, **start, "d_model": width}, rate)
+        new = {} if width is None else {"d_model": width}
+        if "init_std" in sizes:
+            new |= {"init_std": scale * sizes["init_std"], "n_positions": 12 * most}
+        changed[name] = Recipe({**sizes, **new}, lr if name == "lstm_seq2seq" else scale * lr)
     return changed
 
 
@@ -184,13 +208,18 @@ def with_width(width: int | None) -> dict[str, Recipe]:
 
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task."""
-    rng, size = random.Random(1), SIZES[args.size]
-    train = draw_pairs(rng, size["n_train"])
-    valid = [draw_query(rng, MAX_TRAIN) for _ in range(size["n_valid"])]
-    test = [draw_query(rng, n) for n in PAIRS for _ in range(size["per_number"])]
-    values = draw_source(rng, 6)
+    if args.pairs % 4:
+        raise ValueError(f"--pairs {args.pairs}: give a multiple of 4")
+    rng, size, most = random.Random(1), SIZES[args.size], args.pairs
+    symbols = make_symbols(2 * most)
+    train = draw_pairs(rng, size["n_train"], most, symbols)
+    valid = [draw_query(rng, most, symbols) for _ in range(size["n_valid"])]
+    test = [
+        draw_query(rng, n, symbols) for n in tested_pairs(most) for _ in range(size["per_number"])
+    ]
+    values = draw_source(rng, 6, symbols)
     links = [(2 * list(values).index(key) + 1, 3 * i + 2) for i, key in enumerate(sorted(values))]
-    tokenizer = Words([*KEYS, *VALUES])
+    tokenizer = Words([*symbols.keys, *symbols.values])
     return Task(
         name="lookup",
         data={
@@ -199,16 +228,16 @@ def make_task(args: argparse.Namespace) -> Task:
             "n_train": len(train),
             "n_valid": len(valid),
             "n_test": len(test),
-            "n_tokens_source": 2 * MAX_TRAIN + 1,
+            "n_tokens_source": 2 * most + 1,
             "source_end": "EOS",
             "tokenizer": tokenizer.name,
         },
         tokenizer=tokenizer,
         train=encode_all(train, tokenizer),
         valid=encode_all(valid, tokenizer),
-        tests=[query_test(test, tokenizer)],
+        tests=[query_test(test, tokenizer, most)],
         contrasts=[*HISTORY, ("transformer_rotary", "transformer"), *CONVOLUTION],
-        recipes=with_width(args.width),
+        recipes=recipes_for(args.width, most),
         training={
             "tokens": args.tokens or TOKENS[args.size], "batch_tokens": 400, "n_validations": 30,
             "precision": "float32",  # faster than bfloat16 in matrices as small as these
