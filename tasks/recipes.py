@@ -32,6 +32,13 @@ GRAMMAR = RECIPES | {
     "lstm_seq2seq_x2": Recipe(RECIPES["lstm_seq2seq"].sizes, lr=8e-3),
     "lstm_seq2seq_x4": Recipe({**RECIPES["lstm_seq2seq"].sizes, "init_range": 0.15}, lr=4e-3),
 }
+GRAMMAR_MUON = GRAMMAR | {
+    name: GRAMMAR[name]._replace(lr=lr, muon_lr=muon_lr)
+    for name, lr, muon_lr in (
+        ("rnn_encdec", 4e-3, 1.5e-2), ("bahdanau", 4e-3, 8e-3), ("lstm_seq2seq", 8e-3, 1.5e-2),
+        ("transformer", 3e-3, 8e-3), ("gpt", 2e-3, 6e-3), ("linear_attention", 2e-3, 9e-3),
+    )
+}  # fmt: skip
 HISTORY = (
     ("lstm_seq2seq", "rnn_encdec"), ("bahdanau", "rnn_encdec"), ("bahdanau", "lstm_seq2seq"),
     ("transformer", "bahdanau"), ("gpt", "transformer"), ("gpt", "bahdanau"),

@@ -33,7 +33,7 @@ from seqmodels.utils import files
 from tasks import __main__ as everything
 from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
-from tasks.recipes import GRAMMAR
+from tasks.recipes import GRAMMAR_MUON
 from tasks.translation import __main__ as translation
 from tools import rounded, trials
 
@@ -360,7 +360,7 @@ def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["model"] for row in rows] == ["gpt", "gpt", "rnn_encdec"]
-    assert [float(row["lr"]) for row in rows] == [2e-3, 4e-3, GRAMMAR["rnn_encdec"].lr]
+    assert [float(row["lr"]) for row in rows] == [2e-3, 4e-3, GRAMMAR_MUON["rnn_encdec"].lr]
     assert [row["batch_tokens"] for row in rows] == ["1600", "300", "1600"]
     assert [row["changes"] for row in rows] == ["", "n_layers=2", ""]
     for line, row in zip(first, rows, strict=True):

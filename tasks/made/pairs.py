@@ -11,7 +11,8 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
-from tasks.recipes import GRAMMAR, HISTORY, with_dropout, with_positions
+from seqmodels.training.config import Optimizer
+from tasks.recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, with_dropout, with_positions
 
 if TYPE_CHECKING:
     from tasks.made import grammar
@@ -61,7 +62,12 @@ def n_crossings(links: Sequence[tuple[int, int]]) -> int:
     return sum(i < k and j > m for i, j in links for k, m in links)
 
 
-def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = True) -> Task:
+def grammar_task(
+    corpus: grammar.Splits,
+    tokens: int,
+    has_source_eos: bool = True,
+    optimizer: Optimizer = "adamw",
+) -> Task:
     """Return the task of translating a corpus that the grammar has drawn."""
     train, valid, test = (
         [Pair(s.en_text, s.de_text, line=i) for i, s in enumerate(split, 1)] for split in corpus
@@ -74,6 +80,7 @@ def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = Tru
         examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
     )
     words = [n_words(pair.src) for pair in test]
+    recipes = {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
     return Task(
         name="translation",
         data={
@@ -90,8 +97,8 @@ def grammar_task(corpus: grammar.Splits, tokens: int, has_source_eos: bool = Tru
         valid=valid_ids,
         tests=[length_test(test_ids, words, max(n_words(pair.src) for pair in train))],
         contrasts=HISTORY,
-        recipes=with_positions(with_dropout(GRAMMAR, 0.0), max(len(e.src) for e in test_ids)),
-        training={"tokens": tokens, "batch_tokens": 1_600},
+        recipes=with_positions(with_dropout(recipes, 0.0), max(len(e.src) for e in test_ids)),
+        training={"tokens": tokens, "batch_tokens": 1_600, "optimizer": optimizer},
         n_parameters=1_000_000,
         alignment_example=AlignmentExample(shown, example.links),
     )
