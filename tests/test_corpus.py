@@ -213,7 +213,13 @@ def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     "names",
-    [("ok.de", "ok.en"), ("a.de.txt", "b.en.txt"), ("de.txt", "en.txt"), ("a.de", "b.txt")],
+    [
+        ("ok.de", "ok.en"),
+        ("a.de.txt", "b.en.txt"),
+        ("de.txt", "en.txt"),
+        ("a.de", "b.txt"),
+        ("ted.dev.de", "ted.dev.en"),  # dev may be a language: the last one counts
+    ],
 )
 def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Path) -> None:
     """Keeps out a direction that is only renamed: German to English with English's label."""
@@ -272,10 +278,10 @@ def test_tables(name: str, tmp_path: Path) -> None:
 
 
 def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
-    """Keeps out rows that are counted in place of lines."""
-    (tmp_path / "x.csv").write_text('de,en\n"eins\nzwei",one\ndrei,three\n')
+    """Keeps out rows counted in place of lines, and a header below a blank line taken for a row."""
+    (tmp_path / "x.csv").write_text('\n"de",en\n"eins\nzwei",one\ndrei,three\n')
     pairs = read_pairs(read_parallel([tmp_path / "x.csv"], ("de", "en")))
-    assert [(pair.tgt, pair.line) for pair in pairs] == [("one", 3), ("three", 4)]
+    assert [(pair.tgt, pair.line) for pair in pairs] == [("one", 4), ("three", 5)]
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])

@@ -327,6 +327,9 @@ def test_shares_add_up_to_the_batch(name: str, fresh: Tiny) -> None:
     model = fresh(name, **n_positions(name, 64))
     batch, second = collate(draw_examples(9, 20)), collate(draw_examples(9, 20)[1::4])
     assert all(map(torch.equal, take_rows(batch, 1, 4), second))  # without columns of pads alone
+    start = torch.full_like(batch.tgt_out[:, :3], PAD)  # not scored, but read
+    batch = batch._replace(tgt_out=torch.cat([start, batch.tgt_out[:, 3:]], 1))
+    assert torch.equal(take_rows(batch, 1, 4).tgt_in, second.tgt_in)
     whole, *shared = (gradient(Trainer(model, replace(CFG, shards=n)), batch) for n in (1, 4, 12))
     assert all((share - whole).norm() < 1e-6 * whole.norm() for share in shared)
 
