@@ -89,6 +89,9 @@ def test_the_state_grows_as_the_papers_say(name: str, fresh: Tiny) -> None:
 def test_the_cache_is_measured_in_bytes_up_to_the_last_position(fresh: Tiny) -> None:
     """Keeps out a size in numbers (two vectors of 16, 4 bytes each), and unreadable sources."""
     assert evaluate.measure_cache_bytes(fresh("rnn_encdec"))[0] == (8, 2 * 16 * 4)
+    keys_and_values, mask = 3 * 2 * 16 * 4, 1  # of a token: the mask has a byte
+    sizes = evaluate.measure_cache_bytes(fresh("transformer", n_layers=3))
+    assert sizes[0] == (8, 8 * (keys_and_values + mask))
     for limit, lengths in ((32, [8, 16]), (9, [8])):
         sizes = evaluate.measure_cache_bytes(fresh("gpt", n_positions=limit))
         assert [n for n, _ in sizes] == lengths
