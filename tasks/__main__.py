@@ -70,11 +70,15 @@ CORPORA: list[Comparison] = [
 
 
 def run_all(out: Path, comparisons: Sequence[Comparison], forwarded: Sequence[str]) -> None:
-    """Run each comparison into its own folder, up to the first failure; then draw all records."""
-    todo = [
-        (folder, task, [*own_flags.split(), *forwarded, "--out", str(out / folder)])
-        for folder, task, own_flags in comparisons
-    ]
+    """Run each comparison into its own folder, up to the first failure; then draw all records.
+
+    A forwarded flag replaces a comparison's own.
+    """
+    todo = []
+    for folder, task, own_flags in comparisons:
+        own = [f"--{flag}".split() for flag in own_flags.split("--")[1:]]
+        own_left = [word for flag in own if flag[0] not in forwarded for word in flag]
+        todo.append((folder, task, [*own_left, *forwarded, "--out", str(out / folder)]))
     for _, task, passed in todo:  # find mistakes before anything is trained
         import_module(f"tasks.{task}.__main__").PARSER.parse_args(passed)
     from seqmodels.report.figures import plot_results  # takes a second to import

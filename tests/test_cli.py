@@ -294,10 +294,10 @@ def test_pipes_are_scored(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with ThreadPoolExecutor(1) as pool:
         pool.submit(pipe.write_bytes, b"x yz\nw\n")
-        _, ref, hyp = external.read_translations(tmp_path / "src", pipe, [tmp_path / "hyp"])
+        _, (ref,), (hyp,) = external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
         assert ref.lines == hyp.lines == ["x yz", "w"]
         with pytest.raises(ValueError, match="are the same file"):  # no one waits for a writer
-            external.read_translations(tmp_path / "src", pipe, [tmp_path / "." / "fifo"])
+            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "." / "fifo"])
 
 
 def test_counts_as_people_write_them() -> None:

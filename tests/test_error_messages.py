@@ -74,6 +74,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--models bert", ("--models", "'bert'", "rnn_encdec")),
     (recall, "--seeds 2 1 2", ("--seeds", "2 is given twice")),
     (recall, "--mod gpt", ("--mod",)),
+    (recall, "--models gpt --seeds 1 --models transformer", ("--models", "given twice")),
     (recall, "--size full", ("'full'", "smoke", "laptop")),
     (recall, "--tokens 0", ("--tokens", "'0'")),
     (recall, "--seeds 1 2.5", ("--seeds", "'2.5'")),

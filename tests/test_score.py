@@ -123,6 +123,20 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
     assert result["signatures"] == signatures
 
 
+def test_several_references(run: Call, flags: Argv, write: Write, tmp_path: Path) -> None:
+    """Keeps out the last reference alone, in scores and in the page's scores of sentences."""
+    out = tmp_path / "out"
+    assert run(*flags, "--ref", write("other.de", POOR), "--out", out)[0] == 0
+    result = json.loads((out / "score.json").read_text(encoding="utf-8"))
+    assert [Path(ref["file"]).name for ref in result["refs"]] == ["ref.de", "other.de"]
+    for system, lines in zip(result["systems"], (GOOD, POOR), strict=True):
+        assert system["overall"]["bleu"]["value"] == BLEU().corpus_score(lines, [REF, POOR]).score
+    (page,) = data_of(out / "report.html")["folders"]
+    examples = page["tests"][0]["examples"]
+    assert [e["ref"] for e in examples] == [f"{a} / {b}" for a, b in zip(REF, POOR, strict=True)]
+    assert {e["scores"][1][0] for e in examples} == {100.0}
+
+
 def test_systems_compare_as_sacrebleus(score: Score, run: Call, flags: Argv, write: Write) -> None:
     """Keeps out a wrong sign or system, and a p-value of 1 / 1001 between two equal texts."""
     third = write("third.de", [*GOOD[:2], *POOR[2:]])
@@ -177,7 +191,7 @@ def test_the_table_has_the_numbers_of_the_json(run: Call, flags: Argv, tmp_path:
     code, out, _ = run(*flags, "--buckets", "5,9")
     assert code == 0
     assert set(tmp_path.rglob("*")) == before
-    texts = external.read_translations(tmp_path / "src.en", tmp_path / "ref.de", flags[4:])
+    texts = external.read_translations(tmp_path / "src.en", [tmp_path / "ref.de"], flags[4:])
     result = external.score_translations(texts, "13a", False, [5, 9])
     rows = table_rows(out)
     starts = [i for i, row in enumerate(rows) if row[:2] == ["source words", "n"]]

@@ -22,6 +22,8 @@ def score(args: argparse.Namespace) -> None:
             raise ValueError("--tokenize and --lowercase are for texts; leave them out with --gold")
         if args.buckets and not args.src:
             raise ValueError("--buckets needs --src, whose words it counts")
+        if len(args.ref) > 1:
+            raise ValueError("--ref is given twice; with --gold, there is one target")
     elif not args.ref or not args.src:
         raise ValueError("give --ref and --src to score translations, or --gold for alignments")
     elif args.gold_one_based:
@@ -56,7 +58,8 @@ def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
     from seqmodels.evaluation import external
     from seqmodels.report import systems
 
-    given = external.read_alignments(args.gold, args.hyps, args.src, args.ref, args.gold_one_based)
+    tgt = args.ref[0] if args.ref else None
+    given = external.read_alignments(args.gold, args.hyps, args.src, tgt, args.gold_one_based)
     out = ensure_out_folder(args.out) if args.out else None
     result = external.score_alignments(*given, ends)
     table = systems.alignment_table(result)
@@ -70,7 +73,8 @@ def write_json(result: dict[str, Any], path: Path) -> Path:
 
 def add_score_arguments(arg: Callable[..., Any]) -> None:
     """Add the arguments of the command."""
-    arg("--ref", type=Path, metavar="FILE", help="reference; with --gold optional")
+    arg("--ref", type=Path, action="append", default=[], metavar="FILE",
+        help="reference, or several, each after a --ref; with --gold optional")  # fmt: skip
     arg("--src", type=Path, metavar="FILE", help="source; with --gold optional")
     arg("hyps", type=Path, nargs="+", metavar="HYP",
         help="a system's output: translations or, with --gold, alignments; others are compared "

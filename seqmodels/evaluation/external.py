@@ -123,34 +123,42 @@ def score_by_length(
 # --------------------------------------------------------------------------------- Translations
 
 
-def read_translations(src: Path, ref: Path, hyps: Sequence[Path]) -> list[Text]:
-    """Return the source, the reference and each system's text.
+class Translations(NamedTuple):
+    """A source, one or more references for each of its sentences, and each system's text."""
+
+    src: Text
+    refs: list[Text]
+    systems: list[Text]
+
+
+def read_translations(src: Path, refs: Sequence[Path], hyps: Sequence[Path]) -> Translations:
+    """Return the source, the references and each system's text.
 
     Raises ValueError as `read_files` does, for a source without words and for more lines than
     systems can be compared on.
     """
-    src_text, ref_text, *systems = read_files((src, ref, *hyps))
+    src_text, *others = read_files((src, *refs, *hyps))
     if not any(src_text.lengths()):
         raise ValueError(f"{src} has no words; scores are grouped by the number of source words")
-    if len(hyps) > 1 and (n := len(ref_text.lines)) > MAX_LINES:
+    if len(hyps) > 1 and (n := len(src_text.lines)) > MAX_LINES:
         raise ValueError(
-            f"{ref} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
+            f"{src} has {n:,} lines; systems are compared on at most {MAX_LINES:,}: "
             "score one system at a time"
         )
-    return [src_text, ref_text, *systems]
+    return Translations(src_text, others[: len(refs)], others[len(refs) :])
 
 
 def score_translations(
-    texts: Sequence[Text], tokenize: str, is_lowercase: bool, ends: Sequence[int]
+    texts: Translations, tokenize: str, is_lowercase: bool, ends: Sequence[int]
 ) -> Result:
-    """Score all systems in `texts` (see read_translations), in buckets of source words.
+    """Score all systems against all references, in buckets of source words.
 
     Differences are from the first system. Raises ValueError for a tokenizer that sacreBLEU does not
     have, or that does not work here.
     """
-    src, ref, *systems = texts
+    src, refs, systems = texts
     check_tokenizer(tokenize, "--tokenize")
-    metrics = sacrebleu_metrics(tokenize, is_lowercase, [ref.lines])
+    metrics = sacrebleu_metrics(tokenize, is_lowercase, [ref.lines for ref in refs])
     lengths = src.lengths()
     counts_by_system, entries = [], []
     for text, name in zip(systems, name_systems([text.path for text in systems]), strict=True):
@@ -173,10 +181,10 @@ def score_translations(
         for entry, difference in zip(entries[1:], differences, strict=True):
             entry.setdefault("against_first", {})[key] = difference
     return {
-        "schema": "seqmodels.score/2",
+        "schema": "seqmodels.score/3",
         "n": len(lengths),
         "src": src.facts(),
-        "ref": ref.facts(),
+        "refs": [ref.facts() for ref in refs],
         "n_bootstrap": intervals.N_BOOTSTRAP,
         "signatures": {key: str(metric.get_signature()) for key, metric in metrics.items()},
         "paired_signatures": paired,

@@ -37,7 +37,7 @@ def translation_table(result: Result) -> str:
         note = f"Against {systems[0]['name']}: difference, and p of sacreBLEU's paired bootstrap."
         parts.append(append_signatures(note, paired))
     notes = []
-    for text in (result["src"], result["ref"], *systems):
+    for text in (result["src"], *result["refs"], *systems):
         if n := text["n_blank"]:
             in_no_bucket = "; they are in no bucket" if text is result["src"] else ""
             notes.append(f"{text['file']}: {n:,} of {result['n']:,} lines are blank{in_no_bucket}.")
@@ -125,6 +125,11 @@ def append_signatures(note: str, signatures: Mapping[str, str]) -> str:
 
 
 def format_subtitle(result: Result) -> str:
-    """Return a one-line summary: reference, sentences, signature."""
-    about = Path(result["ref"]["file"]).name, f"{result['n']:,} sentences"
+    """Return a one-line summary: references, sentences, signature."""
+    about = name_references(result), f"{result['n']:,} sentences"
     return " · ".join((*about, result["signatures"]["bleu"]))
+
+
+def name_references(result: Result) -> str:
+    """Return the names of the files of references."""
+    return " + ".join(Path(ref["file"]).name for ref in result["refs"])

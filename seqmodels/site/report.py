@@ -232,21 +232,21 @@ def spread_over_buckets(
 
 def write_systems(
     result: external.Result,
-    texts: Sequence[external.Text],
+    texts: external.Translations,
     tokenize: str,
     is_lowercase: bool,
     out: Path,
 ) -> Path:
     """Write report.html to a folder: the scores of other systems, and the texts behind them."""
-    scored, name = result["systems"], Path(result["ref"]["file"]).name
+    scored, name = result["systems"], systems.name_references(result)
     buckets, labels = scored[0]["buckets"], [system["name"] for system in scored]
-    src, ref, *hyps = (text.lines for text in texts)
+    refs = list(zip(*(text.lines for text in texts.refs), strict=True))
     by_system = {
         label: [
-            rows.Row(set="length", x=len(s.split()), src=s, ref=r, hyp=h)
-            for s, r, h in zip(src, ref, lines, strict=True)
+            rows.Row(set="length", x=len(s.split()), src=s, ref=" / ".join(r), refs=r, hyp=h)
+            for s, r, h in zip(texts.src.lines, refs, text.lines, strict=True)
         ]
-        for label, lines in zip(labels, hyps, strict=True)
+        for label, text in zip(labels, texts.systems, strict=True)
     }
     test = {
         **{"name": "length", "noun": "sentences", "axis": "source length (words)"},

@@ -32,6 +32,8 @@ class Row(BaseModel):
     x: Count
     src: str
     ref: str
+    refs: tuple[str, ...] = ()
+    """All references, if there are several; `ref` shows them."""
     hyp: str | None = None
     """None: nothing was generated."""
     nats: Finite | None = None
@@ -96,7 +98,7 @@ def score(row: Row, metrics: Mapping[str, Any]) -> dict[str, float]:
     scores = {}
     if row.hyp is not None and metrics:
         for key, metric in metrics.items():
-            scores[key] = metric.sentence_score(row.hyp, [row.ref]).score
+            scores[key] = metric.sentence_score(row.hyp, row.refs or [row.ref]).score
     elif row.hyp is not None:
         scores["right"] = 100 * row.n_same / max(row.n_places, 1)
     if row.nats is not None:

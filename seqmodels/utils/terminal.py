@@ -26,11 +26,33 @@ from seqmodels.utils.files import WriteError
 logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no warning about a read-only home folder
 
 
+class StoreOnce(argparse.Action):
+    """The action of a flag with a value: argparse's own keeps only the last one if given twice."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, flag: str | None = None
+    ) -> None:
+        """Store the value; a flag that was given before is an error."""
+        if flag and self.dest in parser.given:
+            values_too = ", with all its values" * (self.nargs in ("+", "*"))
+            raise argparse.ArgumentError(self, f"given twice; give it once{values_too}")
+        parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser without abbreviated flags, whose errors take one line."""
+    """An ArgumentParser without abbreviated or repeated flags, whose errors take one line."""
 
     def __init__(self, **settings: Any):
         super().__init__(**settings | {"allow_abbrev": False})
+        self.given: set[str] = set()
+        for name in (None, "store"):
+            self.register("action", name, StoreOnce)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the flags, none of which has been given yet."""
+        self.given.clear()
+        return super().parse_known_args(args, namespace)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Print the message to stderr and exit."""
