@@ -110,8 +110,8 @@ def test_published_systems_have_their_known_scores(score: Score, data: Path) -> 
     ("tokenize", "is_lowercase"), [("13a", False), ("intl", True), ("char", False), ("none", True)]
 )
 def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, flags: Argv) -> None:
-    """Keeps out a flag that reaches one of the two scores alone, or the signature alone."""
-    result = score(*flags, "--tokenize", tokenize, *["--lowercase"] * is_lowercase)
+    """Keeps out a flag that reaches one of the two scores, and a bucket with the ratio of all."""
+    result = score(*flags, "--buckets=4", "--tokenize", tokenize, *["--lowercase"] * is_lowercase)
     bleu, chrf = BLEU(lowercase=is_lowercase, tokenize=tokenize), CHRF(lowercase=is_lowercase)
     for system, lines in zip(result["systems"], (GOOD, POOR), strict=True):
         theirs, overall = bleu.corpus_score(lines, [REF]), system["overall"]
@@ -119,6 +119,10 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
         assert overall["length_ratio"] == pytest.approx(theirs.ratio, rel=1e-12)
         assert overall["chrf"]["value"] == chrf.corpus_score(lines, [REF]).score
         assert overall["bleu"]["low"] is overall["bleu"]["high"] is None  # four sentences
+        for part, places in zip(system["buckets"], ([1, 3], [0, 2]), strict=True):
+            hyps, refs = ([texts[i] for i in places] for texts in (lines, REF))
+            ratio = bleu.corpus_score(hyps, [refs]).ratio
+            assert part["length_ratio"] == pytest.approx(ratio, rel=1e-12)
     signatures = {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
     assert result["signatures"] == signatures
 
