@@ -308,6 +308,24 @@ def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> 
     assert run.translate([]) == []
 
 
+def test_each_line_is_a_sentence(
+    run: TrainedRun, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps out a lost second line, a sentence invented for a blank one, and a chunk's end."""
+    first, second, third = run.translate(SOURCES)
+    lines = [SOURCES[0], "", SOURCES[1], " \t", SOURCES[2]]
+    wanted = [first, "", second, "", third]
+    assert run.translate(["\n".join(lines[:3]), "", SOURCES[2]]) == [
+        "\n".join(wanted[:3]), "", third
+    ]  # fmt: skip
+    (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
+    monkeypatch.setattr(main, "STDIN", tmp_path / "lines")
+    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    assert (code, out.split("\n")) == (0, [*wanted, ""])
+    assert err.startswith("2 of 17 words ")  # of all lines
+
+
 def test_the_source_is_read_as_in_training(run: TrainedRun, few_draws: None) -> None:
     """Keeps out an EOS or capitals that training had not, and a source without its EOS."""
     words = run.tokenizer.encode(SOURCES[0])

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seqmodels.cli.score import add_score_arguments, score
 from seqmodels.utils.terminal import (
@@ -22,10 +23,16 @@ from seqmodels.utils.terminal import (
     run_cli,
 )
 
+if TYPE_CHECKING:
+    from seqmodels.comparison.trained import TrainedRun
+
 MAX_DRAWN_TOKENS = 100
 """Maximum tokens in a drawn alignment: the figure has a cell per pair of tokens."""
 MAPS = 24
 """Examples of a report that have attention maps, unless another number is given."""
+LINES_AT_ONCE = 500
+"""Lines that are translated together."""
+STDIN = "/dev/stdin"
 MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
@@ -104,36 +111,60 @@ def doctor(args: argparse.Namespace) -> None:
     run_checks()
 
 
-def warn_unknown(src: Sequence[int]) -> None:
-    """Warn how many words of a source are unknown to the run."""
+def warn_unknown(sources: Iterable[Sequence[int]]) -> None:
+    """Warn how many words of sources are unknown to the run."""
     from seqmodels.interface import EOS, UNK
 
-    if n := src.count(UNK):
-        n_words = len(src) - src.count(EOS)
+    n = n_words = 0
+    for src in sources:
+        n += src.count(UNK)
+        n_words += len(src) - src.count(EOS)
+    if n:
         print(f"{n} of {n_words} words are unknown to this run and read as ⁇", file=sys.stderr)
 
 
 def translate(args: argparse.Namespace) -> None:
-    """Translate one source with a trained run."""
+    """Translate the lines of a text, or of standard input, with a trained run."""
+    from tqdm import tqdm
+
     from seqmodels.comparison.trained import MAX_BEAM, load
-    from seqmodels.interface import EOS
-    from seqmodels.report.alignment import draw_alignment
+    from seqmodels.data import readers
 
     if args.beam > MAX_BEAM:
         raise ValueError(f"--beam {args.beam}: at most {MAX_BEAM}")
+    if args.alignment and (args.text == "-" or "\n" in args.text):
+        raise ValueError("--alignment draws one sentence; give one")
     run = load(args.run)
-    src = run.encode_source(args.text)
-    if args.alignment and (n := len(src) - src.count(EOS)) > MAX_DRAWN_TOKENS:
+    if args.alignment:
+        check_drawable(run, args.text)
+    lines = readers.lines(STDIN, takes_pipe=True) if args.text == "-" else args.text.split("\n")
+    rest, sources = iter(lines), []
+    with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
+        while chunk := list(islice(rest, LINES_AT_ONCE)):
+            bar.update(len(chunk))
+            for line in run.translate(chunk, args.beam):
+                print(escape_for_terminal(line), flush=True)
+            sources += [run.encode_source(line) for line in chunk if line.strip()]
+    if args.alignment:
+        draw_translation(run, args)
+    warn_unknown(sources)
+
+
+def check_drawable(run: TrainedRun, text: str) -> None:
+    """Raise ValueError for a text of too many tokens."""
+    if (n := len(run.encode(text))) > MAX_DRAWN_TOKENS:
         raise ValueError(
             f"--alignment: the text has {n} tokens; at most {MAX_DRAWN_TOKENS} are drawn"
         )
-    generated = run.search([args.text], args.beam)[0]
-    print(escape_for_terminal(run.tokenizer.decode(generated)))
-    if args.alignment:
-        src_tokens, tgt_tokens, weights = run.align_ids(args.text, generated)
-        panel = {"src": src_tokens, "tgt": tgt_tokens, "alpha": weights.tolist(), "gold": None}
-        draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)
-    warn_unknown(src)
+
+
+def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:
+    """Draw how a text's translation attends to it."""
+    from seqmodels.report.alignment import draw_alignment
+
+    src, tgt, weights = run.align_ids(args.text, run.search([args.text], args.beam)[0])
+    panel = {"src": src, "tgt": tgt, "alpha": weights.tolist(), "gold": None}
+    draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -167,7 +198,7 @@ def generate(args: argparse.Namespace) -> None:
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
         (generated,) = sample(model, src, src != PAD, n, generator, args.temperature)
     print(escape_for_terminal(run.tokenizer.decode([*tokens, *generated])))
-    warn_unknown(tokens)
+    warn_unknown([tokens])
 
 
 def continue_text(
@@ -280,9 +311,10 @@ def build_parser() -> Parser:
     arg("--live", type=folder, metavar="FOLDER",
         help="add a page in which the models of this folder run")  # fmt: skip
     add_score_arguments(add(score, "score translations or alignments from elsewhere"))
-    arg = add(translate, "translate one text with a trained run")
+    arg = add(translate, "translate lines with a trained run")
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
-    arg("text")
+    arg("text", nargs="?", default="-",
+        help="its lines are translated one by one; default: -, standard input")  # fmt: skip
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
     arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
     arg = add(generate, "continue one text with a trained run")

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,11 +53,16 @@ class TrainedRun:
     record: dict[str, Any]
 
     def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
-        """Translate each source; a beam of 1 is greedy search.
+        """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
 
-        Raises ValueError for a text that is too long for the model.
+        Raises ValueError for a line that is too long for the model.
         """
-        return [self.tokenizer.decode(tokens) for tokens in self.search(texts, beam)]
+        check_texts(texts, "texts")
+        lines = [line for text in texts for line in text.split("\n")]
+        targets = iter(self.search([line for line in lines if line.strip()], beam))
+        decode = self.tokenizer.decode
+        translated = iter([decode(next(targets)) if line.strip() else "" for line in lines])
+        return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
 
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Return the target's attention to the source; by default, the target is the greedy one.
