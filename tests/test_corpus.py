@@ -173,6 +173,19 @@ def test_other_names_of_valid(name: str, folder: Path) -> None:
     assert read_pairs(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
 
 
+def test_a_folder_of_more_languages(folder: Path) -> None:
+    """Keeps out a refusal of the two that are named, and a label that is the whole ending."""
+    for path in list(folder.iterdir()):
+        split, code = path.name.split(".")
+        path.rename(folder / f"{split}.de-en.{code}")
+        (folder / f"{split}.fr").write_text("un\ndeux\ntrois\n")
+    with pytest.raises(ValueError, match="'de' and 'en' and 'fr'; name the two"):
+        read_parallel([folder], ("en", None))
+    opened = read_parallel([folder], ("en", "de"))
+    assert (opened.src_lang, opened.tgt_lang) == ("en", "de")
+    assert read_pairs(opened, "valid") == [Pair("four", "vier", 1)]
+
+
 def test_two_sides_of_one_language(folder: Path) -> None:
     """Keeps out hours of learning to copy."""
     (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
@@ -301,7 +314,7 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("first", "languages", "expected"),
     [
-        ("de,en,note", ("de", "en"), ("a", "b")), ("German,English", (None, None), ("b", "a")),
+        ("de,en,note", ("de", "en"), ("a", "b")), ("German,English", (None, None), ("a", "b")),
         ("ours,theirs", ("theirs", "ours"), ("b", "a")),
         ("ours,theirs", ("ours", None), ("a", "b")),
         ("en,fr", ("1", "2"), ("a", "b")), ("source,target", ("2", "1"), ("b", "a")),

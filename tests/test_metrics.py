@@ -105,6 +105,9 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
     expected |= {"tha": "flores200", "ja": "ja-mecab", "KO": "ko-mecab"}
     monkeypatch.setattr(metrics, "check_tokenizer", lambda name: None)
     assert {code: metrics.tokenizer_for(code) for code in expected} == expected
+    texts = {"zh": "你敢！ OK", "ja-mecab": "私は学生", "flores200": "ครับ", "13a": "Ja 你 gut"}
+    assert {metrics.tokenizer_for("xx", [text]): text for text in texts.values()} == texts
+    assert metrics.tokenizer_for("ko", ["你敢"]) == "ko-mecab"
     monkeypatch.setattr(metrics, "check_tokenizer", Mock(side_effect=ValueError))
     assert metrics.tokenizer_for("ja") == metrics.tokenizer_for("th") == "char"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from seqmodels import EOS, UNK
-from seqmodels.data import batches, corpus, prepare, presets, readers, tokenizers
+from seqmodels.data import batches, corpus, prepare, presets, readers, scripts, tokenizers
 from seqmodels.data.batches import LINE_EVERY, Example, TokenizedPairs
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, open_text, read_text_corpus
 from seqmodels.data.prepare import PrepareConfig, prepare_text, summarize, summarize_text
@@ -50,6 +50,15 @@ LOWER = replace(BYTES, is_lowercase=True)
 def prepare_quietly(opened: ParallelCorpus, config: PrepareConfig = BYTES) -> prepare.Prepared:
     """Prepare without a message."""
     return prepare.prepare(opened, config, lambda line: None)
+
+
+def test_words_without_spaces() -> None:
+    """Keeps out sentences of one word, marks and vowel signs that count, and another count here."""
+    counts = {"Hi there .": 3, "嗨。": 1, "你敢！ OK": 3, "私は学生。": 4, "ทำดี": 3, "": 0}
+    assert {text: scripts.count_words(text) for text in counts} == counts
+    assert [scripts.unit_of([text]) for text in ("你敢 OK", "你 OK", "ทำดี")] == [
+        "characters", "words", "characters"
+    ]  # fmt: skip
 
 
 def test_unknown_words() -> None:

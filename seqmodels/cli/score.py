@@ -47,7 +47,9 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
 
     paths = [write_json(result, out / "score.json")]
     with style.context():
-        figure = drawing.draw_systems(result["systems"], systems.format_subtitle(result))
+        figure = drawing.draw_systems(
+            result["systems"], systems.format_subtitle(result), result["unit"]
+        )
         paths += [style.save(figure, out / f"score-length.{ending}") for ending in ("svg", "png")]
     paths.append(write_systems(result, texts, tokenize, args.lowercase, out))
     return [systems.translation_table(result), "", *paths]

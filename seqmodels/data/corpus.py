@@ -206,22 +206,30 @@ def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterat
 
 
 def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus:
-    """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other."""
+    """Open a folder of `SPLIT.LANG`. Line n of one file translates line n of the other.
+
+    An ending such as `en-zh.zh` has the language of its last part.
+    """
     try:
         names = sorted(os.listdir(folder))
     except OSError as fault:
         raise ValueError(f"{folder} cannot be read: {fault.strerror}") from fault
-    codes = [name.removeprefix("train.") for name in names if name.startswith("train.")]
-    if len(codes) != 2:
-        listed = ", ".join(f"train.{code}" for code in codes) or "no train.xx"
+    endings = [name.removeprefix("train.") for name in names if name.startswith("train.")]
+    if len(endings) < 2:
+        listed = ", ".join(f"train.{ending}" for ending in endings) or "no train.xx"
         raise ValueError(f"{folder} has {listed}; needed: two, e.g. train.de and train.en")
-    src_lang, tgt_lang = resolve_direction(codes, languages, str(folder))
+    labels = [language_of(Path(f"train.{ending}"), languages) or ending for ending in endings]
+    if len(set(labels)) < len(labels):
+        labels = endings
+    src_lang, tgt_lang = resolve_direction(labels, languages, str(folder))
+    chosen = [endings[labels.index(label)] for label in (src_lang, tgt_lang)]
     paths, needed = {}, []
     for split in SPLITS:
         aliases = SPLIT_ALIASES[split]
-        alias = next((name for name in aliases if f"{name}.{codes[0]}" in names), split)
-        paths[split] = folder / f"{alias}.{src_lang}", folder / f"{alias}.{tgt_lang}"
-        needed += [f"{alias}.{code}" for code in codes]
+        alias = next((name for name in aliases if f"{name}.{chosen[0]}" in names), split)
+        src, tgt = (f"{alias}.{ending}" for ending in chosen)
+        paths[split] = folder / src, folder / tgt
+        needed += [src, tgt]
     if missing := [name for name in needed if name not in names]:
         raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {', '.join(needed)}")
     return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
@@ -321,7 +329,7 @@ def resolve_direction(
             raise ValueError(f"{side} is {language!r}; {origin} has {listed}")
     src, tgt = languages
     if len(names) == 2:
-        src = src or next(name for name in sorted(names) if name != tgt)
+        src = src or next(name for name in names if name != tgt)
         tgt = tgt or next(name for name in names if name != src)
     if src is None or tgt is None:
         raise ValueError(f"{origin} has {listed}; name the two with --source and --target")

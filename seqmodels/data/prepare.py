@@ -25,11 +25,12 @@ from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
 from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
 from seqmodels.data.presets import FACTS_FILE, cached
 from seqmodels.data.readers import SPLITS
+from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
 
-FORMAT = 8
+FORMAT = 9
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
@@ -159,7 +160,7 @@ def scan_pairs(
         for digest, side in zip(digests, pair[:2], strict=True):
             digest.update(f"{side}\n".encode())
         pair = lowercase_pair(pair) if config.is_lowercase else pair
-        fewer, more = sorted((len(pair.src.split()), len(pair.tgt.split())))
+        fewer, more = sorted(map(count_words, pair[:2]))
         is_blank[split].append(not fewer)
         if fewer:
             is_unequal[split].append(more > MAX_LENGTH_RATIO * fewer)
@@ -232,7 +233,7 @@ def encode_pairs(
             counts[f"n_{split}"] += 1
             counts[f"n_unknown_{split}"] += sum(ids.count(UNK) for ids in sides)
             if split == "train":
-                n_words = max(n_words, len(pair.src.split()))
+                n_words = max(n_words, count_words(pair.src))
             elif split == "test":
                 texts.append(pair[:2])
     counts.update({f"n_tokens_{split}": sum(ends[split]) for split in SPLITS})

@@ -24,6 +24,7 @@ import numpy as np
 from sacrebleu.significance import PairedTest
 
 from seqmodels.data import readers
+from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.evaluation import intervals
 from seqmodels.evaluation.intervals import Interval
 from seqmodels.evaluation.metrics import (
@@ -62,7 +63,7 @@ class Text(NamedTuple):
 
     def lengths(self) -> list[int]:
         """Return the number of words of each line."""
-        return [len(line.split()) for line in self.lines]
+        return [*map(count_words, self.lines)]
 
 
 def read_files(paths: Sequence[Path]) -> list[Text]:
@@ -183,6 +184,7 @@ def score_translations(
     return {
         "schema": "seqmodels.score/3",
         "n": len(lengths),
+        "unit": unit_of(src.lines),
         "src": src.facts(),
         "refs": [ref.facts() for ref in refs],
         "n_bootstrap": intervals.N_BOOTSTRAP,
@@ -374,9 +376,10 @@ def score_alignments(
         both = np.hstack([counts_by_system[0], counts])
         entry["against_first"] = {"aer": intervals.compute_interval(both, aer_difference)}
     return {
-        "schema": "seqmodels.alignments/1",
+        "schema": "seqmodels.alignments/2",
         "n": len(gold.links),
         "gold": {**gold.facts(), "n_sure": sum(len(pair.sure) for pair in gold.links)},
+        "unit": unit_of(src.lines) if src else "words",
         "src": src.facts() if src else None,
         "n_bootstrap": intervals.N_BOOTSTRAP,
         "systems": entries,

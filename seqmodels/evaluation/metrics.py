@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
+from seqmodels.data.scripts import unspaced_script
 from seqmodels.evaluation.intervals import (
     Interval,
     Row,
@@ -230,9 +231,16 @@ TOKENIZER_OF_LANGUAGE = {
 """sacreBLEU's tokenizers for languages written without spaces, or not as 13a expects."""
 
 
-def tokenizer_for(language: str) -> str:
-    """Return the name of sacreBLEU's tokenizer for a language; "char" if it does not work here."""
-    name = TOKENIZER_OF_LANGUAGE.get(re.split(r"[-_]", language.lower())[0], "13a")
+TOKENIZER_OF_SCRIPT = {"han": "zh", "kana": "ja-mecab", "other": "flores200", None: "13a"}
+
+
+def tokenizer_for(language: str, texts: Iterable[str] = ()) -> str:
+    """Return the name of sacreBLEU's tokenizer for texts; "char" if it does not work here.
+
+    If the language does not tell, the script of the texts does.
+    """
+    if (name := TOKENIZER_OF_LANGUAGE.get(re.split(r"[-_]", language.lower())[0])) is None:
+        name = TOKENIZER_OF_SCRIPT[unspaced_script(texts)]
     try:
         check_tokenizer(name)
     except ValueError:

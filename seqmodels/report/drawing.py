@@ -95,14 +95,14 @@ def draw_scores(records: Sequence[Record], test: dict[str, Any]) -> Figure:
     return _draw_buckets((title, format_subtitle(records), caption), key, lines, test, notes)
 
 
-def draw_systems(systems: Sequence[dict[str, Any]], about: str) -> Figure:
+def draw_systems(systems: Sequence[dict[str, Any]], about: str, unit: str = "words") -> Figure:
     """Draw BLEU and chrF by source length for external systems: {name, overall, buckets} each.
 
     Only the first MAX_SYSTEMS systems are drawn; the caption says so.
     """
     colours = [colour for colour, *_ in (*LOOKS.values(), *FURTHER)]
-    fixed: dict[str, Any] = {"name": "length", "kind": "length", "axis": "source length (words)"}
-    fixed |= {"unit": "words", "primary_metric": "bleu", "max_train_length": None}
+    fixed: dict[str, Any] = {"name": "length", "kind": "length", "axis": f"source length ({unit})"}
+    fixed |= {"unit": unit, "primary_metric": "bleu", "max_train_length": None}
     lines: list[Line] = []
     key = []
     for system, colour, marker in zip(systems, colours, SYSTEM_MARKERS, strict=False):

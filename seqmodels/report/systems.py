@@ -24,7 +24,7 @@ def translation_table(result: Result) -> str:
     """Format one Markdown table per score, systems side by side, with notes."""
     systems, parts = result["systems"], []
     for key in (*result["signatures"], "length_ratio"):
-        rows = bucket_rows(systems, key)
+        rows = bucket_rows(result, key)
         pairs = [system["against_first"].get(key) for system in systems[1:]]
         if any(pairs):
             rows.append(
@@ -65,7 +65,7 @@ def alignment_table(result: Result) -> str:
     if systems[0]["buckets"]:
         parts += [
             "### AER (%) by source length",
-            tables.format_markdown(bucket_rows(systems, "aer")),
+            tables.format_markdown(bucket_rows(result, "aer")),
         ]
     note = "[95 % interval (BCa bootstrap over sentences)]"
     n_thin = sum(
@@ -89,9 +89,10 @@ def alignment_table(result: Result) -> str:
     return "\n\n".join([*parts, *["\n".join(notes)] * bool(notes)])
 
 
-def bucket_rows(systems: Systems, key: str) -> list[list[str]]:
+def bucket_rows(result: Result, key: str) -> list[list[str]]:
     """Return the table rows of one score: a bucket each, and all sentences."""
-    rows = [["source words", "n", *(system["name"] for system in systems)]]
+    systems, unit = result["systems"], result["unit"]
+    rows = [[f"source {unit}", "n", *(system["name"] for system in systems)]]
     for parts in zip(*([*system["buckets"], system["overall"]] for system in systems), strict=True):
         n, name = parts[0]["n"], format_bucket(parts[0]) if "low" in parts[0] else "all"
         rows.append([name, f"{n:,}", *(format_cell(part[key], key, n) for part in parts)])

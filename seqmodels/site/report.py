@@ -240,22 +240,23 @@ def write_systems(
     """Write report.html to a folder: the scores of other systems, and the texts behind them."""
     scored, name = result["systems"], systems.name_references(result)
     buckets, labels = scored[0]["buckets"], [system["name"] for system in scored]
+    lengths = texts.src.lengths()
     refs = list(zip(*(text.lines for text in texts.refs), strict=True))
     by_system = {
         label: [
-            rows.Row(set="length", x=len(s.split()), src=s, ref=" / ".join(r), refs=r, hyp=h)
-            for s, r, h in zip(texts.src.lines, refs, text.lines, strict=True)
+            rows.Row(set="length", x=x, src=s, ref=" / ".join(r), refs=r, hyp=h)
+            for x, s, r, h in zip(lengths, texts.src.lines, refs, text.lines, strict=True)
         ]
         for label, text in zip(labels, texts.systems, strict=True)
     }
     test = {
-        **{"name": "length", "noun": "sentences", "axis": "source length (words)"},
+        **{"name": "length", "noun": "sentences", "axis": f"source length ({result['unit']})"},
         **{"primary_metric": "bleu", "buckets": buckets},
     }
     examples = rows.side_by_side(by_system, test, tokenize, is_lowercase)
     title = systems.format_subtitle(result)
     with style.context():
-        drawn = figure.inline(drawing.draw_systems(scored, title), "f0-score")
+        drawn = figure.inline(drawing.draw_systems(scored, title, result["unit"]), "f0-score")
     table: Table = [["system", "score", *map(format_bucket, buckets), "all"]]
     for key, metric in (("bleu", metric_of("bleu")), ("chrf", metric_of("chrf"))):
         for system in scored:

@@ -9,6 +9,7 @@ from seqmodels.comparison.task import AlignmentExample, Task, TestSet
 from seqmodels.data.batches import Example
 from seqmodels.data.corpus import Pair
 from seqmodels.data.readers import sha256
+from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import Tokenizer, Words
 from seqmodels.interface import EOS
 from seqmodels.training.config import Optimizer
@@ -31,22 +32,18 @@ def examples(
     ]
 
 
-def n_words(text: str) -> int:
-    """Return the number of words in a text."""
-    return len(text.split())
-
-
 def length_test(
     test: Sequence[Example],
     words: Sequence[int],
     max_train: int,
     texts: Sequence[tuple[str, str]] | None = None,
+    unit: str = "words",
 ) -> TestSet:
-    """Return a test set that plots the score against the number of source words."""
+    """Return a test set that plots the score against the number of source words or characters."""
     return TestSet(
         name="length",
-        axis="source length (words)",
-        unit="words",
+        axis=f"source length ({unit})",
+        unit=unit,
         primary_metric="bleu",
         examples=test,
         x=words,
@@ -79,7 +76,7 @@ def grammar_task(
     train_ids, valid_ids, test_ids, (shown,) = (
         examples(pairs, tokenizer, has_source_eos) for pairs in (train, valid, test, [pair])
     )
-    words = [n_words(pair.src) for pair in test]
+    words = [count_words(pair.src) for pair in test]
     recipes = {"adamw": GRAMMAR, "muon": GRAMMAR_MUON}[optimizer]
     return Task(
         name="translation",
@@ -95,7 +92,7 @@ def grammar_task(
         tokenizer=tokenizer,
         train=train_ids,
         valid=valid_ids,
-        tests=[length_test(test_ids, words, max(n_words(pair.src) for pair in train))],
+        tests=[length_test(test_ids, words, max(count_words(pair.src) for pair in train))],
         contrasts=HISTORY,
         recipes=with_positions(with_dropout(recipes, 0.0), max(len(e.src) for e in test_ids)),
         training={"tokens": tokens, "batch_tokens": 1_600, "optimizer": optimizer},

@@ -94,10 +94,11 @@ from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
 from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
+from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
 from seqmodels.training.config import Optimizer
-from tasks.made.pairs import grammar_task, length_test, n_words
+from tasks.made.pairs import grammar_task, length_test
 from tasks.recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
 from tasks.translation.figure import FIGURES
 
@@ -220,9 +221,10 @@ def corpus_task(args: argparse.Namespace) -> Task:
     corpus = open_corpus(args)
     recipe = CORPUS_RECIPES.get((args.data[0], corpus.src_lang), DEFAULT)
     ready = prepare_corpus(args, corpus, recipe)
-    tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang)
+    sources, targets = zip(*ready.test_texts, strict=True)
+    tokenize = args.bleu_tokenize or tokenizer_for(corpus.tgt_lang, targets)
     print(f"BLEU uses sacreBLEU's tokenizer {tokenize} (--bleu-tokenize)")
-    words = [n_words(src) for src, _ in ready.test_texts]
+    words, unit = [*map(count_words, sources)], unit_of(sources)
     n_test = lengths(ready.test)
     shown = min(  # the figure has a cell per pair of tokens
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
@@ -231,7 +233,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     for split in (ready.test, ready.train, ready.valid):
         n_src, n_tgt = longest_of(split)
         longest = max(longest, n_src, n_tgt // 2)
-    by_length = length_test(ready.test, words, ready.most_words, ready.test_texts)
+    by_length = length_test(ready.test, words, ready.most_words, ready.test_texts, unit)
     return Task(
         name="translation",
         data={**ready.data, "bleu_tokenize": tokenize},
