@@ -355,3 +355,28 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     assert "\\u001b" not in json.dumps(loaded)
     for text in (loaded["data"]["name"], loaded["tests"][0]["axis"], loaded["alignment"]["src"][0]):
         assert text == "\\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "name"),
+    [
+        (main, "plot @", "README.md"),
+        (main, "plot @/recall", "recall/tables.md"),
+        (main, "site --runs @ --out @", "index.html"),
+        (main, "score --src @/a --ref @/b @/c --out @", "report.html"),
+        (main, "score --src @/a --ref @/b @/c --out @", "score.json"),
+        (recall, "--size smoke --out @", "tables.md"),
+    ],
+)
+def test_a_file_of_the_users_is_kept(
+    program: ModuleType, flags: str, name: str, call: Call, tmp_path: Path
+) -> None:
+    """Keeps out the loss of a file that has, by chance, the name of one of ours."""
+    (tmp_path / "recall").mkdir()
+    shutil.copy(RESULTS / "recall" / "gpt-seed1.json", tmp_path / "recall")
+    for text in "abc":
+        (tmp_path / text).write_text(f"{text} {text}\n")
+    (tmp_path / name).write_text("my notes on `seqmodels`\n")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    check_one_line(call(program, *flags.replace("@", str(tmp_path)).split(" ")), name)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

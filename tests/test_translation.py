@@ -385,6 +385,7 @@ def test_records_were_made_with_the_recipes() -> None:
     """Keeps out a learning rate or a size that no committed record was trained with."""
     for folder, chosen in {
         "grammar": recipes.GRAMMAR,
+        "grammar-laptop": recipes.GRAMMAR_MUON,
         "bible": translation.BIBLE.recipes,
         "multi30k": translation.MULTI30K.recipes,
         "multi30k-en-de": translation.FROM_ENGLISH.recipes,
@@ -393,7 +394,9 @@ def test_records_were_made_with_the_recipes() -> None:
         assert paths
         for path in paths:
             content = record.load(path)
-            assert content["train_config"]["lr"] == chosen[content["model"]].lr, path
+            recipe, given = chosen[content["model"]], content["train_config"]
+            assert given["lr"] == recipe.lr, path
+            assert given.get("muon_lr", recipe.muon_lr) == recipe.muon_lr, path
             assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path
 
 

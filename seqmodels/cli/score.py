@@ -40,6 +40,8 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
     tokenize = "13a" if args.tokenize is None else args.tokenize
     texts = external.read_translations(args.src, args.ref, args.hyps)
     out = ensure_out_folder(args.out) if args.out else None
+    if out:
+        files.check_own(out / "score.json", out / "report.html")
     result = external.score_translations(texts, tokenize, args.lowercase, ends)
     if out is None:
         return [systems.translation_table(result)]
@@ -70,7 +72,7 @@ def score_alignments(args: argparse.Namespace, ends: list[int]) -> list[object]:
 
 def write_json(result: dict[str, Any], path: Path) -> Path:
     """Write scores; return the path."""
-    return files.write(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    return files.write_own(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
 
 
 def add_score_arguments(arg: Callable[..., Any]) -> None:

@@ -64,7 +64,7 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     if args.dry_run:
         print_forecast(out, device, task, args)
         return None
-    ensure_out_folder(out)
+    files.check_own(ensure_out_folder(out) / "tables.md")
     connection: AbstractContextManager[Any] = nullcontext()
     if args.launcher:
         from seqmodels.comparison import launchers  # only here: few need it

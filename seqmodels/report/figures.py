@@ -24,6 +24,7 @@ from seqmodels.utils import files
 
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
 """Returns figures of a folder's records by the names of their files."""
+TABLES = "tables.md"
 TASKS = Path(__file__).parents[2] / "tasks"
 """The folder of the tasks; an installed package without a clone has none."""
 
@@ -42,6 +43,7 @@ def plot_folder(
         print(f"not drawn: {unknown}", file=sys.stderr)
     compared = find_significance(folder.path, folder.records)
     out.mkdir(parents=True, exist_ok=True)
+    files.check_own(out / TABLES)
     with style.context():
         figures = draw_all(records, compared, own)
         paths = [
@@ -53,9 +55,9 @@ def plot_folder(
     for name, figure in figures.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
     if compared:
-        paths.append(files.write(out / significance.FILE, compared.text()))
+        paths.append(files.write_own(out / significance.FILE, compared.text()))
     parts.append(tables.format_tables(records, compared))
-    return [*paths, files.write(out / "tables.md", "\n".join(parts).encode())]
+    return [*paths, files.write_own(out / TABLES, "\n".join(parts))]
 
 
 def draw_all(
@@ -154,6 +156,8 @@ def plot_results(root: Path) -> list[Path]:
     folders = [folder for folder in read if folder.records or folder.unknown]
     if not folders:
         return plot_folder(root)
+    index = root / "README.md"
+    files.check_own(index)
     entries = ledger.load_ledger(root)
     paths: list[Path] = []
     parts = [
@@ -177,7 +181,7 @@ def plot_results(root: Path) -> list[Path]:
             parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]
-    return [*paths, files.write(root / "README.md", ("\n\n".join(parts) + "\n").encode())]
+    return [*paths, files.write_own(index, "\n\n".join(parts) + "\n")]
 
 
 def _index_entry(name: str, records: Sequence[Record], paths: Sequence[Path]) -> list[str]:

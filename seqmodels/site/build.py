@@ -45,13 +45,14 @@ def build(out: Path, runs: Path, live: Path | None = None) -> list[Path]:
     `live` is a folder of runs whose models run in a further page, built with packages from npm.
     Raises ValueError if there are no records in `runs`, or no weights in `live`.
     """
+    files.check_own(out / "index.html")
     folders, chapters = read_folders(runs), source.read_chapters()
     shared = {"chapters": chapters, "questions": QUESTIONS, "has_live": live is not None}
     pages: list[Path] = []
 
     def write(page: str, template: str = "", /, **content: Any) -> None:
         text = layout.render(f"{template or page}.html", here=page, **shared, **content)
-        pages.append(files.write(out / f"{page}.html", text))
+        pages.append(files.write_own(out / f"{page}.html", text))
 
     with style.context():
         five = [name for name, paper in PAPERS.items() if paper.group == "five"]

@@ -279,4 +279,4 @@ def write_systems(
             "tests": [describe_test(test, examples, None)],
         },
     }
-    return files.write(out / "report.html", render([part]))
+    return files.write_own(out / "report.html", render([part]))

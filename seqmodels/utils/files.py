@@ -59,6 +59,29 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
     return path
 
 
+OWN = {
+    "README.md": b"by `seqmodels plot`",
+    "tables.md": b"](curves.svg)",
+    ".html": "· seqmodels</title>".encode(),
+    ".json": b'"schema": "seqmodels.',
+}
+"""What each file that is written under a name of our own contains."""
+
+
+def check_own(*paths: Path) -> None:
+    """Raise ValueError if one of the files is there, and was not written by `write_own`."""
+    for path in paths:
+        mark = OWN.get(path.name) or OWN[path.suffix]
+        if path.exists() and mark not in path.read_bytes():
+            raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
+
+
+def write_own(path: Path, content: str) -> Path:
+    """Write a file under a name that the user did not give; raises as check_own and write do."""
+    check_own(path)
+    return write(path, content)
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk: without this, the name of a new file can be lost.
 
