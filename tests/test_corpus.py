@@ -290,6 +290,16 @@ def test_tables(name: str, tmp_path: Path) -> None:
     assert read_pairs(opened) == pairs
 
 
+@pytest.mark.parametrize(("ending", "limit"), [("json", None), ("jsonl", None), ("jsonl", 1)])
+def test_a_column_called_translation(ending: str, limit: int | None, tmp_path: Path) -> None:
+    """Keeps out a traceback where the column holds texts, and not one for each language."""
+    path = tmp_path / f"x.{ending}"
+    path.write_text('{"text": "eins", "translation": "one"}\n')
+    opened = read_parallel([path], (None, None), limit)
+    assert (opened.src_lang, opened.tgt_lang) == ("text", "translation")
+    assert read_pairs(opened) == [Pair("eins", "one", 1)]
+
+
 def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
     """Keeps out rows counted in place of lines, and a header below a blank line taken for a row."""
     (tmp_path / "x.csv").write_text('\n"de",en\n"eins\nzwei",one\ndrei,three\n')

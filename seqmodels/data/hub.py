@@ -67,9 +67,10 @@ def open_table(
         for name, kind in first.features.items()
         if getattr(kind, "dtype", None) in ("string", "large_string")
     ]
-    if (both := first.features.get("translation")) is not None:
-        text_columns = list(getattr(both, "languages", None) or both)
-    read = ["translation"] if both is not None else text_columns
+    both = first.features.get("translation")
+    if languages := getattr(both, "languages", None) or (isinstance(both, dict) and [*both]):
+        text_columns = languages
+    read = ["translation"] if languages else text_columns
     return Table(
         Path(data.partition(":")[0]).stem,
         data,
