@@ -7,14 +7,18 @@ not text is refused, naming file and line.
 
 from __future__ import annotations
 
+import bz2
 import codecs
 import csv
+import gzip
 import hashlib
 import json
+import lzma
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from seqmodels.data.presets import LANGUAGES, fingerprint
 from seqmodels.utils import files
@@ -24,6 +28,9 @@ CHUNK_BYTES = 2**20
 """Bytes of text that are read at a time, plus the rest of the last line."""
 MAX_LINE = 2**24
 """Limit of a line, in characters."""
+COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
+"""By their first bytes, the compressed files that are read."""
+UNREAD = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
 
 
 def preview(text: str) -> str:
@@ -35,16 +42,35 @@ def preview(text: str) -> str:
 # ----------------------------------------------------------------------------------- Text files
 
 
+def open_text(raw: IO[bytes], path: str | Path) -> Any:
+    """Return a file that gives UTF-8: decompressed, and converted from UTF-16 if it has a mark.
+
+    Raises ValueError for an archive and for a compression that is not read here.
+    """
+    head = raw.read(6)
+    raw.seek(0)
+    for magic, kind in UNREAD.items():
+        if head.startswith(magic):
+            raise ValueError(f"{path} is compressed ({kind}); unpack it")
+    for magic, module in COMPRESSED.items():
+        if head.startswith(magic):
+            return module.open(raw)
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return codecs.EncodedFile(raw, "utf-8", "utf-16")
+    return raw
+
+
 def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. Raises ValueError that
-    names file and line for anything that is not text.
+    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. The file may be compressed,
+    or in UTF-16 with a byte-order mark. Raises ValueError that names file and line for anything
+    that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
-        with files.open_regular(Path(path), takes_pipe) as file:
-            is_last = False
+        with files.open_regular(Path(path), takes_pipe) as raw_file:
+            file, is_last = open_text(raw_file, path), False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
                 raw += file.read(1) if raw.endswith(b"\r") else b""
@@ -66,8 +92,9 @@ def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
         raise ValueError(f"{path}, line {n}: not UTF-8 (byte 0x{byte:02x})") from fault
     except FileNotFoundError as fault:
         raise ValueError(f"{path} does not exist; give the path of a UTF-8 text file") from fault
-    except OSError as fault:
-        raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as fault:
+        reason = getattr(fault, "strerror", None) or fault
+        raise ValueError(f"{path} cannot be read: {reason}") from fault
     if is_empty:
         raise ValueError(f"{path} is empty")
 
