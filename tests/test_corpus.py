@@ -92,6 +92,27 @@ def test_a_fault_has_its_line(raw: bytes, fault: str, tmp_path: Path, monkeypatc
                 read(tmp_path / "a.txt")
 
 
+def test_segments_of_markup(tmp_path: Path) -> None:
+    """Keeps out tags that are learned and scored, entities, and a segment on two lines."""
+    path = tmp_path / "x.sgm"
+    path.write_text(
+        '\n<srcset setid="a">\n<doc>\n<seg id="1"> a &lt;b </seg>\n<SEG id="2">c\n d</SEG>\n'
+        '<seg id="3"></seg></doc></srcset>\n'
+    )
+    assert read_lines(path) == ["a <b", "c d", ""]
+    for text in (
+        "<html><p>a",
+        "<?xml version='1.0'?>\n<tmx>",
+        "1\n00:00:01,2 --> 3\na",
+        "WEBVTT\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"x\.sgm has markup"):
+            read_lines(path)
+    path.write_text("<b> is a tag\n1 10\n")
+    assert read_lines(path) == ["<b> is a tag", "1 10"]
+
+
 @pytest.mark.parametrize("read", [read_lines, read_chunks])
 def test_unreadable_files(read: Callable[..., list[str]], tmp_path: Path) -> None:
     """Keeps out a traceback, a pipe that is waited for, and a file that fills the memory."""

@@ -14,9 +14,11 @@ import gzip
 import hashlib
 import json
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from html import unescape
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -28,6 +30,12 @@ CHUNK_BYTES = 2**20
 """Bytes of text that are read at a time, plus the rest of the last line."""
 MAX_LINE = 2**24
 """Limit of a line, in characters."""
+MARKUP = re.compile(
+    r"\s*(<\?xml|<!doctype|<(srcset|refset|tstset|mteval|html|tmx|doc|url)\b|WEBVTT|1\s+\d\d:\d\d:\d\d)",
+    re.IGNORECASE,
+)
+"""How files begin that do not have a sentence on each line."""
+SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
 COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 """By their first bytes, the compressed files that are read."""
 UNREAD = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
@@ -99,10 +107,28 @@ def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
         raise ValueError(f"{path} is empty")
 
 
+def segments(path: str | Path, chunks: Iterable[str]) -> list[str]:
+    """Return the sentences of a file of markup, such as the test sets of WMT and IWSLT.
+
+    Raises ValueError for one whose sentences are not in elements called seg.
+    """
+    text = "".join(chunks)
+    if not (found := SEGMENT.findall(text)):
+        raise ValueError(f"{path} has markup ({preview(text[:60])}), not a sentence per line")
+    return [" ".join(unescape(segment).split()) for segment in found]
+
+
 def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without their LF or CRLF; raises as `text_chunks` does."""
+    """Yield the lines of a UTF-8 file, without their LF or CRLF, or the segments of markup.
+
+    Raises as `text_chunks` and `segments` do.
+    """
     n, rest = 0, ""
-    for chunk in text_chunks(path, takes_pipe):
+    chunks = text_chunks(path, takes_pipe)
+    for chunk in chunks:
+        if not n and MARKUP.match(chunk):
+            yield from segments(path, [rest, chunk, *chunks])
+            return
         *complete, rest = (rest + chunk).split("\n")
         yield from complete
         n += len(complete)
