@@ -3,12 +3,12 @@
 import math
 import re
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import torch
 from conftest import RESULTS, Pairs, Tiny, V, on_paper
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
@@ -100,111 +100,51 @@ def test_other_weights_start_by_their_inputs(fresh: Tiny) -> None:
     assert (square @ square.T - torch.eye(60)).abs().max() > 0.2
 
 
-def test_a_gated_unit_by_hand() -> None:
-    """Keeps out swapped thirds: z, r and the new state, in numbers that a person can check.
-
-    Two units; all weights on h are zero but U = [[0, 1], [0, 0]], which lets unit 0 read unit 1.
-    sigmoid(0) = 1/2, sigmoid(±log 3) = 3/4 and 1/4; the state is (1, -1).
-    """
-    log3 = math.log(3)
-    x = torch.tensor([[log3, 0.0, 0.0, -log3, 0.5, 0.0]])
-    h = torch.tensor([[1.0, -1.0]])
-    h_new_0 = math.tanh(0.5 + 1 / 4 * -1.0)  # z = (3/4, 1/2), r = (1/2, 1/4)
-    expected = {
-        rnn_encdec: [3 / 4 * 1.0 + 1 / 4 * h_new_0, 1 / 2 * -1.0 + 1 / 2 * 0.0],
-        bahdanau: [1 / 4 * 1.0 + 3 / 4 * h_new_0, 1 / 2 * -1.0 + 1 / 2 * 0.0],
-    }
-    for module, numbers in expected.items():
-        unit = module.GatedUnit(2)
-        nn.init.zeros_(unit.U_zr.weight)
-        unit.U.weight.data = torch.tensor([[0.0, 1.0], [0.0, 0.0]])
-        assert_close(unit(x=x, h=h), torch.tensor([numbers]))
-
-
 # -------------------------------------------------------------------------------------- Naive loops
-Vector = list[float]
-Matrix = list[Vector]
-
-
-def mul(w: Matrix, x: Vector) -> Vector:
-    """Multiply a matrix by a vector."""
-    return [sum(w_ij * x_j for w_ij, x_j in zip(row, x, strict=True)) for row in w]
-
-
-def add(*vectors: Vector) -> Vector:
-    """Add vectors."""
-    return [sum(parts) for parts in zip(*vectors, strict=True)]
-
-
-def sigmoid(x: float) -> float:
-    """Return 1 / (1 + exp(-x))."""
-    return 1 / (1 + math.exp(-x))
-
-
-def bias(linear: nn.Linear) -> Vector:
-    """Return a bias."""
-    return linear.bias.tolist()
+def affine(linear: nn.Linear, x: Tensor) -> Tensor:
+    """Return W x + b; a layer without b raises."""
+    return linear.weight @ x + linear.bias
 
 
 class Naive(NamedTuple):
-    """A gated unit, element by element: inputs W e (+ C c) + b, recurrent weights U_zr and U."""
+    """A gated unit, one vector at a time: inputs W e (+ C c) + b, recurrent weights U_zr and U."""
 
     unit: nn.Module
     is_z_kept: bool
     """True: eq. (7) of Cho et al.; False: A.1.1 of Bahdanau et al."""
 
-    def step(self, inputs: tuple[Vector, Vector, Vector], h: Vector) -> Vector:
+    def step(self, inputs: Tensor, h: Tensor) -> Tensor:
         """Return the next state."""
-        x_z, x_r, x_h = inputs
-        u_z, u_r = (u.tolist() for u in self.unit.U_zr.weight.chunk(2))
-        r = [sigmoid(a) for a in add(x_r, mul(u_r, h))]
-        reset = [r_j * h_j for r_j, h_j in zip(r, h, strict=True)]
-        h_new = [math.tanh(a) for a in add(x_h, mul(self.unit.U.weight.tolist(), reset))]
-        z = [sigmoid(a) for a in add(x_z, mul(u_z, h))]
-        if not self.is_z_kept:
-            h, h_new = h_new, h
-        return [z[j] * h[j] + (1 - z[j]) * h_new[j] for j in range(len(h))]
+        x_z, x_r, x_h = inputs.chunk(3)
+        u_z, u_r = self.unit.U_zr.weight.chunk(2)
+        z, r = torch.sigmoid(x_z + u_z @ h), torch.sigmoid(x_r + u_r @ h)
+        h_new = torch.tanh(x_h + self.unit.U.weight @ (r * h))
+        return z * h + (1 - z) * h_new if self.is_z_kept else (1 - z) * h + z * h_new
 
 
-def inputs_of(w: nn.Linear, e: Vector, c: tuple[nn.Linear, Vector] | None = None) -> Any:
-    """Return W e + b (+ C c) for z, r and the new state."""
-    parts = zip(w.weight.chunk(3), w.bias.chunk(3), strict=True)
-    found = [add(mul(weight.tolist(), e), b.tolist()) for weight, b in parts]
-    if c is not None:
-        linear, context = c
-        parts = zip(found, linear.weight.chunk(3), strict=True)
-        found = [add(x, mul(weight.tolist(), context)) for x, weight in parts]
-    return tuple(found)
+def naive_output(out: nn.Module, s: Tensor, e: Tensor, c: Tensor) -> Tensor:
+    """Return the logits of a deep output: the larger one of each two neighbours is kept."""
+    t = affine(out.U_o, s) + out.V_o.weight @ e + out.C_o.weight @ c
+    return affine(out.W_o, torch.stack([max(pair) for pair in t.split(2)]))
 
 
-def maxout(t: Vector) -> Vector:
-    """Return the larger one of each two neighbours."""
-    return [max(t[2 * j], t[2 * j + 1]) for j in range(len(t) // 2)]
-
-
-def sentences(pairs: Pairs) -> list[tuple[int, list[int], list[int]]]:
+def sentences(pairs: Pairs) -> list[tuple[int, Tensor, Tensor]]:
     """Return row number, source without pads, and decoder input of each sentence."""
     src, src_mask, tgt_in = pairs
-    n_real = src_mask.sum(1).tolist()
-    return [(i, src[i, :n].tolist(), tgt_in[i].tolist()) for i, n in enumerate(n_real)]
+    return [(i, src[i, :n], tgt_in[i]) for i, n in enumerate(src_mask.sum(1).tolist())]
 
 
-def naive_rnn_encdec(model: SequenceModel, src: list[int], tgt_in: list[int]) -> Matrix:
+def naive_rnn_encdec(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> Tensor:
     """Return the logits of A.1.1 and A.1.2 of Cho et al., one sentence at a time."""
-    e = model.embed.weight.tolist()
-    h = [0.0] * 16
+    e, h, logits = model.embed.weight, torch.zeros(16).double(), []
     for x_t in src:
-        h = Naive(model.encoder.unit, True).step(inputs_of(model.encoder.W, e[x_t]), h)
-    c = [math.tanh(a) for a in add(mul(model.V.weight.tolist(), h), bias(model.V))]
-    start = model.V_start
-    s = [math.tanh(a) for a in add(mul(start.weight.tolist(), c), bias(start))]
-    out, logits = model.output, []
+        h = Naive(model.encoder.unit, True).step(affine(model.encoder.W, e[x_t]), h)
+    c = torch.tanh(affine(model.V, h))
+    s = torch.tanh(affine(model.V_start, c))
     for y in tgt_in:
-        s = Naive(model.unit, True).step(inputs_of(model.W, e[y], (model.C, c)), s)
-        t = add(mul(out.U_o.weight.tolist(), s), bias(out.U_o))
-        t = add(t, mul(out.V_o.weight.tolist(), e[y]), mul(out.C_o.weight.tolist(), c))
-        logits.append(add(mul(out.W_o.weight.tolist(), maxout(t)), bias(out.W_o)))
-    return logits
+        s = Naive(model.unit, True).step(affine(model.W, e[y]) + model.C.weight @ c, s)
+        logits.append(naive_output(model.output, s, e[y], c))
+    return torch.stack(logits)
 
 
 def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
@@ -212,8 +152,7 @@ def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     model = tiny("rnn_encdec")
     logits = model(*pairs)
     for i, src, tgt_in in sentences(pairs):
-        naive = torch.tensor(naive_rnn_encdec(model, src, tgt_in), dtype=torch.double)
-        assert_close(logits[i], naive)
+        assert_close(logits[i], naive_rnn_encdec(model, src, tgt_in))
 
 
 def test_the_score_starts_small(fresh: Tiny) -> None:
@@ -227,44 +166,36 @@ def test_the_score_starts_small(fresh: Tiny) -> None:
         assert zero == {k for k, p in model.named_parameters() if p.dim() == 1}
 
 
-def naive_annotations(model: SequenceModel, src: list[int]) -> Matrix:
+def naive_annotations(model: SequenceModel, src: Tensor) -> Tensor:
     """Return h_j of A.2.1 of Bahdanau et al.: a forward and a backward state for each word."""
-    e, enc = model.embed.weight.tolist(), model.encoder
-    ahead, back = [[0.0] * 16], [[0.0] * 16]
+    e, enc = model.embed.weight, model.encoder
+    ahead, back = [torch.zeros(16).double()], [torch.zeros(16).double()]
     for x_t in src:
-        ahead.append(Naive(enc.unit, False).step(inputs_of(enc.W, e[x_t]), ahead[-1]))
+        ahead.append(Naive(enc.unit, False).step(affine(enc.W, e[x_t]), ahead[-1]))
     for x_t in reversed(src):
-        back.append(Naive(enc.unit_back, False).step(inputs_of(enc.W_back, e[x_t]), back[-1]))
-    return [f + b for f, b in zip(ahead[1:], reversed(back[1:]), strict=True)]
+        back.append(Naive(enc.unit_back, False).step(affine(enc.W_back, e[x_t]), back[-1]))
+    return torch.stack([torch.cat(two) for two in zip(ahead[1:], back[:0:-1], strict=True)])
 
 
-def naive_alpha(model: SequenceModel, s: Vector, h: Matrix) -> Vector:
+def naive_alpha(model: SequenceModel, s: Tensor, h: Tensor) -> Tensor:
     """Return eq. (6) with the score of A.1.2: v_a · tanh(W_a s_{i-1} + U_a h_j)."""
-    att, scores = model.attention, []
-    w_a, u_a = att.W_a.weight.tolist(), att.U_a.weight.tolist()
-    (v_a,) = att.v_a.weight.tolist()
-    for h_j in h:
-        hidden = [math.tanh(a) for a in add(mul(w_a, s), mul(u_a, h_j))]
-        scores.append(sum(v * a for v, a in zip(v_a, hidden, strict=True)))
-    total = sum(math.exp(score) for score in scores)
-    return [math.exp(score) / total for score in scores]
+    att = model.attention
+    hidden = [torch.tanh(att.W_a.weight @ s + att.U_a.weight @ h_j) for h_j in h]
+    scores = torch.stack([att.v_a.weight[0] @ each for each in hidden])
+    return scores.exp() / scores.exp().sum()
 
 
-def naive_bahdanau(model: SequenceModel, src: list[int], tgt_in: list[int]) -> list[Matrix]:
+def naive_bahdanau(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
     """Return logits and weights of A.2.2 of Bahdanau et al., one sentence at a time."""
-    e, h = model.embed.weight.tolist(), naive_annotations(model, src)
-    backward_1 = h[0][16:]
-    s = [math.tanh(a) for a in add(mul(model.W_s.weight.tolist(), backward_1), bias(model.W_s))]
-    out, logits, alphas = model.output, [], []
+    e, h = model.embed.weight, naive_annotations(model, src)
+    s, logits, alphas = torch.tanh(affine(model.W_s, h[0, 16:])), [], []
     for y in tgt_in:
         alpha = naive_alpha(model, s, h)
-        c = [sum(a * h_j[k] for a, h_j in zip(alpha, h, strict=True)) for k in range(32)]
-        s = Naive(model.unit, False).step(inputs_of(model.W, e[y], (model.C, c)), s)
-        t = add(mul(out.U_o.weight.tolist(), s), bias(out.U_o))
-        t = add(t, mul(out.V_o.weight.tolist(), e[y]), mul(out.C_o.weight.tolist(), c))
-        logits.append(add(mul(out.W_o.weight.tolist(), maxout(t)), bias(out.W_o)))
+        c = sum(a * h_j for a, h_j in zip(alpha, h, strict=True))
+        s = Naive(model.unit, False).step(affine(model.W, e[y]) + model.C.weight @ c, s)
+        logits.append(naive_output(model.output, s, e[y], c))
         alphas.append(alpha)
-    return [logits, alphas]
+    return torch.stack(logits), torch.stack(alphas)
 
 
 def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
@@ -273,15 +204,14 @@ def test_bahdanau_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     logits, alphas = model(*pairs), model.align(*pairs)
     for i, src, tgt_in in sentences(pairs):
         naive, alpha = naive_bahdanau(model, src, tgt_in)
-        assert_close(logits[i], torch.tensor(naive, dtype=torch.double))
-        assert_close(alphas[i, :, : len(src)], torch.tensor(alpha, dtype=torch.double))
+        assert_close(logits[i], naive)
+        assert_close(alphas[i, :, : len(src)], alpha)
 
 
 def test_keys_are_computed_once(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out U_a h_j inside the loop: every step uses the keys that `encode` made."""
     model = tiny("bahdanau")
     state = model.encode(*pairs[:2])
-    assert_close(state.keys, model.attention.U_a(state.h))
     calls: list[int] = []
     model.attention.U_a.register_forward_hook(lambda *_: calls.append(1))
     unroll(model, state, pairs[2])
