@@ -1,12 +1,15 @@
 """Pages in Chromium, their embedded data, and stand-ins for the runtime of the live page."""
 
 import base64
+import csv
 import gzip
+import io
 import json
 import re
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -79,6 +82,16 @@ def data_of(page: Path) -> dict[str, Any]:
     match = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.S)
     assert match
     return json.loads(match[1])
+
+
+def table_of(address: str) -> list[list[str]]:
+    """Return the rows of a table that a page offers as a file."""
+    return [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
+
+
+def tables_of(text: str) -> list[list[list[str]]]:
+    """Return the tables behind the figures of a page."""
+    return [*map(table_of, re.findall(r'href="(data:text/csv;charset=utf-8,.*?)"', text))]
 
 
 def compress(content: bytes) -> str:

@@ -19,18 +19,14 @@ import jaxtyping
 import playwright.sync_api
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 assert "seqmodels" not in sys.modules, "the hook must come before the first import of seqmodels"
 INT_IS_FLOAT = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 jaxtyping.install_import_hook("seqmodels", INT_IS_FLOAT)
 
 from browser import replace_runtime  # noqa: E402
-from toys import (  # noqa: E402
-    V,
-    flags,
-    toy,
-)
+from toys import V, flags, toy  # noqa: E402
 
 from seqmodels import MODELS, SequenceModel, build, models  # noqa: E402
 from seqmodels.cli import main as seqmodels_command  # noqa: E402
@@ -325,11 +321,6 @@ def on_paper(name: str, cfg: Any) -> SequenceModel:
         return MODELS[name](cfg)
 
 
-def n_params(model: nn.Module) -> int:
-    """Count parameters."""
-    return sum(p.numel() for p in model.parameters())
-
-
 def snapshot(model: SequenceModel) -> dict[str, Any]:
     """Copy all that a module could remember: its tensors, and attributes of all submodules."""
     plain = {
@@ -345,6 +336,12 @@ def other(token: Tensor) -> Tensor:
     return (token - 4 + 1) % (V - 4) + 4
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the lines beside a record."""
+    lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
 def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     """Check all that a task leaves behind; return the records."""
     records = reading.load_records(folder)
@@ -352,8 +349,7 @@ def check_folder(folder: Path, models: Sequence[str]) -> list[dict[str, Any]]:
     for made in records:
         path = folder / f"{made['model']}-seed{made['seed']}.json"
         assert record.load(path) == made
-        lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-        rows = [json.loads(line) for line in lines]
+        rows = rows_of(path)
         for test in made["tests"]:
             own = [row for row in rows if row["set"] == test["name"]]
             assert sum(b["n"] for b in test["buckets"]) == len(own) > 0

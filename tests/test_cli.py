@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,7 +15,7 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
-from conftest import ROOT, Call, check_one_line
+from conftest import ROOT, Call, check_one_line, copy_records
 from toys import flags, toy
 
 from seqmodels import MODELS, search
@@ -45,10 +44,8 @@ def test_models_are_listed(call: Call) -> None:
 
 def test_records_are_drawn_again(trained: Path, call: Call, tmp_path: Path) -> None:
     """Keeps out figures that need the weights, a model or the data."""
-    folder = tmp_path / trained.name  # tables.md is headed by the folder's name
-    folder.mkdir()
-    for path in (*trained.glob("*-seed1.json"), trained / "significance.json"):
-        shutil.copy(path, folder)
+    # tables.md is headed by the folder's name
+    folder = copy_records(trained, tmp_path / trained.name, "significance.json")
     code, out, err = call(main, "plot", folder)
     assert (code, err) == (0, "")
     files = {Path(line).name: Path(line) for line in out.splitlines()}

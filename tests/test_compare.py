@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line
+from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line, rows_of
 from safetensors.torch import load_file
 from toys import contents, flags, toy
 
@@ -373,11 +373,6 @@ def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -
     assert [file.name for file in out.iterdir()] == [trials.FILE]
     for wrong in (["gpt,"], ["gpt,lr=x"], ["gpt,d_x=1"], ["no"], ["gpt", "--lr", 1]):
         check_one_line(call(trials, "--out", out, "translation", *wrong))
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the lines beside a record."""
-    return [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
 
 
 def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A model, a metric and a task of one's own: everything knows them."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from conftest import Call, Run, check_folder
+from conftest import Call, Run, check_folder, rows_of
 from sacrebleu.metrics import TER
 from torch import Tensor, nn
 
@@ -135,8 +134,7 @@ def test_a_metric_is_one_line(tmp_path: Path) -> None:
     (test,) = task.tests
     compare_and_report(replace(task, tests=[replace(test, primary_metric="ter")]), args)
     record = load_record(tmp_path / "lstm_seq2seq-seed1.json")
-    lines = (tmp_path / "lstm_seq2seq-seed1.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
+    rows = rows_of(tmp_path / "lstm_seq2seq-seed1")
     theirs = TER(case_sensitive=True).corpus_score(
         [row["hyp"] for row in rows], [[row["ref"] for row in rows]]
     )

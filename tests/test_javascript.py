@@ -3,17 +3,14 @@
 The live page runs on fake models, which copy their source (see fake_runtime.js).
 """
 
-import csv
-import io
 import json
 import random
 import shutil
 import subprocess
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
-from browser import TESTS, compress, fake_run, fake_worker
+from browser import TESTS, compress, fake_run, fake_worker, table_of
 
 from seqmodels.data.tokenizers import BPE, Bytes, Characters, Spaces, Tokenizer, Words
 from seqmodels.site import runtime, vocabulary
@@ -116,7 +113,7 @@ def test_cells_of_a_map() -> None:
     places = [(rows.index(y), columns.index(x), weight) for y, x, weight in cells]
     assert places == [(0, 0, 0.25), (0, 1, 0.75), (1, 1, 0.997), (2, 0, 0.98), (2, 1, 0.02)]
     assert title == "x → t: 0.750"
-    head, *table = csv.reader(io.StringIO(unquote(address.partition(",")[2])))
+    head, *table = table_of(address)
     assert head == ["", 's"1', "t"]
     assert [[float(x) for x in row[1:]] for row in table] == weights
 
@@ -245,7 +242,7 @@ def test_guess_and_bars() -> None:
     return [seen.all("a")[0].attributes.href, seen.all("li").map((li) => li.textContent),
       rects.map(({ height }) => +height)];"""
     address, verdicts, (height, *bars) = run_live(body)
-    table = [*csv.reader(io.StringIO(unquote(address.partition(",")[2])))]
+    table = table_of(address)
     assert table[0] == ["model", "2–4", "5–9"]
     assert table[1:] == [["Vector", "40", "20"], ["Pair", "80", "40"], ["Attends", "100", "100"]]
     assert [verdict.partition(": ")[0] for verdict in verdicts] == ["Vector", "Pair", "Attends"]

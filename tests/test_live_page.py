@@ -1,7 +1,6 @@
 """The live page: its exported graphs, what it embeds, and how it behaves and writes."""
 
 import base64
-import csv
 import gzip
 import hashlib
 import json
@@ -14,15 +13,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
-from urllib.parse import unquote
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
-from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime
-from conftest import RESULTS, ROOT, TINY, Call, Tiny, V, check_one_line, copy_records, copy_seed
+from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime, table_of
+from conftest import (
+    RESULTS,
+    ROOT,
+    TINY,
+    Call,
+    Tiny,
+    V,
+    check_one_line,
+    copy_records,
+    copy_seed,
+    rows_of,
+)
 
 import seqmodels
 from seqmodels import BOS, EOS, MODELS, PAD
@@ -87,8 +96,7 @@ def test_graphs_translate_as_the_model(trained: Path, export_run: Export, name: 
     if name == "gpt":
         for p in run.model.parameters():
             p.data = p.data.half().float()
-    lines = (trained / f"{name}-seed1.jsonl").read_text().splitlines()
-    words = " ".join(json.loads(line)["src"] for line in lines).split()
+    words = " ".join(row["src"] for row in rows_of(trained / f"{name}-seed1")).split()
     attention = json.loads((export_run(name) / "manifest.json").read_text())["attention"]
     for n in (1, 5, 8):
         text = " ".join(words[:n])
@@ -260,7 +268,7 @@ def test_content(trained: Path, page: Path) -> None:
     assert planes.reshape(2, -1).T.tobytes() == FAKE_WEIGHTS
     records = [json.loads((trained / f"{name}-seed1.json").read_text()) for name in FAKE_RUNS]
     assert [run["n_parameters"] for run in data["runs"]] == [r["n_parameters"] for r in records]
-    rows = [json.loads(line) for line in (trained / "gpt-seed1.jsonl").read_text().splitlines()]
+    rows = rows_of(trained / "gpt-seed1")
     examples = {(row["x"], row["src"], row["ref"]) for row in rows}
     assert {(e["x"], e["src"], e["ref"]) for e in data["examples"]} <= examples
     lengths = [e["x"] for e in data["examples"]]
@@ -397,8 +405,7 @@ def test_fake_models(chromium: Any, trained: Path, page: Path) -> None:
     tab.page.click("#exercise button")
     tab.page.wait_for_selector("body[data-seen]")
     address = tab.page.locator('a[download="guess.csv"]').get_attribute("href")
-    rows = csv.reader(unquote(address.partition(",")[2]).splitlines())
-    assert [row[0] for row in rows] == ["model", "LSTM seq2seq", "Bahdanau"]
+    assert [row[0] for row in table_of(address)] == ["model", "LSTM seq2seq", "Bahdanau"]
     hostile = "</script><script>self.ran = 1</script>\u202e\x07<img src=x onerror='self.ran = 1'>"
     tab.ask(hostile)
     assert tab.page.input_value("#text") == hostile
@@ -440,7 +447,7 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         assert cells[3] == runs[name].record["weights_sha256"]
     aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
     assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
-    rows = [json.loads(line) for line in (RUNS / "bahdanau-seed1.jsonl").read_text().splitlines()]
+    rows = rows_of(RUNS / "bahdanau-seed1")
     words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
     for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
         text = " ".join(words[n : 2 * n - 1])

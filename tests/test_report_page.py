@@ -1,10 +1,8 @@
 """The report: its data at each of its three levels, in a browser, and served during training."""
 
 import base64
-import csv
 import gzip
 import http.client
-import io
 import json
 import re
 import shutil
@@ -13,14 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
 import torch
-from browser import PHONE, Tab, data_of
-from conftest import Call, Run, check_one_line, copy_records, copy_seed
-from fake_records import fake_record
+from browser import PHONE, Tab, data_of, tables_of
+from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
 from seqmodels.cli import main
@@ -63,8 +59,7 @@ def test_examples(trained: Path, page: Path) -> None:
     for k, (name, record) in enumerate(records.items()):
         parts = record["tests"][0]["buckets"]
         assert buckets == [(b["low"], b["high"], b["n"]) for b in parts]
-        lines = (trained / name).with_suffix(".jsonl").read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
+        rows = rows_of(trained / name)
         assert [e["hyps"][k] for e in test["examples"]] == [row["hyp"] for row in rows]
         assert [e["ref"] for e in test["examples"]] == [row["ref"] for row in rows]
     assert [score["key"] for score in test["scores"]] == ["bleu", "chrf", "nats"]
@@ -117,17 +112,6 @@ def test_a_map_has_each_layer_and_head(trained: Path) -> None:
         np.testing.assert_allclose(found[:, layer, head], expected, atol=0.51 / report.PARTS)
 
 
-def test_the_table_of_a_figure_has_overall_last() -> None:
-    """Keeps out the score of another bucket below a bucket's name."""
-    record = fake_record("gpt", 1)
-    (test,) = record["tests"]
-    parts = [*test["buckets"], test["overall"]]
-    assert len(parts) > 3
-    head, row = report.score_table([record], test)
-    assert (head[-1], row[:2]) == ("all", ["gpt", 1])
-    assert row[2:] == [f"{part['bleu']['value']:.1f}" for part in parts]
-
-
 def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:
     """Keeps out two maps of a model, and none where the first seed has no weights."""
     folder = copy_records(trained, tmp_path / "seeds", ".jsonl", "tokenizer.json")
@@ -143,8 +127,7 @@ def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> N
 def test_tables_and_ids(trained: Path, page: Path) -> None:
     """Keeps out numbers that are not the record's, and figures with each other's clip paths."""
     text = page.read_text()
-    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', text)
-    by_length, curves, *_ = ([*csv.reader(io.StringIO(unquote(part)))] for part in addresses)
+    by_length, curves, *_ = tables_of(text)
     records = [*reading.load_folder(trained).records.values()]
     for row, record in zip(by_length[1:], records, strict=True):
         parts = [*record["tests"][0]["buckets"], record["tests"][0]["overall"]]

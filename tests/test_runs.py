@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import ATTENDING, ROOT, TINY, Call
+from conftest import ATTENDING, ROOT, TINY, Call, rows_of
 from fake_records import fake_rows
 from sacrebleu.metrics import BLEU, CHRF
 from safetensors.torch import load_file
@@ -81,7 +81,7 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert test["overall"].keys() == names
     assert [(b["low"], b["high"], b["n"]) for b in test["buckets"]] == [(1, 4, 6), (5, 9, 6)]
     assert all(b.keys() > names for b in test["buckets"])
-    rows = [json.loads(line) for line in path.with_suffix(".jsonl").read_text().splitlines()]
+    rows = rows_of(path)
     assert len(rows) == 12
     assert metrics.compute_scores(rows) == test["overall"]
     # the alignment

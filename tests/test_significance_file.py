@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import RESULTS, rows_of
 from fake_records import BUCKETS, with_rows
 
 from seqmodels.evaluation import intervals
@@ -22,7 +23,6 @@ from seqmodels.records import significance
 from seqmodels.records.significance import Comparison, Significance
 from seqmodels.report import figures, reading, style
 
-RESULTS = Path(__file__).parents[1] / "results"
 SHARES = {"rnn_encdec": (0.5, 0.52, 0.51), "bahdanau": (0.8, 0.81, 0.82), "gpt": (0.81, 0.79)}
 """Model -> the share of right words of each seed."""
 
@@ -39,12 +39,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def folder(original: Path, tmp_path: Path) -> Path:
     """Copy them, to be changed."""
     return Path(shutil.copytree(original, tmp_path / "records"))
-
-
-def rows_of(folder: Path, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows beside a record."""
-    lines = (folder / record["hypotheses"]).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def find(folder: Path) -> Significance | None:
@@ -136,7 +130,8 @@ def test_rows_of_a_text_are_drawn_together(folder: Path) -> None:
     """Keeps out groups that get lost between the rows and the test."""
     single = compare(folder).pairs[0].overall
     for record in reading.load_records(folder):
-        rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows_of(folder, record))]
+        rows = rows_of(folder / record["hypotheses"])
+        rows = [r | {"group": f"text {i % 15}"} for i, r in enumerate(rows)]
         records.save_sums(records.sums_path(folder, record), record, rows)
     grouped = compare(folder).pairs[0].overall
     assert single.value == grouped.value
@@ -149,7 +144,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
     for metric, share in (("bleu", 0.5), ("exact_match", 0.6), ("nats", 0.7)):
         folder = with_rows(tmp_path / metric, {"gpt": (share,)}, metric)
         (record,) = reading.load_records(folder)
-        rows = rows_of(folder, record)
+        rows = rows_of(folder / record["hypotheses"])
         (sums,) = records.load_sums(records.sums_path(folder, record), record).values()
         assert np.array_equal(sums.terms, metric_of(metric).terms(rows, "13a"))
         assert list(sums.x) == [row["x"] for row in rows]
@@ -174,8 +169,6 @@ def test_sums_come_back(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------- The file's life
-
-
 def test_the_file_outlives_the_sums(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out differences that are lost with the sums, which older folders lack."""
     monkeypatch.setattr(style, "save", lambda figure, path: path)

@@ -1,21 +1,18 @@
 """The site: its pages hold all code, equations and numbers, and can be read in a browser."""
 
 import ast
-import csv
 import hashlib
 import html
-import io
 import re
 from collections import Counter
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 import pytest
 import torch
-from browser import Tab
+from browser import Tab, tables_of
 from conftest import RESULTS, Call, check_one_line, on_paper
 from matplotlib.figure import Figure
 
@@ -139,23 +136,17 @@ def test_parameters_by_part() -> None:
             assert count["shares"]["attention"] == pytest.approx(1 / 3, abs=0.01)
 
 
-def tables(text: str) -> list[list[list[str]]]:
-    """Return the tables behind the figures of a page."""
-    addresses = re.findall(r'href="data:text/csv;charset=utf-8,(.*?)"', text)
-    return [[*csv.reader(io.StringIO(unquote(part)))] for part in addresses]
-
-
 def test_scores_are_those_of_the_records(site_folder: Path) -> None:
     """Keeps out a figure of other records or models than the page names."""
-    ((names, *rows),) = tables(page(site_folder, "index"))
+    ((names, *rows),) = tables_of(page(site_folder, "index"))
     by_run = {(model, seed): scores for model, seed, *scores in rows}
     for record in reading.load_records(RESULTS / "translation-grammar-laptop"):
         (test,) = record["tests"]
         scores = [part["bleu"]["value"] for part in (*test["buckets"], test["overall"])]
         assert by_run[record["model"], str(record["seed"])] == [f"{s:.1f}" for s in scores]
-    assert len(names) == 2 + len(test["buckets"]) + 1
+    assert (len(names), names[-1]) == (2 + len(test["buckets"]) + 1, "all")
     for pair_of_names in CONSECUTIVE:
-        ((_, *rows),) = tables(page(site_folder, "-".join(pair_of_names)))
+        ((_, *rows),) = tables_of(page(site_folder, "-".join(pair_of_names)))
         assert [row[0] for row in rows] == [*pair_of_names]
 
 
@@ -166,7 +157,7 @@ def test_a_figure_is_that_of_the_records(site_folder: Path) -> None:
     stored = (RESULTS / "bottleneck" / "bits.svg").read_text(encoding="utf-8")
     texts = [Counter(re.findall(r"<text[^>]*>([^<]*)</text>", image)) for image in (svg, stored)]
     assert texts[0] == texts[1]
-    ((_, *rows),) = tables(text)
+    ((_, *rows),) = tables_of(text)
     group = reading.group_by_model(reading.load_records(RESULTS / "bottleneck"))["rnn_encdec_64"]
     nats = np.mean([[b["nats"]["value"] for b in r["tests"][0]["buckets"]] for r in group], 0)
     n = np.array([b["low"] for b in group[0]["tests"][0]["buckets"]])
