@@ -244,6 +244,7 @@ def test_the_task_that_is_made_of_it() -> None:
     assert test.buckets[:2] == [(1, 10), (11, 20)]
     assert test.max_train_length == max(s.n_words for s in drawn.train) < max(test.x)
     example, links = task.alignment_example
+    assert (task.tokenizer.tokens(example.src), links) in [([*s.en], s.links) for s in drawn.test]
     assert 11 <= len(task.tokenizer.decode(example.src).split()) <= 16
     assert n_crossings(links) > 3
     assert n_crossings([(0, 2), (1, 0), (2, 1)]) == 2
