@@ -5,7 +5,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,14 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import contests, draw, growth, harness, measure, peers
+from benchmarks import contests, draw, growth, harness, measure
 
 Run = Callable[..., Any]
-LIBRARIES = {
-    "train-bahdanau": ["joeynmt"], "train-transformer": ["joeynmt", "x_transformers"],
-    "train-gpt": ["transformers", "x_transformers"], "beam-bahdanau": ["joeynmt"],
-    "beam-transformer": ["joeynmt", "transformers"], "sample-gpt-1": ["transformers"],
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -67,20 +61,6 @@ def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> Non
     part = contests.CONTESTS["train-bahdanau"](measure.SIZES["smoke"], measure.Effort(1, 0.0))
     assert list(part["rates"]) == [f"ours, {p}" for p in contests.precisions()]
     assert all("pip install joeynmt" in " ".join(row) for row in draw.contest_rows([part])[1:])
-
-
-@pytest.mark.parametrize("name", LIBRARIES)
-@pytest.mark.filterwarnings("ignore")  # those of other libraries
-def test_peers_do_the_same_work(name: str, run: Run, tmp_path: Path) -> None:
-    """Keeps out an adapter that an interface of its peer has left behind."""
-    for library in LIBRARIES[name]:
-        if not find_spec(library):
-            pytest.skip(f"{library} is not installed: {peers.INSTALL[library]}")
-    run("--out", tmp_path, "--only", name)
-    [path] = tmp_path.glob("*.json")
-    part = draw.load(path)["parts"][name]
-    assert not part["skipped"]
-    assert min(min(rates) for rates in part["rates"].values()) > 0
 
 
 @pytest.mark.slow

@@ -32,7 +32,6 @@ MODEL_FILES = [
 ]
 LIBRARY = sorted((ROOT / "seqmodels").rglob("*.py"))
 TASKS = sorted((ROOT / "tasks").rglob("*.py"))
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PROGRAMS = [*LIBRARY, *TASKS, *sorted((ROOT / "benchmarks").rglob("*.py"))]
 NETWORK = {
     "aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "telnetlib",
@@ -262,32 +261,6 @@ def test_the_library_has_no_cycles() -> None:
     """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
     names = {module_of(path) for path in LIBRARY}
     [*TopologicalSorter({n: imports(MODULES[n]) & names for n in names}).static_order()]
-
-
-LISTED = {
-    "seqmodels/models/__init__.py": "the list itself",
-    "seqmodels/report/style.py": "colours",
-    "tasks/distance/__main__.py": "recipes",
-    "tasks/lookup/__main__.py": "recipes",
-    "tasks/recipes.py": "recipes: a model without one gets the defaults",
-    "tasks/translation/__main__.py": "recipes",
-    "benchmarks/contests.py": "sizes beside which peers are built",
-    "tests/test_models.py": "the order of history",
-    "tests/test_end_to_end.py": "where each paper drops units",
-}
-"""Where all five models are named, and why."""
-
-
-def test_there_is_one_list_of_models() -> None:
-    """Keeps out a second list: a sixth model would have to be named there as well."""
-    found, five = set(), set(list(PAPERS)[:5])
-    for path in [*PROGRAMS, *TESTS, *sorted((ROOT / "tools").rglob("*.py"))]:
-        for node in ast.walk(tree(path)):
-            held = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
-            first = [n.elts[0] if isinstance(n, ast.Tuple) and n.elts else n for n in held]
-            if five <= {n.value for n in first if isinstance(n, ast.Constant)}:
-                found.add(name_of(path))
-    assert found == LISTED.keys()
 
 
 def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
