@@ -126,6 +126,7 @@ def test_split_words() -> None:
     assert split("The dog, who runs.") == ["The", "dog", ",", "who", "runs", "."]
     assert split("«L’homme doesn't\u202f!»") == ["«", "L’homme", "doesn't", "!", "»"]
     assert split("est-ce que … 3,5") == ["est-ce", "que", "…", "3", ",", "5"]
+    assert split("l'e\u0301te\u0301 สวัสดี") == ["l'e\u0301te\u0301", "สวัสดี"]  # with their marks
 
 
 def test_words_by_hand() -> None:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import regex
 import tiktoken
 import tokenizers as hf
 
@@ -36,7 +37,8 @@ from seqmodels.utils.terminal import printable
 PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
 N_SPECIALS = len(SPECIALS)
-WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+WORD = regex.compile(r"[\w\p{M}]+(?:['’-][\w\p{M}]+)*|[^\w\p{M}\s]")
+"""A word, of letters and the marks that combine with them, or another character."""
 MAX_PIECES = 2**20
 """Largest vocabulary."""
 MAX_VOCAB = N_SPECIALS + MAX_PIECES
