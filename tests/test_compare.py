@@ -273,15 +273,15 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
     assert {f"{name}.svg" for name in drawn.split()} <= {path.name for path in tmp_path.iterdir()}
 
 
-def write_empty_files(folder: Any, **_: object) -> list[Path]:
-    """Write empty files in place of a folder's figures and tables."""
+def write_short_files(folder: Any, **_: object) -> list[Path]:
+    """Write short files in place of a folder's figures and tables."""
     path = Path(getattr(folder, "path", folder))
-    return [files.write(path / name, "") for name in ("score-length.svg", "tables.md")]
+    return [files.write(path / name, "](curves.svg)") for name in ("score-length.svg", "tables.md")]
 
 
 def test_the_driver_runs_choices(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """Keeps out a comparison that is left out or made twice, and figures after a failure."""
-    monkeypatch.setattr(figures, "plot_folder", write_empty_files)
+    monkeypatch.setattr(figures, "plot_folder", write_short_files)
     parts = {"BUILTIN": ("keys", "recall", ""), "FULL": ("more", "recall", "--seeds 4")}
     for part, comparison in (parts | {"CORPORA": ("text", "nothing", "")}).items():
         monkeypatch.setattr(everything, part, [comparison])

@@ -73,7 +73,7 @@ def test_chunks_are_the_text(
         (b"a\n" * 30 + "ä".encode()[:1], r"line 31: not UTF-8 \(byte 0xc3\)$"),
         (b"a\n" * 30 + b"b\0", r"line 31: .*UTF-16"),
         (b"a\rb\rc", "line 1: .*carriage returns"),
-        (gzip.compress(b"a\nb\n" * 99)[:-20], "cannot be read: Compressed file ended"),
+        (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
         (b"PK\x03\x04", r"\(zip\); unpack it$"),
         (b"\x28\xb5\x2f\xfd", r"\(zstd\)"),
         ("a\nb\n".encode("utf-16-be"), "line 1: .*UTF-16"),

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from html import unescape
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from seqmodels.data.presets import LANGUAGES, fingerprint
 from seqmodels.utils import files
@@ -50,7 +50,7 @@ def preview(text: str) -> str:
 # ----------------------------------------------------------------------------------- Text files
 
 
-def open_text(raw: IO[bytes], path: str | Path) -> Any:
+def open_text(raw: Any, path: str | Path) -> Any:
     """Return a file that gives UTF-8: decompressed, and converted from UTF-16 if it has a mark.
 
     Raises ValueError for an archive and for a compression that is not read here.

@@ -228,7 +228,6 @@ VARIANTS |= {
     )
     for name, kind in (
         ("transformer", "Transformer"),
-        ("transformer_rotary", "Transformer"),
         ("gpt", "GPT"),
         ("linear_attention", "LinearAttention"),
     )

@@ -177,9 +177,8 @@ RECIPES = {
 }
 
 CONVOLUTION = (
-    ("transformer_conv", "transformer"), ("transformer_rotary_conv", "transformer_rotary"),
-    ("gpt_conv", "gpt"), ("linear_attention_conv", "linear_attention"),
-    ("linear_attention_conv", "gpt_conv"),
+    ("transformer_conv", "transformer"), ("gpt_conv", "gpt"),
+    ("linear_attention_conv", "linear_attention"), ("linear_attention_conv", "gpt_conv"),
 )  # fmt: skip
 """The contrasts of what a short convolution on the embeddings gains."""
 WIDEST = 128
