@@ -37,14 +37,20 @@ BUILTIN: list[Comparison] = [
 ]
 WIDTHS = (32, 64, 128, 256)
 BY_WIDTH = "rnn_encdec bahdanau lstm_seq2seq gpt linear_attention transformer_rotary"
+CONVOLVED = "transformer transformer_conv gpt_conv linear_attention linear_attention_conv"
 BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 FULL: list[Comparison] = [
+    ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
     (
         "translation-grammar", "translation",
         "--size full --models rnn_encdec_x2 rnn_encdec_x4 lstm_seq2seq_x2 lstm_seq2seq_x4",
     ),
     ("lookup", "lookup", "--seeds 1 2 3"),
+    (
+        "lookup-convolution", "lookup",
+        f"--tokens 160_000 --seeds 1 2 3 4 5 --models {CONVOLVED}",
+    ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
     ("heads", "heads", "--size full --seeds 1 2 3"),
