@@ -183,7 +183,9 @@ def test_a_point_is_its_bytes_and_its_score() -> None:
         for d in (16, 32)
     )
     other = [r | {"data": r["data"] | {"sha256": "11"}} for r in two]
-    assert lookup_figure.draw_across([one]) == lookup_figure.draw_across([one, other]) == {}
+    short = [r | {"train_config": r["train_config"] | {"tokens": 9}} for r in two]
+    for folders in ([one], [one, other], [one, short]):
+        assert lookup_figure.draw_across(folders) == {}
     drawn = lookup_figure.draw_across([one, two])
     assert [*drawn] == ["widths-lookup"]
     plot = drawn["widths-lookup"]

@@ -106,12 +106,12 @@ def _draw_model(ax: Axes, look: Look, scores: dict[float, np.ndarray]) -> None:
 def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
     """Return the figure of all folders of this task, if a model has several widths on their data.
 
-    Folders with other data than the most are left out.
+    Records of other data or another budget than the most are left out.
     """
-    by_data: dict[str, list[Record]] = {}
+    alike: dict[tuple[str, int], list[Record]] = {}
     for r in (r for records in folders for r in records):
-        by_data.setdefault(r["data"]["sha256"], []).append(r)
-    records = max(by_data.values(), key=len)
+        alike.setdefault((r["data"]["sha256"], r["train_config"]["tokens"]), []).append(r)
+    records = max(alike.values(), key=len)
     groups = reading.group_by_model(records).values()
     is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
     return {"widths-lookup": draw_widths(records)} if is_wide else {}
