@@ -17,7 +17,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import yaml
 from cogapp import Cog
 from conftest import ROOT
 from packaging.requirements import Requirement
@@ -232,13 +231,6 @@ def test_the_lock_holds_what_is_declared() -> None:
     assert "//" not in lock
 
 
-def test_every_model_file_is_a_paper() -> None:
-    """Keeps out another file between the models, and rules below that check nothing."""
-    assert len(MODEL_FILES) >= 5
-    found = set((ROOT / "seqmodels" / "models").glob("*.py"))
-    assert found == {*MODEL_FILES, ROOT / "seqmodels" / "models" / "__init__.py"}
-
-
 def test_configs_are_frozen_and_explained() -> None:
     """Keeps out a size without a line of help, and a Config that changes under a run."""
     classes = [n for path in PROGRAMS for n in ast.walk(tree(path)) if isinstance(n, ast.ClassDef)]
@@ -261,16 +253,6 @@ def test_the_library_has_no_cycles() -> None:
     """Keeps out two modules that need each other; a cycle raises CycleError with its members."""
     names = {module_of(path) for path in LIBRARY}
     [*TopologicalSorter({n: imports(MODULES[n]) & names for n in names}).static_order()]
-
-
-def test_slow_tests_run_in_ci(pytestconfig: pytest.Config) -> None:
-    """Keeps out slow tests that a newcomer waits for, and slow tests that nobody ever runs."""
-    assert "slow" in {line.partition(":")[0] for line in pytestconfig.getini("markers")}
-    given = pytestconfig.getini("addopts")
-    assert "--strict-markers" in given
-    assert given[given.index("-m") + 1] == "not slow"
-    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert lines.index("pytest") < lines.index("pytest -m slow")
 
 
 # -------------------------------------------------------------------------------------------- Pages
@@ -334,15 +316,6 @@ def test_numbers_are_those_of_the_records() -> None:
     pages = [str(page) for page in PAGES if "[[[cog" in page.read_text(encoding="utf-8")]
     assert str(README) in pages
     assert Cog().main(["cog", "-P", "--check", "-I", str(ROOT), *pages]) == 0
-
-
-def test_the_citation_names_the_software_and_the_papers() -> None:
-    """Keeps out a citation of another version, and a paper that is taught and not credited."""
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (cited["version"], cited["license"]) == (PROJECT["version"], PROJECT["license"])
-    table = README.read_text(encoding="utf-8").partition("## The five models")[2]
-    papers = re.findall(r"\]\((https://(?:arxiv|cdn)[^)]+)\)", table.partition("\n## ")[0])
-    assert [paper["url"] for paper in cited["references"]] == papers
 
 
 @pytest.mark.slow
