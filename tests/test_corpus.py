@@ -339,7 +339,7 @@ def test_a_row_of_two_lines_counts_both(tmp_path: Path) -> None:
     """Keeps out rows counted in place of lines, and a header below a blank line taken for a row."""
     (tmp_path / "x.csv").write_text('\n"de",en\n"eins\nzwei",one\ndrei,three\n')
     pairs = read_pairs(read_parallel([tmp_path / "x.csv"], ("de", "en")))
-    assert [(pair.tgt, pair.line) for pair in pairs] == [("one", 4), ("three", 5)]
+    assert pairs == [Pair("eins\nzwei", "one", 4), Pair("drei", "three", 5)]
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("tsv", None), ("csv", 2), ("csv", None)])
