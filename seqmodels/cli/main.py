@@ -33,6 +33,7 @@ MAPS = 24
 LINES_AT_ONCE = 500
 """Lines that are translated together."""
 STDIN = "/dev/stdin"
+"""The path of standard input."""
 MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
@@ -132,7 +133,7 @@ def translate(args: argparse.Namespace) -> None:
 
     if args.beam > MAX_BEAM:
         raise ValueError(f"--beam {args.beam}: at most {MAX_BEAM}")
-    if args.alignment and (args.text == "-" or "\n" in args.text):
+    if args.alignment and (args.text == "-" or "\n" in args.text or not args.text.strip()):
         raise ValueError("--alignment draws one sentence; give one")
     run = load(args.run)
     if args.alignment:

@@ -65,7 +65,7 @@ OWN = {
     ".html": "· seqmodels</title>".encode(),
     ".json": b'"schema": "seqmodels.',
 }
-"""What each file that is written under a name of our own contains."""
+"""The mark by which a generated file is recognised, by its name or ending."""
 
 
 def check_own(*paths: Path) -> None:

@@ -108,10 +108,10 @@ def draw_across(folders: Sequence[Sequence[Record]]) -> dict[str, Figure]:
 
     Records of other data or another budget than the most are left out.
     """
-    alike: dict[tuple[str, int], list[Record]] = {}
+    by_comparison: dict[tuple[str, int], list[Record]] = {}
     for r in (r for records in folders for r in records):
-        alike.setdefault((r["data"]["sha256"], r["train_config"]["tokens"]), []).append(r)
-    records = max(alike.values(), key=len)
+        by_comparison.setdefault((r["data"]["sha256"], r["train_config"]["tokens"]), []).append(r)
+    records = max(by_comparison.values(), key=len)
     groups = reading.group_by_model(records).values()
     is_wide = any(len({*map(width_of, group)}) > 1 for group in groups)
     return {"widths-lookup": draw_widths(records)} if is_wide else {}

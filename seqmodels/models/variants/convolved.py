@@ -59,7 +59,7 @@ class ConvolvedEmbedding(nn.Embedding):
 
 
 class Convolved:
-    """What a model's three methods do with windows of tokens in place of tokens."""
+    """A mixin: encode, step and forward of a model, on windows of tokens in place of tokens."""
 
     config: Any
     embedding: nn.Embedding
