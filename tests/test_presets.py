@@ -54,6 +54,11 @@ def test_a_text_is_downloaded_once(internet: Internet, cached: Path, monkeypatch
         internet(names=content)
         with pytest.raises(ValueError, match=r"names\.txt returned something else; .*names"):
             corpus.open_text(["names"])
+    internet(unknown=b"12345")
+    monkeypatch.setattr(presets, "MAX_BYTES", 4)
+    with pytest.raises(ValueError, match="something else; elsewhere"):  # not cut at the limit
+        presets.download("https://x/unknown.txt", "unknown.txt", "elsewhere")
+    monkeypatch.setattr(presets, "MAX_BYTES", 2**26)
     internet(names=names)
     opened = corpus.open_text(["names"])
     assert opened.name == "names"

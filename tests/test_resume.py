@@ -213,6 +213,8 @@ def test_a_finished_run_trains_further(recorded_gpt: Path, monkeypatch: Any, cap
     assert new["continued"] == {"tokens": n, "weights_sha256": old["weights_sha256"]}
     assert new["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert new["train_s"] > old["train_s"]
+    seconds = [point["seconds"] for point in new["curve"]]
+    assert seconds == sorted(seconds)  # the clock goes on
     assert "trained further" in format_subtitle([new])
     assert not list(recorded_gpt.glob("*.checkpoint-*"))
     capsys.readouterr()

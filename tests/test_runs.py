@@ -26,7 +26,7 @@ from seqmodels.cli import main
 from seqmodels.comparison import compare, runs, trained
 from seqmodels.comparison.arm import count_parameters, fit_width
 from seqmodels.comparison.runs import N_ROWS, flops_per_token
-from seqmodels.comparison.trained import TrainedRun
+from seqmodels.comparison.trained import TrainedRun, load_model
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
@@ -306,6 +306,15 @@ def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> 
     assert run.translate(SOURCES, beam=4) == printed
     assert len(set(printed)) == 3
     assert run.translate([]) == []
+
+
+def test_a_loaded_run_drops_nothing(run: TrainedRun) -> None:
+    """Keeps out dropout in what a trained run writes and attends to."""
+    sizes = run.record["model_config"] | {"dropout": 0.5}
+    model = load_model(run.record | {"model_config": sizes}, FOLDER / "bahdanau-seed1.safetensors")
+    src = torch.tensor([run.encode(SOURCES[0])])
+    first, second = (model(src, src > 0, src) for _ in range(2))
+    assert torch.equal(first, second)
 
 
 def test_each_line_is_a_sentence(

@@ -341,6 +341,13 @@ def test_marks_and_numbers_of_links() -> None:
     assert one_based == [pair((0, 0), possible={(1, 2)})]
 
 
+def test_the_gold_standard_alone_counts_from_one(score: Score, write: Write) -> None:
+    """Keeps out systems whose links are shifted as well."""
+    gold, found = write("a.gold", ["1-1 2-3"]), write("a.out", ["0-0 1-2"])
+    (system,) = score("--gold", gold, "--gold-one-based", found)["systems"]
+    assert values(system["overall"]) == {"aer": 0.0, "precision": 100.0, "recall": 100.0}
+
+
 def test_the_alignment_table_is_that_of_the_json(score: Score, run: Call, write: Write) -> None:
     """Keeps out a column under another name, a wrong sign, and thin buckets without a mark."""
     gold, src = write("long.gold", GOLD * 11), write("long.src", WORDS * 11)

@@ -231,6 +231,16 @@ def test_same_seed_same_corpus() -> None:
     assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_each_optimizer_has_its_recipes(optimizer: Any) -> None:
+    """Keeps out the rates of one optimiser in the training with the other."""
+    task = grammar_task(draw_corpus(2, 30, 5, per_bucket=2), 100, optimizer=optimizer)
+    chosen = {"adamw": recipes.GRAMMAR, "muon": recipes.GRAMMAR_MUON}[optimizer]
+    assert task.training["optimizer"] == optimizer
+    rates = {name: recipe[1:] for name, recipe in task.recipes.items()}
+    assert rates == {name: recipe[1:] for name, recipe in chosen.items()}
+
+
 def test_the_task_that_is_made_of_it() -> None:
     """Keeps out sides that are exchanged, an example for the figure that is straight or long."""
     drawn = draw_corpus(2, 30, 5, max_train=12, max_test=20, per_bucket=20)
