@@ -127,6 +127,14 @@ def test_flags_are_sacrebleus(tokenize: str, is_lowercase: bool, score: Score, f
     assert result["signatures"] == signatures
 
 
+def test_the_script_chooses_the_tokenizer(score: Score, write: Write) -> None:
+    """Keeps out 13a for Chinese, each of whose sentences is one token to it."""
+    files = [write(name, ["我们都很喜欢你。"]) for name in ("src", "ref", "hyp")]
+    result = score("--src", files[0], "--ref", files[1], files[2])
+    assert "tok:zh|" in result["signatures"]["bleu"]
+    assert (result["unit"], result["systems"][0]["buckets"][0]["high"]) == ("characters", 10)
+
+
 def test_several_references(run: Call, flags: Argv, write: Write, tmp_path: Path) -> None:
     """Keeps out the last reference alone, in scores and in the page's scores of sentences."""
     out = tmp_path / "out"

@@ -34,11 +34,12 @@ def score(args: argparse.Namespace) -> None:
 
 def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object]:
     """Return the tables and the paths of what is written: scores, a figure and a page."""
-    from seqmodels.evaluation import external
+    from seqmodels.evaluation import external, metrics
     from seqmodels.report import drawing, style, systems
 
-    tokenize = "13a" if args.tokenize is None else args.tokenize
     texts = external.read_translations(args.src, args.ref, args.hyps)
+    chosen = metrics.tokenizer_for("", texts.refs[0].lines)
+    tokenize = chosen if args.tokenize is None else args.tokenize
     out = ensure_out_folder(args.out) if args.out else None
     if out:
         files.check_own(out / "score.json", out / "report.html")
@@ -87,7 +88,8 @@ def add_score_arguments(arg: Callable[..., Any]) -> None:
         help="score word alignments against this one: i-j are sure links, i?j or ipj possible "
         "ones, words counted from 0")  # fmt: skip
     arg("--gold-one-based", action="store_true", help="--gold counts words from 1")
-    arg("--tokenize", metavar="NAME", help="sacreBLEU's; default: 13a")
+    arg("--tokenize", metavar="NAME",
+        help="sacreBLEU's; default: 13a, or one for the script of the references")  # fmt: skip
     arg("--lowercase", action="store_true", help="ignore case")
     arg("--buckets", type=increasing, metavar="N,N,…",
         help=f"longest source of each bucket, in words; default: {BUCKETS}")  # fmt: skip

@@ -297,20 +297,8 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
 CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
 """A language, such as `de`, `deu`, `zh-Hans`, `eng_Latn` or `pt_BR`."""
 NOT_LANGUAGES = (
-    "txt",
-    "src",
-    "tgt",
-    "trg",
-    "ref",
-    "hyp",
-    "tok",
-    "bpe",
-    "raw",
-    "low",
-    "out",
-    "new",
-    "zst",
-)
+    "txt", "src", "tgt", "trg", "ref", "hyp", "tok", "bpe", "raw", "low", "out", "new", "zst",
+)  # fmt: skip
 """Three-letter file endings that are not languages."""
 
 

@@ -31,7 +31,8 @@ CHUNK_BYTES = 2**20
 MAX_LINE = 2**24
 """Limit of a line, in characters."""
 MARKUP = re.compile(
-    r"\s*(<\?xml|<!doctype|<(srcset|refset|tstset|mteval|html|tmx|doc|url)\b|WEBVTT|1\s+\d\d:\d\d:\d\d)",
+    r"\s*(<\?xml|<!doctype|<(srcset|refset|tstset|mteval|html|tmx|doc|url)\b|"
+    r"WEBVTT|1\s+[\d:,]+ -->)",
     re.IGNORECASE,
 )
 """How files begin that do not have a sentence on each line."""
@@ -50,7 +51,7 @@ def preview(text: str) -> str:
 # ----------------------------------------------------------------------------------- Text files
 
 
-def open_text(raw: Any, path: str | Path) -> Any:
+def open_as_utf8(raw: Any, path: str | Path) -> Any:
     """Return a file that gives UTF-8: decompressed, and converted from UTF-16 if it has a mark.
 
     Raises ValueError for an archive and for a compression that is not read here.
@@ -78,7 +79,7 @@ def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
         with files.open_regular(Path(path), takes_pipe) as raw_file:
-            file, is_last = open_text(raw_file, path), False
+            file, is_last = open_as_utf8(raw_file, path), False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
                 raw += file.read(1) if raw.endswith(b"\r") else b""
@@ -126,8 +127,8 @@ def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     n, rest = 0, ""
     chunks = text_chunks(path, takes_pipe)
     for chunk in chunks:
-        if not n and MARKUP.match(chunk):
-            yield from segments(path, [rest, chunk, *chunks])
+        if not (n or rest) and MARKUP.match(chunk):
+            yield from segments(path, [chunk, *chunks])
             return
         *complete, rest = (rest + chunk).split("\n")
         yield from complete
