@@ -9,7 +9,7 @@ Question
     python -m tasks.translation --size full      with three times the budget, in hours
     python -m tasks.translation --data …         your own parallel text, or a corpus by name
 
-    12 minutes on two cores. At 31 to 40 words, the longest in training, expect about 98 BLEU from
+    13 minutes on two cores. At 31 to 40 words, the longest in training, expect about 98 BLEU from
     Bahdanau's model, 95 and 91 from the Transformer and GPT, 36 from linear attention, and 13 from
     the models with one vector; with three times the budget, 97 to 100 from the first three, and 22
     from the models with one vector.
