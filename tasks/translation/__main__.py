@@ -98,7 +98,6 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
-from seqmodels.training.config import Optimizer
 from tasks.made.pairs import grammar_task, length_test
 from tasks.recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
 from tasks.translation.figure import FIGURES
@@ -114,7 +113,6 @@ SIZES = {
     "full": {"n_train": 400_000, "n_valid": 1_000},
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
-OPTIMIZER: dict[str, Optimizer] = {"smoke": "muon", "laptop": "muon", "full": "adamw"}
 
 
 # ------------------------------------------------------------------------------------- Recipes
@@ -180,8 +178,9 @@ def builtin_task(args: argparse.Namespace) -> Task:
     from tasks.made import grammar
 
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    tokens, optimizer = args.tokens or TOKENS[args.size], OPTIMIZER[args.size]
-    task = grammar_task(corpus, tokens, not args.no_source_eos, optimizer)
+    task = grammar_task(
+        corpus, args.tokens or TOKENS[args.size], not args.no_source_eos, optimizer="muon"
+    )
     return replace(task, figures=FIGURES)
 
 
