@@ -12,7 +12,7 @@ from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import alignment, drawing, figures, style, tables
+from seqmodels.report import alignment, drawing, figures, style, sweep, tables
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -331,3 +331,40 @@ def test_few_examples_have_no_interval() -> None:
     none = Difference(value=-0.01, low=None, high=None, p=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
     assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
+
+
+def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: Any) -> Any:
+    """Make the record of a model with fields changed, of this BLEU at 31 to 40 words."""
+    record = fake_record(model, seed)
+    record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu
+    changed = {field: value, **more}
+    record["model"] = "-".join([model, *(f"{k}-{v}" for k, v in changed.items())])
+    record["arm"] = {"varies": model, "label": "", "sizes": {}, "width": 1, "training": changed}
+    return record
+
+
+def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
+    """Keeps out another bucket, one seed for the mean, and arms with two changed fields.
+
+    Also a curve in the order of names, without the model as it is.
+    """
+    base = [fake_record("gpt", seed) for seed in (1, 2)]
+    for record, bleu in zip(base, (40.0, 44.0), strict=True):
+        record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens
+    records = [
+        *base, swept("gpt", 1, "tokens", 16_000_000, 90.0), swept("gpt", 1, "tokens", 400_000, 7.0),
+        swept("gpt", 1, "tokens", 800_000, 99.0, lr=0.1),
+        swept("gpt", 1, "lr", 0.1, 3.0),  # with the model as it is, two values
+    ]  # fmt: skip
+    drawn = sweep.draw_sweeps(records)
+    assert [*drawn] == ["sweep-tokens"]
+    bleu, nats = drawn["sweep-tokens"].axes
+    for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
+        (line,) = ax.lines
+        assert [*line.get_xdata()] == [400_000, 2_000_000, 16_000_000] == [*ax.get_xticks()]
+        assert values is None or [*line.get_ydata()] == values
+    low, high = bleu.collections[0].get_segments()[1][:, 1]
+    assert (low, high, bleu.get_ylim()) == (40.0, 44.0, (0, 100))
+    overall = [r["tests"][0]["overall"]["nats"]["value"] for r in base]
+    assert nats.lines[0].get_ydata()[1] == pytest.approx(np.mean(overall))
+    assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")

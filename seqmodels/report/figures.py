@@ -18,7 +18,7 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from seqmodels.records import significance
-from seqmodels.report import alignment, drawing, reading, style, tables
+from seqmodels.report import alignment, drawing, reading, style, sweep, tables
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.utils import files
 
@@ -70,6 +70,7 @@ def draw_all(
     figures |= (
         draw_task_figures(records) if own is None else merge_figures(draw(records) for draw in own)
     )
+    figures |= sweep.draw_sweeps(records)
     for name, test in reading.tests_by_name(records).items():
         figures[f"score-{format_file_name(name)}"] = drawing.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):

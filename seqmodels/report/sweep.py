@@ -1,0 +1,142 @@
+"""Draw scores against the values of a varied field, such as a size, a rate or the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from seqmodels.evaluation.metrics import metric_of
+from seqmodels.report import reading, style
+from seqmodels.report.reading import (
+    Record,
+    format_bucket,
+    format_search,
+    format_short,
+    format_subtitle,
+    longest_trained_bucket,
+)
+from seqmodels.report.style import Look
+
+MIN_VALUES = 3
+"""Values of a field from which its scores are a curve."""
+LABELS = {"tokens": "target tokens of training", "width": "multiple of the width"}
+"""Fields whose names do not say what they are."""
+
+Sweep = dict[str, dict[float, list[Record]]]
+"""Model -> value of the field -> the records, one for each seed."""
+
+
+def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
+    """Return the sweep of each numeric field that alone was varied, over MIN_VALUES values.
+
+    The model as it is belongs to each of its sweeps, at its own value of the field.
+    """
+    by_name = reading.group_by_model(records)
+    sweeps: dict[str, Sweep] = {}
+    for group in by_name.values():
+        changed = changed_fields(group[0])
+        base = (group[0].get("arm") or {}).get("varies")
+        if len(changed) != 1 or base not in by_name:
+            continue
+        ((field, value),) = changed.items()
+        values = sweeps.setdefault(field, {}).setdefault(
+            base, {value_of(by_name[base][0], field): by_name[base]}
+        )
+        values[value] = group
+    return {
+        field: kept
+        for field, sweep in sweeps.items()
+        if (
+            kept := {
+                model: dict(sorted(values.items()))
+                for model, values in sweep.items()
+                if len(values) >= MIN_VALUES and all(map(is_number, values))
+            }
+        )
+    }
+
+
+def changed_fields(record: Record) -> dict[str, Any]:
+    """Return the fields that the command line changed in the arm of a record, with their values."""
+    arm = record.get("arm")
+    if arm is None:
+        return {}
+    width = {"width": arm["width"]} if arm["width"] != 1 else {}
+    return {**arm["sizes"], **arm["training"], **width}
+
+
+def value_of(record: Record, field: str) -> Any:
+    """Return a record's value of a field: 1 for the width, which is a multiple."""
+    return {"width": 1, **record["train_config"], **record["model_config"]}.get(field)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value can be a place on an axis."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def draw_sweeps(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return a figure for each sweep, by the name of its file: the first test set's scores."""
+    test = next(iter(reading.tests_by_name(records).values()))
+    return {
+        f"sweep-{field}": draw_sweep(field, sweep, test)
+        for field, sweep in find_sweeps(records).items()
+    }
+
+
+def draw_sweep(field: str, sweep: Sweep, test: dict[str, Any]) -> Figure:
+    """Draw the score at the longest trained length, and the loss over all, against a field."""
+    primary = metric_of(test["primary_metric"])
+    place = longest_trained_bucket(test)
+    where = "all lengths"
+    if place is not None:
+        where = f"{format_bucket(test['buckets'][place])} {test['unit']}"
+    records = [r for values in sweep.values() for group in values.values() for r in group]
+    caption = (
+        "Line: mean of the seeds; whisker: lowest to highest seed. Loss: teacher-forced, over all "
+        "examples of the test set."
+    )
+    label = LABELS.get(field, field)
+    texts = f"{primary.name} at {where}, and loss, by {label}", format_subtitle(records), caption
+    looks = style.choose_looks(sweep)
+    figure, axes = style.make_panels(texts, [*looks.values()])
+    panels = (test["primary_metric"], 0 if place is None else place + 1), ("nats", 0)
+    for ax, (metric, part) in zip(axes[0], panels, strict=True):
+        for model, look in looks.items():
+            seeds = {
+                value: reading.score_array(group, test["name"], metric)[:, part, 0]
+                for value, group in sweep[model].items()
+            }
+            _draw_curve(ax, look, seeds)
+        _scale(ax, sorted({value for values in sweep.values() for value in values}))
+        ax.set_xlabel(label)
+    axes[0, 0].set_title(f"{primary.name} at {where}{format_search(test)}", loc="left")
+    axes[0, 1].set_title("nats per token, teacher-forced, log scale", loc="left")
+    if primary.top:
+        axes[0, 0].set_ylim(0, primary.top)
+    axes[0, 1].set_yscale("log")
+    axes[0, 1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0, 1].yaxis.set_minor_locator(NullLocator())
+    axes[0, 1].yaxis.set_major_formatter(FuncFormatter(format_short))
+    return figure
+
+
+def _draw_curve(ax: Axes, look: Look, seeds: Mapping[float, np.ndarray]) -> None:
+    """Draw the mean and the range of the seeds at each value."""
+    draw: dict[str, Any] = {"color": look.colour, "clip_on": False, "zorder": 4}
+    mean, low, high = ([f(v) for v in seeds.values()] for f in (np.mean, np.min, np.max))
+    ax.plot([*seeds], mean, look.marker, ls=look.dashes, lw=1.9, ms=5, **draw)
+    ax.vlines([*seeds], low, high, lw=1.1, **draw)
+
+
+def _scale(ax: Axes, values: Sequence[float]) -> None:
+    """Mark the values on the x axis, which is logarithmic if they are far apart."""
+    if values[0] > 0 and values[-1] >= 8 * values[0]:
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticks(values, [format_short(value) for value in values])
