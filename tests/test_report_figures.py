@@ -12,7 +12,7 @@ from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
-from seqmodels.report import alignment, drawing, figures, style, sweep, tables
+from seqmodels.report import alignment, arms, drawing, figures, style, tables
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -356,7 +356,7 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
         swept("gpt", 1, "tokens", 800_000, 99.0, lr=0.1),
         swept("gpt", 1, "lr", 0.1, 3.0),  # with the model as it is, two values
     ]  # fmt: skip
-    drawn = sweep.draw_sweeps(records)
+    drawn = arms.draw_sweeps(records)
     assert [*drawn] == ["sweep-tokens"]
     bleu, nats = drawn["sweep-tokens"].axes
     for ax, values in ((bleu, [7.0, 42.0, 90.0]), (nats, None)):
@@ -368,3 +368,48 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in base]
     assert nats.lines[0].get_ydata()[1] == pytest.approx(np.mean(overall))
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
+
+
+def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
+    """Keeps out the base minus the arm, a loss of which more is better, and arms of others."""
+
+    def difference(value: float, p: float) -> Difference:
+        return Difference(value=value, low=value - 1.5, high=value + 4.0, p=p)
+
+    noise, rise, fall = difference(2.0, 0.5), difference(9.0, 0.01), difference(-9.0, 0.01)
+    records = [fake_record("gpt", 1), swept("gpt", 1, "lr", 0.5, 3.0)]
+    records += [swept("gpt", 1, "tokens", 400_000, 7.0, lr=0.5), fake_record("transformer", 1)]
+    base, one, two, other = (r["model"] for r in records)
+    tested: dict[str, Any] = {"n_seeds": [3, 3], "is_tested": True}
+    pairs = [  # the first has its base in the row
+        Pair(row=base, column=one, overall=fall, buckets=[fall, noise, rise, rise, fall], **tested),
+        Pair(row=two, column=base, overall=noise, buckets=[noise] * 5, **tested),
+        Pair(row=two, column=one, overall=rise, buckets=[rise] * 5, **tested),
+        Pair(row=other, column=base, overall=rise, buckets=[rise] * 5, **tested),
+    ]
+    test, bounds = records[0]["tests"][0], [[1, 9], [10, 19], [20, 29], [30, 39], [40, 49]]
+    for record in records:
+        record["tests"][0]["buckets"] = record["tests"][0]["buckets"][:5]
+    for metric, verdict, better, worse in (
+        ("bleu", "real: better", "1–9, 40–49", "20–39"),
+        ("nats", "real: worse", "20–39", "1–9, 40–49"),
+    ):
+        comparison = Comparison(test="length", metric=metric, n_tested=9, buckets=bounds,
+                                pairs=pairs)  # fmt: skip
+        for record in records:
+            record["tests"][0]["primary_metric"] = metric
+        whole = Significance(schema=SCHEMA, records={}, comparisons=[comparison])
+        _, first, second = arms.effect_rows(records, test, whole)
+        assert first[0] == "GPT: lr 0.5"
+        assert first[2:] == [better, worse, verdict]
+        assert second[0] == "GPT: tokens 400 k, lr 0.5"
+        assert second[2:] == ["–", "–", "in the noise"]
+        assert verdict in tables.format_summary(records[:3], whole)
+        with style.context():
+            (ax,) = figures.draw_all(records, whole, own=[])["effects-length"].axes
+        ends = [c.get_segments()[0][:, 0].tolist() for c in ax.collections]
+        assert ends == [[5.0, 10.5], [0.5, 6.0]]  # 9 with the ends of −9 turned round; 2
+        fills = {"real: better": "#1B75BC", "real: worse": "#E8741C"}
+        assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
+        assert same_color(ax.collections[1].get_colors()[0], style.GREY)
+    assert arms.effect_rows([records[0], records[3]], test, whole) == []

@@ -30,8 +30,10 @@ def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records, in the first of several processes."""
     if not world().is_rank0 or not any(out.glob("*-seed*.json")):
         return
-    paths = figures.plot_folder(out, own=task.figures)
-    print(f"\n{tables.format_summary(reading.load_records(out))}")
+    folder = reading.load_folder(out)
+    paths = figures.plot_folder(folder, own=task.figures)
+    compared = figures.find_significance(out, folder.records)
+    print(f"\n{tables.format_summary([*folder.records.values()], compared)}")
     print(f"\nRecords, hypotheses, weights and figures are in {out}:")
     names = ", ".join(sorted(path.name for path in paths))
     print(textwrap.fill(names, tables.WIDTH, initial_indent="  ", subsequent_indent="  "))

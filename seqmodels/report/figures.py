@@ -18,13 +18,15 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from seqmodels.records import significance
-from seqmodels.report import alignment, drawing, reading, style, sweep, tables
+from seqmodels.report import alignment, arms, drawing, reading, style, tables
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.utils import files
 
 Draw = Callable[[Sequence[Record]], dict[str, Figure]]
 """Returns figures of a folder's records by the names of their files."""
 TABLES = "tables.md"
+MAX_IN_MATRIX = 8
+"""Models, arms included, up to which all pairs are drawn as well as the effects of changes."""
 TASKS = Path(__file__).parents[2] / "tasks"
 """The folder of the tasks; an installed package without a clone has none."""
 
@@ -70,13 +72,17 @@ def draw_all(
     figures |= (
         draw_task_figures(records) if own is None else merge_figures(draw(records) for draw in own)
     )
-    figures |= sweep.draw_sweeps(records)
+    figures |= arms.draw_sweeps(records)
     for name, test in reading.tests_by_name(records).items():
         figures[f"score-{format_file_name(name)}"] = drawing.draw_scores(records, test)
         if compared and (comparison := compared.on(name)):
-            figures[f"significance-{format_file_name(name)}"] = drawing.draw_differences(
-                records, test, comparison
-            )
+            effects = arms.draw_effects(records, test, comparison)
+            if effects:
+                figures[f"effects-{format_file_name(name)}"] = effects
+            if not effects or len(reading.group_by_model(records)) <= MAX_IN_MATRIX:
+                figures[f"significance-{format_file_name(name)}"] = drawing.draw_differences(
+                    records, test, comparison
+                )
     attending = reading.group_by_model(r for r in records if r["alignment"])
     first = [group[0] for group in attending.values()]
     if first:

@@ -15,7 +15,7 @@ import numpy as np
 from seqmodels.evaluation.intervals import MIN_ROWS
 from seqmodels.evaluation.metrics import LOSSES, metric_of
 from seqmodels.records.significance import Difference, Significance
-from seqmodels.report import reading
+from seqmodels.report import arms, reading
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
     Record,
@@ -86,14 +86,16 @@ def _mean(seeds: np.ndarray, metric: str, n: int = 0) -> str:
 # Scores and costs
 
 
-def format_summary(records: Sequence[Record]) -> str:
-    """Format the summary that a comparison prints at its end: scores by bucket, then costs."""
+def format_summary(records: Sequence[Record], compared: Significance | None = None) -> str:
+    """Format what a comparison prints at its end: scores by bucket, effects of changes, costs."""
     parts = textwrap.wrap(format_subtitle(records), WIDTH)
     for test in reading.tests_by_name(records).values():
         title, rows, notes = score_rows(records, test, _mean)
         notes = textwrap.wrap("; ".join(notes), WIDTH)
         shares = textwrap.wrap(format_shares(records, test), WIDTH)
         parts += ["", *textwrap.wrap(title, WIDTH), *format_plain(rows), *notes, *shares]
+        if rows := arms.effect_rows(records, test, compared):
+            parts += ["", *format_plain(rows)]
     return "\n".join([*parts, "", *format_plain(cost_rows(records))])
 
 
@@ -107,6 +109,8 @@ def format_tables(records: Sequence[Record], compared: Significance | None = Non
         metric = test["primary_metric"]
         signatures = sorted({r["signatures"].get(metric, "") for r in records} - {""})
         parts += [f"{metric_of(metric).label}: `{signature}`" for signature in signatures]
+        if effects := arms.effect_rows(records, test, compared):
+            parts += [f"### {test['name']}: effects of changes", format_markdown(effects)]
         if others := loss_rows(records, test):
             parts += [f"### {test['name']}: teacher-forced losses", format_markdown(others)]
     metrics = dict.fromkeys(m for t in tests.values() for m in (t["primary_metric"], *LOSSES))

@@ -1,9 +1,12 @@
-"""Draw scores against the values of a varied field, such as a size, a rate or the budget."""
+"""Arms against the models that they vary: the effect of each change, and sweeps of a field.
+
+A sweep is a curve of the scores over the values of a number, such as a size or the budget.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,21 +14,141 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.records.significance import Comparison, Difference, Significance
 from seqmodels.report import reading, style
+from seqmodels.report.drawing import BETTER, WORSE, outcome
 from seqmodels.report.reading import (
     Record,
     format_bucket,
+    format_interval,
     format_search,
     format_short,
+    format_signed,
+    format_significance,
     format_subtitle,
+    label_of,
     longest_trained_bucket,
+    negate,
 )
-from seqmodels.report.style import Look
+from seqmodels.report.style import GREY, INK, Look
 
 MIN_VALUES = 3
 """Values of a field from which its scores are a curve."""
 LABELS = {"tokens": "target tokens of training", "width": "multiple of the width"}
 """Fields whose names do not say what they are."""
+
+VERDICTS = {1: "real: better", -1: "real: worse", 0: "in the noise"}
+"""What an outcome says of a change."""
+
+# ------------------------------------------------------------------------------------- Effects
+
+
+class Effect(NamedTuple):
+    """What a change did to a model: the arm's score minus that of the model as it is."""
+
+    base: str
+    change: str
+    is_tested: bool
+    """Whether both have several seeds."""
+    overall: Difference
+    buckets: Sequence[Difference]
+
+
+def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effect]:
+    """Return the effects of the changes of a folder's arms, by model."""
+    first = {model: group[0] for model, group in reading.group_by_model(records).items()}
+    pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
+    effects = []
+    for model, record in first.items():
+        base = (record.get("arm") or {}).get("varies")
+        change = ", ".join(f"{k} {format_value(v)}" for k, v in changed_fields(record).items())
+        if not change or base not in first:
+            continue
+        if pair := pairs.get((model, base)):
+            parts = [pair.overall, *pair.buckets]
+        elif pair := pairs.get((base, model)):
+            parts = [negate(part) for part in (pair.overall, *pair.buckets)]
+        else:
+            continue
+        effects.append(Effect(base, change, pair.is_tested, parts[0], parts[1:]))
+    return effects
+
+
+def format_value(value: Any) -> str:
+    """Format the value of a field: large numbers short, others as they are written."""
+    return format_short(value) if is_number(value) and abs(value) >= 10_000 else str(value)
+
+
+def effect_rows(
+    records: Sequence[Record], test: dict[str, Any], compared: Significance | None
+) -> list[list[str]]:
+    """Return the rows of a table: change, effect, where by length, and whether it is noise."""
+    comparison = compared and compared.on(test["name"])
+    if not comparison or not (effects := find_effects(records, comparison)):
+        return []
+    metric = comparison.metric
+    rows = [["change", f"effect on {metric_of(metric).name}", "better at", "worse at", "verdict"]]
+    for effect in effects:
+        outcomes = [outcome(bucket, metric) for bucket in effect.buckets]
+        verdict = "one seed: not tested"
+        if effect.is_tested:
+            verdict = VERDICTS[outcome(effect.overall, metric)]
+        rows.append([
+            f"{label_of(effect.base)}: {effect.change}",
+            f"{format_signed(effect.overall.value, metric)} "
+            f"{format_interval(effect.overall, metric)}",
+            *(format_ranges(comparison, [o == wanted for o in outcomes]) for wanted in (1, -1)),
+            verdict,
+        ])  # fmt: skip
+    return rows
+
+
+def format_ranges(comparison: Comparison, is_in: Sequence[bool]) -> str:
+    """Format the buckets that are in, neighbours joined; a dash for none."""
+    ranges = list[list[float]]()
+    for i, (low, high) in enumerate(comparison.buckets):
+        if is_in[i] and i and is_in[i - 1]:
+            ranges[-1][1] = high
+        elif is_in[i]:
+            ranges.append([low, high])
+    return ", ".join(format_bucket({"low": low, "high": high}) for low, high in ranges) or "–"
+
+
+def draw_effects(
+    records: Sequence[Record], test: dict[str, Any], comparison: Comparison
+) -> Figure | None:
+    """Draw a forest plot: the effect of each change with its interval; None without arms."""
+    metric, effects = comparison.metric, find_effects(records, comparison)
+    if not effects:
+        return None
+    texts = (
+        f"What each change does to {metric_of(metric).name}",
+        format_subtitle(records),
+        f"The score with the change minus that without, over all {test['noun']} of the test set "
+        f"{test['name']}. Blue: significantly better; orange: worse; grey: in the noise, or not "
+        f"tested. {format_significance(comparison, test.get('grouped_by') or test['noun'])}",
+    )
+    figure = style.make_figure(0.7 + 0.3 * len(effects), texts)
+    ax = figure.subplots()
+    for y, effect in enumerate(effects):
+        part = effect.overall
+        colour = {1: BETTER[1], -1: WORSE[1], 0: GREY}[outcome(part, metric)]
+        if part.low is not None and part.high is not None:
+            ax.hlines(y, part.low, part.high, color=colour, lw=2)
+        ax.plot([part.value], [y], "o", color=colour, ms=6)
+        text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
+        ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
+    ax.axvline(0, color=INK, lw=0.9)
+    names = [f"{label_of(effect.base)}: {effect.change}" for effect in effects]
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    better = "lower is better" if metric_of(metric).is_loss else "higher is better"
+    ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
+    ax.grid(True, axis="x")
+    return figure
+
+
+# --------------------------------------------------------------------------------------- Sweeps
 
 Sweep = dict[str, dict[float, list[Record]]]
 """Model -> value of the field -> the records, one for each seed."""
