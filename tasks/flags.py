@@ -81,9 +81,11 @@ def check_shared_flags(args: argparse.Namespace) -> None:
         from seqmodels.comparison.arm import make_arms  # imports torch
 
         try:
-            make_arms(args.models, args.vary)
+            make_arms(args.models, args.vary, args.grid)
         except ValueError as error:
             raise ValueError(f"--vary: {error}") from None
+    elif args.grid or args.same_width:
+        raise ValueError(f"--{'grid' if args.grid else 'same-width'} needs --vary")
     if args.address and args.launcher != "ray":
         raise ValueError("--address needs --launcher ray")
 
@@ -100,6 +102,11 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                         "Config (d_k), its learning rate (lr), another field of training "
                         "(label_smoothing) or a multiple of its width (width); can be "
                         "repeated")  # fmt: skip
+    p.add_argument("--grid", action="store_true",
+                   help="train each combination of the values of --vary")  # fmt: skip
+    p.add_argument("--same-width", action="store_true",
+                   help="give a model of --vary one width, instead of the same number of "
+                        "parameters")  # fmt: skip
     p.add_argument("--seeds", nargs="+", type=non_negative, default=[1], metavar="N",
                    help="train each model once per seed (default: 1)")  # fmt: skip
     p.add_argument("--size", choices=sizes, default="laptop",

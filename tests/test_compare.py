@@ -140,6 +140,10 @@ def test_an_arm_changes_one_field() -> None:
         n = [count_parameters(seqmodels.build(m, **s)) for m, s in zip(names, sizes, strict=True)]
     assert all(abs(x / toy().n_parameters - 1) <= 0.05 for x in n[:4])
     assert n[4] > 2 * n[0]
+    kept = arm.fix_widths(toy(), ["rnn_encdec_x2", "gpt"])
+    sizes = [model_sizes(name, kept) for name in (*names, "rnn_encdec_x2")]
+    assert [size["d_model"] // sizes[0]["d_model"] for size in sizes[:5]] == [1, 1, 1, 1, 3]
+    assert sizes[5] == model_sizes("rnn_encdec_x2", toy())
     # over the task's own setting, and the command's rate
     task = toy(training={"tokens": 200, "batch_tokens": 100, "label_smoothing": 0.1})
     arms = arm.make_arms(["transformer"], [("label_smoothing", ["0.3"]), ("lr", ["0.5"])])
@@ -148,6 +152,21 @@ def test_an_arm_changes_one_field() -> None:
     found = [one.train_config(task, 0.02, 7) for one in arms]
     settings = [(cfg.label_smoothing, cfg.lr, cfg.seed) for cfg in found]
     assert settings == [(0.1, 0.02, 7), (0.3, 0.02, 7), (0.1, 0.5, 7)]
+
+
+def test_a_grid_has_each_combination() -> None:
+    """Keeps out arms of one field in a grid, a combination without its base, and base twice."""
+    vary = [("n_heads", ["1", "4"]), ("width", ["1", "3"]), ("lr", ["0.5"])]
+    base, *arms = arm.make_arms(GPT, vary, is_grid=True)
+    assert (base.name, base.is_changed) == ("gpt", False)
+    assert [one.name for one in arms] == [
+        "gpt-n_heads-1-lr-0.5", "gpt-n_heads-1-width-3-lr-0.5",
+        "gpt-n_heads-4-lr-0.5", "gpt-n_heads-4-width-3-lr-0.5",
+    ]  # fmt: skip
+    last = arms[-1]
+    assert (last.sizes, last.width, last.training) == ({"n_heads": 4}, 3, {"lr": 0.5})
+    assert last.varies == "gpt"
+    assert last.papers[last.name].label == "GPT, n_heads 4, 3 × width, lr 0.5"
 
 
 def test_values_have_the_type_of_their_field() -> None:

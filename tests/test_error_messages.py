@@ -85,6 +85,8 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--data x", ("--data",)),
     (recall, "--address head:6379", ("--address", "--launcher ray")),
     (recall, "--models transformer --vary n_hats=3", ("n_hats", "n_heads", "lr", "width")),
+    (recall, "--grid", ("--grid", "--vary")),
+    (recall, "--same-width", ("--same-width", "--vary")),
     (recall, "--models transformer --vary n_heads=two", ("n_heads=two",)),
     (recall, "--models transformer --vary n_heads=0", ("n_heads=0", "positive")),
     (recall, "--models transformer --vary lr=nan", ("lr=nan", "finite")),

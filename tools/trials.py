@@ -43,13 +43,13 @@ def parse_trial(text: str) -> tuple[str, Arm]:
     model, *changes = text.split(",")
     if model not in {*PAPERS, *VARIANTS}:
         raise argparse.ArgumentTypeError(f"expected MODEL,FIELD=VALUE,…, not {text}")
-    arm = make_arm(model)
-    for field, _, value in (change.partition("=") for change in changes):
-        try:
-            arm = vary_arm(arm, field, parse_value(model, field, value))
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        arm.register()
+    fields = [(field, value) for field, _, value in (change.partition("=") for change in changes)]
+    try:
+        changed = {field: parse_value(model, field, value) for field, value in fields}
+        arm = vary_arm(make_arm(model), changed) if changed else make_arm(model)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    arm.register()
     return model, arm
 
 

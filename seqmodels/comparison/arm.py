@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, product
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import torch
@@ -80,8 +82,10 @@ class Arm(NamedTuple):
         }
 
 
-def make_arms(models: Iterable[str], vary: Vary) -> list[Arm]:
+def make_arms(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[Arm]:
     """Return each model as it is, followed by an arm for each value of each field.
+
+    In a grid, there is an arm for each combination of values instead.
 
     Raises ValueError for a field that a model lacks, or a value that the field cannot have.
     """
@@ -89,11 +93,14 @@ def make_arms(models: Iterable[str], vary: Vary) -> list[Arm]:
     for model in models:
         base = make_arm(model)
         arms.append(base)
-        for field, texts in vary:
-            values = dict.fromkeys(parse_value(model, field, text) for text in texts)
-            arms += [
-                vary_arm(base, field, value) for value in values if (field, value) != (WIDTH, 1)
-            ]
+        changes = [
+            [(field, value) for value in dict.fromkeys(parse_value(model, field, t) for t in texts)]
+            for field, texts in vary
+        ]
+        combinations = product(*changes) if is_grid else ([each] for each in chain(*changes))
+        for combination in combinations:
+            if changed := {f: v for f, v in combination if (f, v) != (WIDTH, 1)}:
+                arms.append(vary_arm(base, changed))
     return arms
 
 
@@ -115,22 +122,25 @@ def make_arm(model: str) -> Arm:
     return Arm(model, {name: paper_of(name) for name in reversed(lineage(model))})
 
 
-def vary_arm(base: Arm, field: str, value: Any) -> Arm:
-    """Return the arm with one field changed; its name can be part of a file's name."""
-    name = f"{base.name}-{field}-{value}"
+def vary_arm(base: Arm, changed: Mapping[str, Any]) -> Arm:
+    """Return the arm with these fields changed; its name can be part of a file's name."""
+    name = "-".join([base.name, *(f"{field}-{value}" for field, value in changed.items())])
     if not re.fullmatch(r"\w[\w. -]{0,63}", name):
-        raise ValueError(f"{field}={value} cannot be part of a file's name")
-    is_width, is_size = field == WIDTH, field in get_type_hints(MODELS[base.name].config_type)
-    label = f"{value} × width" if is_width else f"{field} {value}"
-    sizes, width = {field: value} if is_size else {}, value if is_width else 1
-    paper = vary(base.name, label, sizes, width)
-    training = {} if is_size or is_width else {field: value}
+        given = ", ".join(f"{field}={value}" for field, value in changed.items())
+        raise ValueError(f"{given} cannot be part of a file's name")
+    config = get_type_hints(MODELS[base.name].config_type)
+    sizes = {field: value for field, value in changed.items() if field in config}
+    width = changed.get(WIDTH, 1)
+    label = ", ".join(
+        f"{value} × width" if field == WIDTH else f"{field} {value}"
+        for field, value in changed.items()
+    )
     return Arm(
         name,
-        {**base.papers, name: paper},
+        {**base.papers, name: vary(base.name, label, sizes, width)},
         {**base.sizes, **sizes},
         base.width * width,
-        {**base.training, **training},
+        {**base.training, **{f: v for f, v in changed.items() if f not in (*config, WIDTH)}},
     )
 
 
@@ -156,6 +166,19 @@ def parse_value(model: str, field: str, text: str) -> Any:
 
 
 # ----------------------------------------------------------------------------------------- Sizes
+
+
+def fix_widths(task: Task, models: Iterable[str]) -> Task:
+    """Return the task with recipes in which these models have the widths that fit it.
+
+    Their arms then have the same width, whatever their numbers of parameters are.
+    """
+    recipes = dict(task.recipes)
+    for model in models:
+        recipe, width = task.recipe(model), paper_of(model).width
+        d_model = model_sizes(model, task)["d_model"] // width
+        recipes[model] = recipe._replace(sizes={**recipe.sizes, "d_model": d_model})
+    return replace(task, recipes=recipes)
 
 
 def model_sizes(name: str, task: Task) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from seqmodels.comparison.arm import make_arms, without_repeats
+from seqmodels.comparison.arm import fix_widths, make_arms, without_repeats
 from seqmodels.comparison.launch import n_parallel_runs, n_remote_threads, run_all
 from seqmodels.comparison.runs import (
     Run,
@@ -146,7 +146,9 @@ def plan_runs(
 
     Raises ValueError if anything in the folder was made with other settings.
     """
-    arms = make_arms(args.models, args.vary)
+    arms = make_arms(args.models, args.vary, args.grid)
+    if args.same_width:
+        task = fix_widths(task, args.models)
     for arm in arms:
         arm.register()
         if not hasattr(MODELS[arm.name].config_type, "source_floats"):
