@@ -145,7 +145,7 @@ def tiny(fresh: Tiny) -> Tiny:
     def make(name: str, **sizes: Any) -> SequenceModel:
         model = fresh(name, **sizes).double()
         for p in model.parameters():
-            torch.nn.init.normal_(p, std=0.4)
+            torch.nn.init.normal_(p, std=0.1 if name == "transformer_no_norm" else 0.4)
         return model
 
     return make

@@ -18,6 +18,7 @@ from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.task import Recipe
 from seqmodels.interface import PAD
 from seqmodels.models import PAPERS, VARIANTS, gpt, papers, transformer, vary
+from seqmodels.models.variants import ablated as ablations
 from seqmodels.models.variants import convolved, positions
 
 
@@ -350,3 +351,41 @@ def test_an_odd_width_cannot_be_rotated(fresh: Tiny) -> None:
     """Keeps out an error about shapes from inside the rotation."""
     with pytest.raises(ValueError, match="a head has queries of width 5; choose an even d_k"):
         fresh("transformer_rotary", d_k=5)
+
+
+def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
+    """Keeps out a part that is left out together with another, or in the encoder alone."""
+    sizes = {"d_k": 4, "n_layers": 2, "dropout": 0.0}
+    whole = fresh("transformer", **sizes).double()
+
+    def ablated(name: str, **factors: float) -> Tensor:
+        model = fresh(f"transformer_{name}", **sizes).double()
+        model.load_state_dict(whole.state_dict(), strict=False)
+        for path, p in model.named_parameters():
+            p.data *= factors.get(path.split(".")[-2], 1)
+            if path == "output.weight":
+                p.data.copy_(whole.embedding.weight)
+        return model(*pairs)
+
+    logits = whole(*pairs)
+    assert_close(ablated("unscaled", W_q=0.5), logits)  # 1/√4
+    assert_close(ablated("untied"), logits)
+    assert_close(ablated("cosine", W_q=3.0, W_k=0.2), ablated("cosine"))
+    assert (ablated("cosine") - logits).abs().amax() > 1e-3
+    # of equal scores, weights are 1 each, whose sum is the number of keys
+    attention = ablated_attention("normaliser")
+    q, mask = torch.zeros(1, 2, 3, 4), torch.ones(3, 5, dtype=torch.bool).tril()
+    weights = attention.attention_weights(q, torch.randn(1, 2, 5, 4), q, mask)
+    assert torch.equal(weights, mask.expand(1, 2, 3, 5).float())
+    for name, least in (("no_residual", 1e-2), ("no_norm", 1e-2), ("no_feed_forward", 1e-2)):
+        assert (ablated(name) - logits).abs().amax() > least
+    x = torch.randn(2, 3, 16)
+    cfg = ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
+    assert_close(ablations.WithoutNorm(cfg)(x, lambda x: 2 * x), 3 * x)
+    assert_close(ablations.WithoutResidual(cfg)(x, lambda x: -x), -F.layer_norm(x, [16]))
+
+
+def ablated_attention(without: Any) -> Any:
+    """Return attention of two heads without a part."""
+    cfg = ablations.Config(vocab_size=9, d_model=16, n_heads=2, d_k=4, without=without)
+    return ablations.AblatedAttention(cfg)

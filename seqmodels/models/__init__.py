@@ -210,6 +210,25 @@ VARIANTS |= {
         ("none", "no positions", 2022, "Haviv et al., arXiv:2203.16634"),
     )
 }
+VARIANTS |= {
+    f"transformer_{name}": vary(
+        "transformer",
+        label,
+        cite="after Vaswani et al., arXiv:1706.03762",
+        home="seqmodels.models.variants.ablated:AblatedTransformer",
+        group="later",
+        sizes={"without": part},
+    )
+    for name, part, label in (
+        ("unscaled", "scale", "scores not divided by √d"),
+        ("cosine", "lengths", "cosine scores"),
+        ("unnormalised", "normaliser", "weights not normalised"),
+        ("no_residual", "residual", "no residual connections"),
+        ("no_feed_forward", "feed_forward", "no feed-forward layers"),
+        ("no_norm", "norm", "no layer normalisation"),
+        ("untied", "tying", "output not tied"),
+    )
+}
 VARIANTS["linear_attention_favor"] = vary(
     "linear_attention",
     "FAVOR+",
