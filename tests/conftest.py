@@ -315,12 +315,6 @@ def language_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # ------------------------------------------------------------------------ what several files check
-def on_paper(name: str, cfg: Any) -> SequenceModel:
-    """Build a full-size model without memory for its numbers."""
-    with torch.device("meta"):
-        return MODELS[name](cfg)
-
-
 def snapshot(model: SequenceModel) -> dict[str, Any]:
     """Copy all that a module could remember: its tensors, and attributes of all submodules."""
     plain = {

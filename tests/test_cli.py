@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -283,13 +284,32 @@ def test_an_interruption(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
         assert ("without --fresh" in advised.value.__notes__[0]) == is_fresh
 
 
-def test_pipes_are_scored(tmp_path: Path) -> None:
-    """Keeps out a pipe that is refused, or read a second time."""
+@pytest.mark.parametrize("number", terminal.SIGNALS)
+def test_a_signal_has_its_exit_code(number: signal.Signals, capsys: Any) -> None:
+    """Keeps out another exit code, a handler that stays, and a nohup without effect."""
+    before = signal.getsignal(number)
+    for handler, result in ((before, (128 + number, "task: stopped\n")), (signal.SIG_IGN, (0, ""))):
+        signal.signal(number, handler)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                terminal.run_cli("task", lambda: signal.raise_signal(number))
+            assert signal.getsignal(number) is handler
+        finally:
+            signal.signal(number, before)
+        assert (ended.value.code, capsys.readouterr().err) == result
+
+
+def test_pipes_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a pipe that is refused, or read a second time, or without end."""
     for name, content in {"src": "a b\nc\n", "hyp": "x yz\nw\n"}.items():
         (tmp_path / name).write_text(content)
     pipe = tmp_path / "fifo"
     os.mkfifo(pipe)
+    monkeypatch.setattr("seqmodels.utils.files.MAX_PIPE_BYTES", 7)
     with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipe.write_bytes, b"x yz\nw\n12")
+        with pytest.raises(ValueError, match="gives more than 7 bytes"):
+            external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
         pool.submit(pipe.write_bytes, b"x yz\nw\n")
         _, (ref,), (hyp,) = external.read_translations(tmp_path / "src", [pipe], [tmp_path / "hyp"])
         assert ref.lines == hyp.lines == ["x yz", "w"]

@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from seqmodels import MODELS, PAD, SequenceModel, reorder, unroll
+from seqmodels import PAD, SequenceModel, reorder, unroll
 from seqmodels.models import PAPERS, model_of, papers
 from seqmodels.models.ops import tensors_of
+from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
     name for name, e in papers().items() if e.width == 1 and "d_model" not in e.sizes
@@ -46,10 +47,16 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 
 # ------------------------------------------------------------------------------- the two ways agree
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out training one model and searching with another, and a State changed in place."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    """Keeps out training one model and searching with another, and a State changed in place.
+
+    A State has the shapes that it says; values can have another width than keys.
+    """
+    model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
     first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
     before = [t.clone() for t in tensors_of(state)]
+    with jaxtyping.jaxtyped("context"):
+        for field, shape in get_type_hints(type(state)).items():
+            assert isinstance(getattr(state, field), shape), field
     model.step(other(tgt_in[:, 2]), state)
     rest, _ = unroll(model, state, tgt_in[:, 2:])
     assert_close(torch.cat([first, rest], 1), model(src, src_mask, tgt_in))
@@ -75,29 +82,21 @@ def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # ----------------------------------------------------------------------------- what must not matter
 def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out pads that are read, attended to, counted, or known by their id, not the mask."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    wide, mask = F.pad(src, (0, 3), value=PAD), F.pad(src_mask, (0, 3), value=False)
-    scribbled = torch.where(mask, wide, torch.randint(4, V, wide.shape))
-    padded, hidden = model(wide, mask, tgt_in), model(scribbled, mask, tgt_in)
-    for i, n in enumerate(src_mask.sum(1).tolist()):
-        row = slice(i, i + 1)
-        alone = model(src[row, :n], src_mask[row, :n], tgt_in[row])
-        assert_close(padded[row], alone)
-        assert_close(hidden[row], alone)
+    """Keeps out pads that are read, attended to or counted, or known by their id, not the mask.
 
-
-def test_padding_of_the_target_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out pads that are counted as positions: rows that fit GPT alone, and not together."""
-    model = tiny(name, **n_positions(name, 7))
-    src, src_mask, tgt_in = pairs
+    With its target, each source fills GPT's positions alone: pads are not counted as such.
+    """
+    model, (src, src_mask, tgt_in) = tiny(name, **n_positions(name, 7)), pairs
+    wide, mask = F.pad(src, (0, 2), value=PAD), F.pad(src_mask, (0, 2), value=False)
     n_src, n_tgt = src_mask.sum(1), 7 - src_mask.sum(1)
     padded = tgt_in * (torch.arange(6) < n_tgt.unsqueeze(1))
-    together = model(src, src_mask, padded)
+    scribbled = torch.where(mask, wide, torch.randint(4, V, wide.shape))
+    together, hidden = model(wide, mask, padded), model(scribbled, mask, padded)
     for i, (S, T) in enumerate(zip(n_src.tolist(), n_tgt.tolist(), strict=True)):
         row = slice(i, i + 1)
         alone = model(src[row, :S], src_mask[row, :S], tgt_in[row, :T])
         assert_close(together[row, :T], alone)
+        assert_close(hidden[row, :T], alone)
 
 
 # --------------------------------------------------------------------------------- what must matter
@@ -222,83 +221,28 @@ def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # ---------------------------------------------------------------------------------------- The State
 @pytest.mark.parametrize("n_steps", [0, 2])
-def test_rows_reorder(name: str, tiny: Tiny, pairs: Pairs, n_steps: int) -> None:
-    """Keeps out a State with the batch on another axis: a beam would go on as its neighbour."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, : n_steps + 1])
-    rows, y = torch.tensor([2, 0, 0, 3, 1, 2]), tgt_in[:, n_steps + 1]
-    logits, after = model.step(y, state)
-    logits_rows, after_rows = model.step(y[rows], reorder(state, rows, rows))
-    assert_close(logits_rows, logits[rows])
-    assert type(after_rows) is type(after)
-    reordered = tensors_of(reorder(after, rows, rows))
-    for tensor_rows, tensor in zip(tensors_of(after_rows), reordered, strict=True):
-        assert_close(tensor_rows, tensor)
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [*((name, {}) for name in MODELS), ("transformer", {"d_k": 3, "d_v": 5})],
-    ids=[*MODELS, "transformer with d_k≠d_v"],
-)
-def test_states_are_as_typed(name: str, sizes: dict[str, int], tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a State with other shapes than it says: nothing else checks a NamedTuple."""
-    model, (src, src_mask, tgt_in) = tiny(name, **sizes), pairs
-    before = model.encode(src, src_mask)
-    for state in (before, unroll(model, before, tgt_in)[1]):
-        with jaxtyping.jaxtyped("context"):
-            for field, shape in get_type_hints(type(state)).items():
-                tensor = getattr(state, field)
-                assert isinstance(tensor, shape), f"{field}: {tuple(tensor.shape)}, not {shape}"
-
-
 @pytest.mark.parametrize("width", [1, 3])
-def test_beams_share_their_source(name: str, width: int, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a beam that looks at its neighbour's source, and one that needs a copy of its own.
+def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out a beam that goes on as its neighbour, or with the source of one that has left.
 
-    The beams of source i stand in rows width × i and after; their texts differ from each other.
+    The beams of source i are in rows width × i and after; each has a text of its own. They share
+    their source, and need no copies of it. Rows leave, change places and are doubled.
     """
     model, (src, src_mask, _) = tiny(name), pairs
-    tgt_in = torch.randint(4, V, (4 * width, 6))
-    rows = torch.arange(4).repeat_interleave(width)
-    with torch.inference_mode():
+    began, rest = torch.randint(4, V, (4 * width, n_steps)), torch.randint(4, V, (3 * width, 4))
+    rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])
+    beams = torch.tensor({1: [3, 1, 1], 3: [11, 9, 9, 3, 5, 4, 4, 4, 5]}[width])
+    with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)
         for field in model.shared_by_beams:
             assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
-        logits, _ = unroll(model, state, tgt_in)
-        expected, _ = unroll(model, model.encode(src[rows], src_mask[rows]), tgt_in)
+        if n_steps:
+            _, state = unroll(model, state, began)
+        state = reorder(state, beams, sources, model.shared_by_beams)
+        logits, _ = unroll(model, state, rest)
+        text, of_rows = torch.cat([began[beams], rest], 1), sources.repeat_interleave(width)
+        expected = model(src[of_rows], src_mask[of_rows], text)[:, n_steps:]
     assert_close(logits, expected)
-
-
-def test_sources_can_leave_with_their_beams(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a search that goes on with the sources of those that have finished."""
-    model, (src, src_mask, _) = tiny(name), pairs
-    with torch.inference_mode():
-        shared, rows = model.shared_by_beams, torch.arange(4).repeat_interleave(2)
-        state = reorder(model.encode(src, src_mask), rows, shared=shared)
-        _, state = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
-        expected, _ = model.step(torch.tensor([4, 5, 6, 7, 8, 9, 4, 5]), state)
-        beams, sources = torch.tensor([7, 6, 2, 2]), torch.tensor([3, 1])
-        state = reorder(state, beams, sources, shared)
-        logits, _ = model.step(torch.tensor([5, 4, 6, 6]), state)
-    assert_close(logits, expected[beams])
-
-
-@pytest.mark.parametrize("name", ATTENDING)
-def test_a_state_without_gradients_stays(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out keys written over those of another text that goes on from the same State."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    with torch.inference_mode():
-        _, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-        before = [t.clone() for t in tensors_of(state)]
-        first, one = model.step(tgt_in[:, 2], state)
-        _, other_text = model.step(tgt_in[:, 3], state)
-        assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
-        after_first, _ = model.step(tgt_in[:, 4], one)
-        model.step(tgt_in[:, 5], other_text)
-        again, two = model.step(tgt_in[:, 2], state)
-        assert torch.equal(first, again)
-        assert torch.equal(after_first, model.step(tgt_in[:, 4], two)[0])
 
 
 def test_gradients_flow_through_steps(name: str, tiny: Tiny, pairs: Pairs) -> None:

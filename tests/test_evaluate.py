@@ -1,6 +1,7 @@
 """The search, written once for every model, and evaluation: rows, the source's use, cache sizes."""
 
 import itertools
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -273,8 +274,13 @@ class Echo(SequenceModel):
         return 9.0 * F.one_hot(token, V), state._replace(n=state.n - 1)
 
 
-def test_who_has_finished_leaves() -> None:
-    """Keeps out texts that are mixed up when finished ones leave, and ones that do not leave."""
+def test_who_has_finished_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out texts that are mixed up when finished ones leave, and ones that do not leave.
+
+    A GPU is rarely asked who has finished; whoever is at a limit leaves all the same.
+    """
+    for device, due in (("cpu", [*range(1, 34)]), ("cuda", [16, 32])):
+        assert [t for t in range(1, 34) if search.is_check_due(t, torch.device(device))] == due
     lengths = [3, 9, 1, 5, 5, 2, 9, 4]
     src = torch.tensor([[4 + i % 7] * n + [PAD] * (9 - n) for i, n in enumerate(lengths)])
     expected = [row[:n] for row, n in zip(src.tolist(), lengths, strict=True)]
@@ -285,8 +291,12 @@ def test_who_has_finished_leaves() -> None:
         assert model.rows[-1] == 2 * width
     model = Echo()
     assert search.greedy(model, src, src > 0, 12) == expected
-    assert model.rows == sorted(model.rows, reverse=True)
-    assert (model.rows[0], model.rows[-1], len(model.rows)) == (8, 2, 10)
+    assert model.rows == [8, 8, 8, 6, 6, 4, 2, 2, 2, 2]  # few who have finished stay
+    monkeypatch.setattr(search, "is_check_due", lambda t, device: t == 8)
+    model, limits = Echo(), torch.tensor([12, 2, *6 * [12]])
+    expected[1] = expected[1][:2]
+    assert search.greedy(model, src, src > 0, limits) == expected
+    assert model.rows == [8, 8, *6 * [6], *4 * [1]]
 
 
 def every_search(model: SequenceModel, max_len: int) -> list[list[int]]:
@@ -324,6 +334,9 @@ def test_samples_follow_the_model() -> None:
         draw = torch.Generator().manual_seed(1)
         drawn = search.sample(model, src, src > 0, 3, draw, temperature)
         assert drawn.count([4]) / n == pytest.approx(p, abs=0.03)
+    for temperature in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"temperature {temperature} is not above zero"):
+            search.sample(model, src, src > 0, 3, draw, temperature)
 
 
 @pytest.mark.parametrize("n_begun", [0, 1, 4])

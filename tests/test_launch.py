@@ -1,6 +1,7 @@
 """Runs that an executor carries out; signals; and one model on several processes."""
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -54,16 +55,13 @@ def local(compared: Path) -> dict[str, Any]:
     return {k: v for k, v in results(compared).items() if k.split("-")[0] in PAIR}
 
 
-def test_any_executor_gives_the_same_files(local: dict[str, Any], tmp_path: Path) -> None:
-    """Keeps out runs that disturb each other's random numbers, and files left in the folder."""
-    with ThreadPoolExecutor(2) as pool:
-        compare.compare(toy(), flags(tmp_path, models=PAIR), pool)
-    assert results(tmp_path) == local
-    assert not list(tmp_path.glob(".*"))
-
-
 def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
-    """Keeps out a comparison that ends with a machine, and a run that kills each in turn."""
+    """Keeps out runs that disturb each other, or kill each machine in turn, or end with one."""
+    with ThreadPoolExecutor(2) as pool:
+        compare.compare(toy(), flags(tmp_path / "pool", models=PAIR), pool)
+    assert results(tmp_path / "pool") == local
+    assert not list((tmp_path / "pool").glob(".*"))
+    capsys.readouterr()
     executor = LossyExecutor(3)
     compare.compare(toy(), flags(tmp_path, models=PAIR), executor)
     assert executor.n == 2 + 3
@@ -183,23 +181,68 @@ def test_status_of_stopped_runs(tmp_path: Path) -> None:
         assert format_status(tmp_path).splitlines()[-1] == "1 stopped"
 
 
-def test_messages_of_a_run_that_starts_again_are_printed(tmp_path: Path, capsys: Any) -> None:
-    """Keeps out messages that are taken for those of the machine that was lost."""
-    one = progress.StatusFile(tmp_path / "one.json", "one", 1_000)
-    board = progress.ProgressBoard({"one": tmp_path / "one.json"}, 0)
-    for began, texts in ((1.0, ["first", "second"]), (2.0, ["resumed"])):
-        one.write(state="running", began=began, lines=[])
-        for text in texts:
-            one.add_line(text)
-            board.refresh()
-    printed = capsys.readouterr().out.split("\n")
-    assert [line for line in printed if line] == ["one: first", "one: second", "one: resumed"]
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return a clock that stands still unless the test moves it."""
+    clock = SimpleNamespace(now_s=1_000.0)
+    now = {"monotonic": lambda: clock.now_s, "time": lambda: clock.now_s}
+    monkeypatch.setattr(progress, "time", SimpleNamespace(**now))
+    return clock
 
 
-def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_status_is_written_at_intervals(tmp_path: Path, clock: SimpleNamespace) -> None:
+    """Keeps out a write for each batch, a phase without its end, and batches for examples."""
+    path, written = tmp_path / "gpt-seed1.json", []
+    file = progress.StatusFile(path, "gpt, seed 1", 100)
+    file.detail = "test set length"
+    for _ in file.track("search", [[1, 2], [3], [4, 5, 6], [7]]):
+        written.append(progress.read_status(path).done)
+        clock.now_s += 0.9  # of the 2 s between two writes
+    assert written == [0, 0, 0, 6]
+    now = progress.read_status(path)
+    assert (now.phase, now.done, now.total, now.note) == ("search", 7, 7, "test set length")
+    assert (now.host, now.process, now.time) == (platform.node(), os.getpid(), clock.now_s)
+    file.update("training", 30, 120, "train 1.000")  # a new phase is written at once
+    now = progress.read_status(path)
+    assert (now.note, now.tokens, now.budget, now.first_tokens) == ("train 1.000", 30, 120, 30)
+
+
+def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
+    """Return a board of n runs beside three recorded ones, with a status file of each."""
+    records = {f"run {i}": folder / f"{i}.json" for i in range(n)}
+    began = [progress.StatusFile(path, title, 100) for title, path in records.items()]
+    for i, file in enumerate(began):
+        file.write(state="running", began=1_000.0)
+        file.update("search", i, n, f"note {i}")
+    return progress.ProgressBoard(records, 3), began
+
+
+def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:
+    """Keeps out a log of thousands of lines, none at all, a second copy, and odd durations.
+
+    Messages of a run that starts again are not taken for those of the machine that was lost.
+    """
+    board, (one, _) = board_of(tmp_path, 2)
+    silent = progress.ProgressBoard(board.records, 3, is_shown=False)
+    for pause_s in (179.0, 2.0, 170.0, 9.0, 9.0):
+        clock.now_s += pause_s
+        board.refresh()
+        silent.refresh()
+    line = "3 of 5 runs done, 2 running: run 0: search 0%, note 0; run 1: search 50%, note 1\n"
+    assert capsys.readouterr().out == 2 * line
+    for began, text in ((1_000.0, "first"), (1_000.0, "second"), (2_000.0, "resumed")):
+        if began > one.now.began:  # on another machine
+            one.write(began=began, lines=[])
+        one.add_line(text)
+        board.refresh()
+    assert capsys.readouterr().out == "run 0: first\nrun 0: second\nrun 0: resumed\n"
+    times = [progress.format_duration(s) for s in (1, 88, 95, 90 * 60, 8 * 3600 - 1)]
+    expected = ["5 s", "90 s", "2 min", "1 h 30 min", "7 h 59 min"]
+    assert times == [f"about {text}" for text in expected]
+
+
+def test_the_time_left_follows_from_the_runs_so_far(tmp_path: Path, clock: Any) -> None:
     """Keeps out a time that forgets the runs to come, evaluation, or what was done before."""
-    clock, now = SimpleNamespace(now_s=100.0), lambda: clock.now_s
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=now, time=now))
     records = {f"seed {i}": tmp_path / f"{i}.json" for i in range(10)}
     one, two, three, *_ = (progress.StatusFile(path, run, 1_000) for run, path in records.items())
     board = progress.ProgressBoard(records, 0)

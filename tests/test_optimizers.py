@@ -59,28 +59,16 @@ def test_orthogonal(dtype: torch.dtype) -> None:
 
 
 def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
-    """Keeps out an output layer or positions by Muon, and a hidden matrix left to AdamW."""
-    model = fresh(name)
-    muons = {id(p) for p in hidden_matrices(model)}
-    matrices = {n.removesuffix(".weight"): p for n, p in model.named_parameters() if p.ndim == 2}
-    assert {n for n, p in matrices.items() if id(p) not in muons} == ADAMWS & matrices.keys()
-    assert len(muons) == len(matrices.keys() - ADAMWS) > 0
+    """Keeps out an output layer or positions by Muon, and a hidden matrix left to AdamW.
 
-
-def test_as_many_gates_as_tokens() -> None:
-    """Keeps out gates taken for the output layer, where both have as many rows."""
-    model = build("lstm_seq2seq", 64, d_model=16, d_embed=12, n_layers=2)
-    outside = {id(p) for p in model.parameters()} - {id(p) for p in hidden_matrices(model)}
-    names = {n for n, p in model.named_parameters() if p.ndim == 2 and id(p) in outside}
-    assert names == {"embed.weight", "output.weight"}
-
-
-def test_the_precision_is_that_of_training(fresh: Tiny) -> None:
-    """Keeps out an iteration in float32 where matrices are multiplied in bfloat16."""
-    for precision in ("float32", "bfloat16"):
-        cfg = replace(CFG, optimizer="muon", precision=precision)
-        _, muon = Trainer(fresh("gpt"), cfg).optimizers
-        assert muon.is_bfloat16 == (precision == "bfloat16")
+    An LSTM of 16 cells has 64 gates: as many as there are tokens.
+    """
+    many = build("lstm_seq2seq", 64, d_model=16, d_embed=12, n_layers=2)
+    for model in (fresh(name), many):
+        muons = {id(p) for p in hidden_matrices(model)}
+        named = {n.removesuffix(".weight"): p for n, p in model.named_parameters() if p.ndim == 2}
+        assert {n for n, p in named.items() if id(p) not in muons} == ADAMWS & named.keys()
+        assert len(muons) == len(named.keys() - ADAMWS) > 0
 
 
 def test_one_step_at_both_rates(name: str, tiny: Tiny) -> None:
