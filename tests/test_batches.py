@@ -145,13 +145,16 @@ def write(folder: Path, tokens: list[int]) -> batches.TokenStream:
     """Put tokens on disk."""
     folder.mkdir()
     np.array(tokens, np.uint16).tofile(folder / "x.ids")
-    np.zeros(-(-len(tokens) // batches.LINE_EVERY), np.int64).tofile(folder / "x.lines")
+    np.arange(-(-len(tokens) // batches.LINE_EVERY)).tofile(folder / "x.lines")
     files.write(folder / "made.json", '{"dtype": "uint16"}')
     return batches.TokenStream(folder, "x")
 
 
 def test_windows_are_consecutive(tmp_path: Path) -> None:
-    """Keeps out a gap between context and target, contexts of one length, seeds without effect."""
+    """Keeps out a gap between context and target, contexts of one length, seeds without effect.
+
+    Each has the line at which its context begins, and no length of contexts comes twice.
+    """
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
     windows = batches.ContextWindows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
     sizes = [len(e.src) if e.src != [BOS] else 0 for e in windows]
@@ -159,6 +162,7 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
         context = example.src if size else []
         assert [*context, *example.tgt] == ids.slice(start - size, start + 8)
         assert not example.unscored
+        assert example.line == (start - size) // batches.LINE_EVERY
     assert set(sizes) == set(range(41))
     for low, high in ((0, 0), (1, 8), (9, 16), (17, 32), (33, 40)):  # short ones as often as long
         assert 0.15 < sum(low <= size <= high for size in sizes) / len(sizes) < 0.25
@@ -169,16 +173,11 @@ def test_windows_are_consecutive(tmp_path: Path) -> None:
     # pinned by stored records
     few = batches.ContextWindows(ids, range(40, 136, 8), 8, context=40, seed=1)
     assert few.contexts.tolist() == [11, 15, 21, 36, 0, 0, 38, 37, 1, 1, 39, 15]
+    for longest, lengths in ((0, [0]), (8, [0, 8]), (100, [0, 8, 16, 32, 64, 100])):
+        assert batches.context_lengths(longest) == lengths
     blocks = batches.ContextWindows(ids, range(0, 4_000), 8)
     for lazy in (windows, blocks, batches.SlidingWindow(ids, 9, 4)):
         assert [*pickle.loads(pickle.dumps(lazy))][::99] == [*lazy][::99]  # as workers get them
-
-
-def test_contexts_double() -> None:
-    """Keeps out a point twice, and one that is longer than asked."""
-    assert batches.context_lengths(0) == [0]
-    assert batches.context_lengths(8) == [0, 8]
-    assert batches.context_lengths(128) == [0, 8, 16, 32, 64, 128]
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 40, 41])
@@ -193,7 +192,7 @@ def test_every_token_is_scored_once(n: int, block: int, stride: int, tmp_path: P
         assert example.tgt == [*range(last - len(example.tgt) + 1, last + 1)]  # consecutive
         assert 1 <= len(example.scored()) <= (stride if i else block)
         assert len(example.tgt) == min(block, n)  # the last one also has all that is before it
-        assert example.src == [BOS]
+        assert (example.src, example.line) == ([BOS], (example.tgt[0] - 4) // batches.LINE_EVERY)
     assert batches.lengths(blocks).tolist() == [[len(e.src), len(e.tgt)] for e in blocks]
     half = batches.SlidingWindow(ids, block, stride, n=n // 2)
     assert [token for e in half for token in e.scored()] == [*range(4, 4 + n // 2)] or n == 1

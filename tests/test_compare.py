@@ -234,16 +234,20 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
     unknown = forecast_from(slower(5, model="bahdanau"))
     assert unknown.seconds is None
     assert unknown.memory_bytes == 20 * own["n_parameters"]
+    assert unknown.disk_bytes == 36 * own["n_parameters"]  # two checkpoints and the weights
     assert forecast_from(slower(7, task="another")).seconds == pytest.approx(700 * per_token)
-
-
-def test_runs_in_parallel_take_as_long_as_the_longest() -> None:
-    """Keeps out a mean over the workers, where one of them waits for the other."""
+    near = forecast.find_records(recorded_gpt.with_name("new"))
+    assert own in near
+    # runs in parallel take as long as the longest; those of another machine are marked
     times = {"a": 7200.0, "b": 600.0, "c": 600.0}
-    runs = [forecast.Forecast(title, 1, s, True, 1, 1) for title, s in times.items()]
-    text = forecast.format_forecasts(runs, 0, 2)
+    few = [Forecast(title, 1, s, title > "a", 3 * 2**20, 2**30) for title, s in times.items()]
+    text = forecast.format_forecasts(few, 0, 2)
     assert "3 runs, 2 at once, about 2 h" in text
-    assert "3 runs, 1 at once, about 2 h 20 min" in forecast.format_forecasts(runs, 0, 1)
+    assert re.findall(r"([abc]) .* about (.*?)  +(3 MiB)  +(1,024 MiB)", text) == [
+        (title, time, "3 MiB", "1,024 MiB")
+        for title, time in zip("abc", ("2 h 0 min*", "10 min", "10 min"), strict=True)
+    ]
+    assert "3 runs, 1 at once, about 2 h 20 min" in forecast.format_forecasts(few, 0, 1)
 
 
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:

@@ -66,22 +66,16 @@ def test_chunks_are_the_text(
     assert all(chunk.endswith("\n") for chunk in text_chunks(path))
 
 
-@pytest.mark.parametrize(
-    ("raw", "fault"),
-    [
-        (b"\xef\xbb\xbfa\n" + b"b\n" * 15 + b"caf\xff\n", r"line 17: not UTF-8 \(byte 0xff\)$"),
-        (b"a\n" * 30 + "ä".encode()[:1], r"line 31: not UTF-8 \(byte 0xc3\)$"),
-        (b"a\n" * 30 + b"b\0", r"line 31: .*UTF-16"),
-        (b"a\rb\rc", "line 1: .*carriage returns"),
-        (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
-        (b"PK\x03\x04", r"\(zip\); unpack it$"),
-        (b"\x28\xb5\x2f\xfd", r"\(zstd\)"),
-        ("a\nb\n".encode("utf-16-be"), "line 1: .*UTF-16"),
-        (pickle.dumps(["a"]), r"line 1: not UTF-8 \(byte 0x80\)$"),
-        (b"", "is empty$"),
-        (b"\xef\xbb\xbf", "is empty$"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "fault"), [
+    (b"\xef\xbb\xbfa\n" + b"b\n" * 15 + b"caf\xff\n", r"line 17: not UTF-8 \(byte 0xff\)$"),
+    (b"a\n" * 30 + "ä".encode()[:1], r"line 31: not UTF-8 \(byte 0xc3\)$"),
+    (b"a\n" * 30 + b"b\0", r"line 31: .*UTF-16"), (b"a\rb\rc", "line 1: .*carriage returns"),
+    (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
+    (b"PK\x03\x04", r"\(zip\); unpack it$"), (b"\x28\xb5\x2f\xfd", r"\(zstd\)"),
+    ("a\nb\n".encode("utf-16-be"), "line 1: .*UTF-16"),
+    (pickle.dumps(["a"]), r"line 1: not UTF-8 \(byte 0x80\)$"), (b"", "is empty$"),
+    (b"\xef\xbb\xbf", "is empty$"),
+])  # fmt: skip
 def test_a_fault_has_its_line(raw: bytes, fault: str, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out what is not text, and a line that is counted from the beginning of a chunk."""
     (tmp_path / "a.txt").write_bytes(raw)
@@ -100,12 +94,8 @@ def test_segments_of_markup(tmp_path: Path) -> None:
         '<seg id="3"></seg></doc></srcset>\n'
     )
     assert read_lines(path) == ["a <b", "c d", ""]
-    for text in (
-        "<html><p>a",
-        "<?xml version='1.0'?>\n<tmx>",
-        "1\n00:00:01,2 --> 3\na",
-        "WEBVTT\n",
-    ):
+    xml, times = "<?xml version='1.0'?>\n<tmx>", "1\n00:00:01,2 --> 3\na"
+    for text in ("<html><p>a", xml, times, "WEBVTT\n"):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"x\.sgm has markup"):
             read_lines(path)
@@ -135,13 +125,11 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(readers, "MAX_LINE", 100)
     monkeypatch.setattr(readers, "CHUNK_BYTES", 10)
     path = tmp_path / "x.de"
-    for n in (100, 101):
-        path.write_text("a\n" + "x" * n)
-        if n == 100:
-            assert read_lines(path) == ["a", "x" * 100]
-        else:
-            with pytest.raises(ValueError, match=r"x\.de, line 2: more than 100 characters$"):
-                read_lines(path)
+    path.write_text("a\n" + "x" * 100)
+    assert read_lines(path) == ["a", "x" * 100]
+    path.write_text("a\n" + "x" * 101)
+    with pytest.raises(ValueError, match=r"x\.de, line 2: more than 100 characters$"):
+        read_lines(path)
 
 
 def test_checksum(tmp_path: Path) -> None:
@@ -173,7 +161,10 @@ def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
 
 
 def test_folder(folder: Path) -> None:
-    """Keeps out pairs that are dropped, doubled, shifted, or read only once; a stale key."""
+    """Keeps out pairs that are dropped, doubled, shifted, or read only once; a stale key.
+
+    And hours of learning to copy, where both sides are of one language.
+    """
     tiny = read_parallel([folder])
     assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
     assert list(tiny.splits) == ["train", "valid", "test"]
@@ -186,11 +177,19 @@ def test_folder(folder: Path) -> None:
     assert read_parallel([folder]).key == tiny.key
     (folder / "valid.en").write_text("for\n")
     assert read_parallel([folder]).key != tiny.key
+    (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(ValueError, match=r"train\.de and .*train\.en contain the same text"):
+        read_pairs(read_parallel([folder]), "train")
 
 
 def test_direction(folder: Path) -> None:
-    """Keeps out a direction by chance, and a fallback to another one."""
-    assert read_pairs(read_parallel([folder], ("de", None)), "valid") == [Pair("vier", "four", 1)]
+    """Keeps out a direction by chance, a fallback to another one, and files to be renamed."""
+    before = "valid"
+    for name in ("val", "dev", "validation", "valid"):
+        for code in ("de", "en"):
+            (folder / f"{before}.{code}").rename(folder / f"{name}.{code}")
+        opened, before = read_parallel([folder], ("de", None)), name
+        assert read_pairs(opened, "valid") == [Pair("vier", "four", 1)]
     for languages in (("en", None), (None, "de"), ("en", "de")):
         back = read_parallel([str(folder)], languages)
         assert (back.src_lang, back.tgt_lang) == ("en", "de")
@@ -198,14 +197,6 @@ def test_direction(folder: Path) -> None:
     for languages in (("fr", None), (None, "fr"), ("en", "en")):
         with pytest.raises(ValueError, match=f"'{languages[0] or languages[1]}'.*'de' and 'en'$"):
             read_parallel([folder], languages)
-
-
-@pytest.mark.parametrize("name", ["val", "dev", "validation"])
-def test_other_names_of_valid(name: str, folder: Path) -> None:
-    """Keeps out a folder that has to be renamed before it is read."""
-    for code in ("de", "en"):
-        (folder / f"valid.{code}").rename(folder / f"{name}.{code}")
-    assert read_pairs(read_parallel([folder]), "valid") == [Pair("vier", "four", 1)]
 
 
 def test_a_folder_of_more_languages(folder: Path) -> None:
@@ -221,15 +212,11 @@ def test_a_folder_of_more_languages(folder: Path) -> None:
     assert read_pairs(opened, "valid") == [Pair("four", "vier", 1)]
 
 
-def test_two_sides_of_one_language(folder: Path) -> None:
-    """Keeps out hours of learning to copy."""
-    (folder / "train.en").write_bytes((folder / "train.de").read_bytes().replace(b"\n", b"\r\n"))
-    with pytest.raises(ValueError, match=r"train\.de and .*train\.en contain the same text"):
-        read_pairs(read_parallel([folder]), "train")
+def test_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a split by chance, one that loses something, or one sentence in two splits.
 
-
-def test_two_files(tmp_path: Path) -> None:
-    """Keeps out a split by chance, one that loses something, or one sentence in two splits."""
+    Valid and test do not grow with a large corpus.
+    """
     pairs = [(f"Satz {i - i % 3 // 2}", f"sentence {i}") for i in range(3_000)]
     for i, code in enumerate(("de", "en")):
         (tmp_path / f"all.{code}").write_text("".join(f"{pair[i]}\n" for pair in pairs))
@@ -248,10 +235,6 @@ def test_two_files(tmp_path: Path) -> None:
     own = opened._replace(splits={**opened.splits, "test": lambda: iter(upper)})
     assert read_pairs(own, "test") == upper
     assert len(read_pairs(own, "train")) + len(read_pairs(own, "valid")) == 3_000
-
-
-def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a test set that grows with the corpus."""
     monkeypatch.setattr(corpus, "MAX_HELD_OUT", 200)
     many = [Pair(f"{i}", "x", i) for i in range(10_000)]
     large = ParallelCorpus("x", "a", "b", {"train": lambda: iter(many)}, lambda: len(many), "")
@@ -259,16 +242,10 @@ def test_held_out_pairs_of_a_large_corpus(monkeypatch: pytest.MonkeyPatch) -> No
         assert abs(len(read_pairs(large, split)) - 200) < 50
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("ok.de", "ok.en"),
-        ("a.de.txt", "b.en.txt"),
-        ("de.txt", "en.txt"),
-        ("a.de", "b.txt"),
-        ("ted.dev.de", "ted.dev.en"),  # dev may be a language: the last one counts
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ("ok.de", "ok.en"), ("a.de.txt", "b.en.txt"), ("de.txt", "en.txt"), ("a.de", "b.txt"),
+    ("ted.dev.de", "ted.dev.en"),  # dev may be a language: the last one counts
+])  # fmt: skip
 def test_languages_choose_between_two_files(names: tuple[str, str], tmp_path: Path) -> None:
     """Keeps out a direction that is only renamed: German to English with English's label."""
     paths = [tmp_path / name for name in names]
@@ -356,15 +333,11 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
             read_parallel([path], languages, limit)
 
 
-@pytest.mark.parametrize(
-    ("first", "languages", "expected"),
-    [
-        ("de,en,note", ("de", "en"), ("a", "b")), ("German,English", (None, None), ("a", "b")),
-        ("ours,theirs", ("theirs", "ours"), ("b", "a")),
-        ("ours,theirs", ("ours", None), ("a", "b")),
-        ("en,fr", ("1", "2"), ("a", "b")), ("source,target", ("2", "1"), ("b", "a")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("first", "languages", "expected"), [
+    ("de,en,note", ("de", "en"), ("a", "b")), ("German,English", (None, None), ("a", "b")),
+    ("ours,theirs", ("theirs", "ours"), ("b", "a")), ("ours,theirs", ("ours", None), ("a", "b")),
+    ("en,fr", ("1", "2"), ("a", "b")), ("source,target", ("2", "1"), ("b", "a")),
+])  # fmt: skip
 @pytest.mark.parametrize("limit", [None, 1])
 def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Path) -> None:
     """Keeps out names that are learned as a sentence and its translation."""
@@ -373,22 +346,17 @@ def test_a_header_is_not_a_pair(first, languages, expected, limit, tmp_path: Pat
     assert [pair[:2] for pair in read_pairs(opened)] == [expected]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "fault"),
-    [
-        ("x.tsv", "de\tde\na\tb\n", ", line 1: "),
-        ("x.tsv", "de\tfr\na\tb\n", " has 'de' and 'fr'$"),
-        ("x.tsv", "de\ten\n", " has no rows$"),
-        ("x.tsv", "de,en\na,b\n", " has fewer than two text columns: de,en$"),
-        ("x.csv", 'de,en\na,"b\n', ", line 2: "),
-        ("x.csv", 'de,en\na,"b" c\n', ", line 2: "),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00"}\n', ", line 3"),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', ", line 2: not an object"),
-        ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', ", line 2: 'de'"),
-        ("x.jsonl", '{"de": "a", "en": 1}\n', " has fewer than two text columns: de$"),
-        ("x.jsonl", "", " is empty$"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "text", "fault"), [
+    ("x.tsv", "de\tde\na\tb\n", ", line 1: "), ("x.tsv", "de\tfr\na\tb\n", " has 'de' and 'fr'$"),
+    ("x.tsv", "de\ten\n", " has no rows$"),
+    ("x.tsv", "de,en\na,b\n", " has fewer than two text columns: de,en$"),
+    ("x.csv", 'de,en\na,"b\n', ", line 2: "), ("x.csv", 'de,en\na,"b" c\n', ", line 2: "),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n\n{"de": "\\ud83d\\ude00 \\udc00"}\n', ", line 3"),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n["c"]\n', ", line 2: not an object"),
+    ("x.jsonl", '{"de": "a", "en": "b"}\n{"de": 1}\n', ", line 2: 'de'"),
+    ("x.jsonl", '{"de": "a", "en": 1}\n', " has fewer than two text columns: de$"),
+    ("x.jsonl", "", " is empty$"),
+])  # fmt: skip
 def test_bad_tables(name: str, text: str, fault: str, tmp_path: Path) -> None:
     """Keeps out a traceback from a parser, and rows that are dropped or filled in silence."""
     (tmp_path / name).write_text(text)

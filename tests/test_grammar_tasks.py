@@ -102,14 +102,10 @@ def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
     assert measure.count_parameters(model, model) == []
 
 
-def test_entropies_are_known() -> None:
-    """Keeps out bits for nats, a sign, and the NaN of 0 log 0."""
+def test_entropies_offsets_and_links_are_known() -> None:
+    """Keeps out bits, the NaN of 0 log 0, the next word for the previous one, and ends and pads."""
     weights = torch.tensor([[1.0, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0, 0.5, 0]])
     assert_close(measure.entropy(weights), torch.tensor([0, math.log(4), math.log(2)]))
-
-
-def test_offsets_are_known() -> None:
-    """Keeps out the next word for the previous one, a neighbour beyond the text, and pads."""
     weights = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]).view(1, 1, 3, 3)
     real = torch.tensor([[True, True, True]])
     expected = {-1: [0.1, 0.3], 0: [0.5, 0.2, 0.1], 1: [0.3, 0.7]}
@@ -120,10 +116,7 @@ def test_offsets_are_known() -> None:
     assert valid.tolist() == [[True, False, False]]
     found, valid = measure.weigh_offset(weights[:, :, 1:], real[:, 1:], -1)  # 2 of 3 tokens
     assert_close(found[0, 0][valid[0]], torch.tensor([0.3]))
-
-
-def test_links_are_read_off() -> None:
-    """Keeps out a link to EOS, the row of another word, and weights on pads or on the target."""
+    # no link to EOS, none of weights on pads or on the target
     src = [5, 6, EOS]
     rows = [[0.6, 0.3, 0.1, 0], [0.2, 0.1, 0.7, 0], [0.1, 0.2, 0, 0.7], [0.3, 0.2, 0.1, 0.4]]
     weights = torch.tensor(rows)  # BOS y1 y2 y3; the last key is not of the source

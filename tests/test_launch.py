@@ -357,16 +357,11 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "threads", "to", "code"),
-    [
-        (signal.SIGINT, 1, "command", 130),
-        (signal.SIGHUP, 2, "command", 129),
-        (signal.SIGTERM, 2, "suspended command", 143),
-        (signal.SIGKILL, 2, "command", -9),
-        (signal.SIGKILL, 2, "worker", 2),
-    ],
-)
+@pytest.mark.parametrize(("number", "threads", "to", "code"), [
+    (signal.SIGINT, 1, "command", 130), (signal.SIGHUP, 2, "command", 129),
+    (signal.SIGTERM, 2, "suspended command", 143), (signal.SIGKILL, 2, "command", -9),
+    (signal.SIGKILL, 2, "worker", 2),
+])  # fmt: skip
 def test_a_signal_stops_all_processes(
     number: signal.Signals, threads: int, to: str, code: int, tmp_path: Path
 ) -> None:

@@ -103,7 +103,9 @@ def test_the_tokenizer_is_the_languages(monkeypatch: pytest.MonkeyPatch) -> None
     expected |= {"tha": "flores200", "ja": "ja-mecab", "KO": "ko-mecab"}
     monkeypatch.setattr(metrics, "check_tokenizer", lambda name: None)
     assert {code: metrics.tokenizer_for(code) for code in expected} == expected
-    texts = {"zh": "你敢！ OK", "ja-mecab": "私は学生", "flores200": "ครับ", "13a": "Ja 你 gut"}
+    # a kana among ten Han in a name, one among nine in a sentence; Thai with a Han name
+    texts = {"zh": "你敢你敢你敢你敢你の！ OK", "ja-mecab": "私は学生学生学生学"}
+    texts |= {"flores200": "ครับ你敢你", "13a": "Ja 你 gut"}
     assert {metrics.tokenizer_for("xx", [text]): text for text in texts.values()} == texts
     assert metrics.tokenizer_for("ko", ["你敢"]) == "ko-mecab"
     monkeypatch.setattr(metrics, "check_tokenizer", Mock(side_effect=ValueError))
@@ -135,11 +137,19 @@ def right(n_right: int, n: int, **more: Any) -> list[Row]:
 
 @pytest.mark.parametrize("n", [30, 50, 100])
 def test_shares_have_wilsons_interval(n: int) -> None:
-    """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100."""
+    """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100.
+
+    Answers that share a text are no single ones: they get the bootstrap.
+    """
     for k in range(16):
         share = metrics.compute_scores(right(k, n))["exact_match"]
         ends = stats.binomtest(k, n).proportion_ci(method="wilson")
         assert [share["low"], share["high"]] == pytest.approx([100 * end for end in ends], abs=1e-3)
+    alone, groups = right(n // 3, n), [{"group": i // 3} for i in range(n)]
+    grouped = [row | group for row, group in zip(alone, groups, strict=True)]
+    alone, grouped = map(metrics.compute_scores, (alone, grouped))
+    assert alone["exact_match"] != pytest.approx(alone["token_accuracy"])
+    assert grouped["exact_match"] == pytest.approx(grouped["token_accuracy"])
 
 
 @pytest.mark.parametrize("value", [0.0, 100.0])
@@ -168,11 +178,10 @@ def test_few_rows_have_no_interval() -> None:
     assert None not in metrics.compute_scores(right(5, 10, **texts))["bleu"].values()
 
 
-@pytest.mark.parametrize(
-    ("metric", "score"),
-    [(BLEU(), metrics.bleu_of_counts), (CHRF(), metrics.chrf_of_counts)],
-    ids=["bleu", "chrf"],
-)
+SUMMED = [(BLEU(), metrics.bleu_of_counts), (CHRF(), metrics.chrf_of_counts)]
+
+
+@pytest.mark.parametrize(("metric", "score"), SUMMED, ids=["bleu", "chrf"])
 def test_many_draws_score_like_sacrebleu(metric: BLEU | CHRF, score: Any, monkeypatch: Any) -> None:
     """Keeps out a BLEU of our own: no match, none of some order, short, empty."""
     monkeypatch.setattr(intervals, "N_BOOTSTRAP", 200)
@@ -286,12 +295,3 @@ def test_students_t_is_scipys() -> None:
     for t, df in itertools.product((0.0, 0.5, 12.0, -60.0), (1, 2, 4, 1e9)):
         assert student_p_value(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), 1e-6, 1e-30)
         assert student_p_value(student_quantile(df), df) == pytest.approx(0.05, abs=1e-6)
-
-
-def test_answers_that_share_a_text_get_no_interval_of_wilsons() -> None:
-    """Keeps out an interval that takes groups of answers for single ones."""
-    rows = right(20, 60)
-    alone = metrics.compute_scores(rows)
-    grouped = metrics.compute_scores([row | {"group": i // 3} for i, row in enumerate(rows)])
-    assert alone["exact_match"] != pytest.approx(alone["token_accuracy"])
-    assert grouped["exact_match"] == pytest.approx(grouped["token_accuracy"])

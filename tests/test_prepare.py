@@ -59,6 +59,7 @@ def test_words_without_spaces() -> None:
     assert [scripts.unit_of([text]) for text in ("你敢 OK", "你 OK", "ทำดี")] == [
         "characters", "words", "characters"
     ]  # fmt: skip
+    assert scripts.unit_of(["OK"] * scripts.N_SAMPLED + ["你敢" * 9_999]) == "words"  # not all
 
 
 def test_unknown_words() -> None:
@@ -261,8 +262,9 @@ def test_a_text_is_cut_by_its_characters(tmp_path: Path, monkeypatch: pytest.Mon
         assert not opened.is_valid_tested
         opened = read_text_corpus([tmp_path / "a.txt"], shares=presets.NANOGPT)
         assert read(opened, "train", "test") == text
-        assert read(opened, "test") == read(opened, "valid")
+        assert read(opened, "test") == read(opened, "valid") == text[int(0.9 * len(text)) :]
         assert opened.is_valid_tested
+        assert opened.key != read_text_corpus([tmp_path / "a.txt"]).key
 
 
 ROWS = {"train": ["one", "two\n", "", "thrée"], "validation": ["four"], "test": ["five", "six"]}
@@ -273,7 +275,9 @@ def write_rows(folder: Path, kind: str, splits: dict[str, list[str]], column: st
     """Write a folder as a dataset on the hub has it: a file for each split."""
     folder.mkdir()
     for split, rows in splits.items():
-        table = datasets.Dataset.from_dict({column: rows, "n": [*range(len(rows))]})
+        other = [row[:1] for row in rows]
+        columns = {column: rows, "other": other, "n": [*range(len(rows))]}
+        table = datasets.Dataset.from_dict(columns)
         path = folder / f"{split}-00000-of-00001{kind}"
         table.to_parquet(path) if kind == ".parquet" else table.to_json(path)
     return folder
@@ -284,6 +288,7 @@ def test_a_folder_of_tables(kind: str, column: str, tmp_path: Path) -> None:
     """Keeps out splits that are cut anew, rows that are lost, and columns that are not texts."""
     folder = write_rows(tmp_path / "rows", kind, ROWS, column)
     opened = read_text_corpus([folder], column if column == "body" else None)
+    assert opened.key != read_text_corpus([folder], "other").key
     for _ in range(2):
         assert {split: read(opened, split) for split in SPLITS} == TEXT
     assert not opened.is_valid_tested
@@ -311,6 +316,8 @@ def test_two_splits_are_enough(missing: str, tmp_path: Path) -> None:
     assert read(opened, "train") == TEXT["train"]
     ready = prepare_text_quietly(opened)
     assert ready.data["tested"] == "valid"
+    once = (TEXT["train"] + held_out).encode()
+    assert ready.data["sha256"] == hashlib.sha256(once).hexdigest()
     assert "test is valid" in summarize_text(ready.data)
 
 

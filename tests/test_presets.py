@@ -4,21 +4,24 @@ import hashlib
 import io
 import json
 import os
+import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 from urllib.error import URLError
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import RESULTS
+from huggingface_hub.errors import HfHubHTTPError
 
-from seqmodels.data import corpus, hub, prepare, presets, readers
+from seqmodels.data import corpus, hub, presets, readers
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel, read_text_corpus
 from seqmodels.utils import files
 
@@ -58,6 +61,8 @@ def test_a_text_is_downloaded_once(internet: Internet, cached: Path, monkeypatch
     monkeypatch.setattr(presets, "MAX_BYTES", 4)
     with pytest.raises(ValueError, match="something else; elsewhere"):  # not cut at the limit
         presets.download("https://x/unknown.txt", "unknown.txt", "elsewhere")
+    monkeypatch.setattr(presets, "MAX_BYTES", 5)
+    assert presets.download("https://x/unknown.txt", "u", "elsewhere").read_bytes() == b"12345"
     monkeypatch.setattr(presets, "MAX_BYTES", 2**26)
     internet(names=names)
     opened = corpus.open_text(["names"])
@@ -79,37 +84,45 @@ def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ValueError, match="TinyStories, and set SEQMODELS_DATA"):
         corpus.open_text(["tinystories"])
     monkeypatch.setenv("SEQMODELS_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="anki-en-fr is not downloaded"):
+        corpus.open_parallel(["anki-en-fr"])
     (tmp_path / "anki").mkdir()
     (tmp_path / presets.PARALLEL["anki-en-fr"].local).write_text("Go.\tVa !\nHi.\tSalut !\n")
     opened = corpus.open_parallel(["anki-en-fr"], ("fr", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("anki-en-fr", "fr", "en")
     pairs = [pair[:2] for _, pair in opened.pairs(*SPLITS)]
     assert sorted(pairs) == [("Salut !", "Hi."), ("Va !", "Go.")]
+    (tmp_path / "bible").mkdir()  # which is split already
+    for n, name in enumerate(f"{split}.{code}" for split in SPLITS for code in ("de", "en")):
+        (tmp_path / "bible" / name).write_text(f"verse {n}\n")
+    assert read_split(corpus.open_parallel(["bible"], ("en", "de")), "valid") == [
+        ("verse 3", "verse 2")
+    ]
+    monkeypatch.delenv("SEQMODELS_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert presets.cache_dir() == tmp_path / "xdg" / "seqmodels"
 
 
 def test_checksum_warning() -> None:
-    """Keeps out another text under a known name, without a word."""
+    """Keeps out another text under a known name than that of the results, without a word."""
     for name, preset in (presets.PARALLEL | presets.TEXT).items():
         assert presets.checksum_warning(name, preset.sha256 or "0") == ""
         assert bool(presets.checksum_warning(name, "0")) == (preset.sha256 is not None)
     assert presets.checksum_warning("my/own", "0") == ""
-
-
-def test_checksums_of_presets(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a checksum that is not of the text whose scores are in the results."""
-    monkeypatch.setenv("SEQMODELS_DATA", str(data))
-    for name, languages in (("multi30k", ("de", "en")), ("bible", ("en", "de"))):
-        opened = corpus.open_parallel([name], languages)
-        sha256 = prepare.scan_pairs(opened, prepare.PrepareConfig(), Counter())[0]
-        assert sha256 == presets.PARALLEL[name].sha256
+    found = [json.loads(path.read_text())["data"] for path in RESULTS.glob("*/*-seed1.json")]
+    known = {re.split(r"[ ,]", data["name"])[0]: data["sha256"] for data in found}
+    for name in ("multi30k", "bible", "shakespeare", "war-and-peace"):
+        assert (presets.PARALLEL | presets.TEXT)[name].sha256 == known[name]
 
 
 TEST_VERSES = readers.read_lines(presets.BIBLE_TEST)
 VERSES = {
     "train": [(f"GEN 90:{i}", f"Vers {i} ", f"verse {i}") for i in range(30)],
-    "valid": [("EST 1:1", "Ahasveros", "Ahasuerus"), ("JAS 1:2", "Freude", "joy")],
+    "valid": [(f"{book} 1:2", f"{book} deutsch", book) for book in ("EST", "HOS", "GAL", "JAS")],
     "test": [(ref, f"{ref} deutsch", f"{ref} english") for ref in TEST_VERSES],
-    "test_books": [("RUT 1:1", "Richter", "judges"), ("PHP 4:23", "Gnade", "grace")],
+    "test_books": [
+        (f"{book} 4:3", f"{book} deutsch", book) for book in ("RUT", "JON", "MRK", "PHP")
+    ],
 }
 
 
@@ -148,7 +161,7 @@ def test_the_bible_is_split(
         verses = [(de.strip(), en) for _, de, en in VERSES[split]]
         assert [pair[:2] for _, pair in opened.pairs(split)] == verses
     (books,) = cached.glob("*/test_books.en")
-    assert books.read_text() == "judges\ngrace\n"
+    assert books.read_text() == "RUT\nJON\nMRK\nPHP\n"
 
 
 def test_another_bible(tmp_path: Path) -> None:
@@ -160,7 +173,7 @@ def test_another_bible(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"^1 test verses, such as {TEST_VERSES[0]}"):
         corpus.split_bible(paths, tmp_path)
     paths[0].write_text("GEN 1:1\n")
-    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 734, 734 lines"):
+    with pytest.raises(ValueError, match=r"vref\.txt, .* have 1, 738, 738 lines"):
         corpus.split_bible(paths, tmp_path)
 
 
@@ -260,7 +273,7 @@ def read_split(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("make", [flat, nested])
 def test_layouts(make: Callable[..., pa.Table], tmp_path: Path) -> None:
-    """Keeps out a reader that knows one of the hub's two layouts, or shuffles its files."""
+    """Keeps out one of the hub's two layouts, files that are shuffled, and None as a sentence."""
     opened = read_parallel([write_dataset(tmp_path / "tiny", make)], ("de", None))
     assert (opened.name, opened.src_lang, opened.tgt_lang) == ("tiny", "de", "en")
     assert opened.size() == 300
@@ -269,6 +282,11 @@ def test_layouts(make: Callable[..., pa.Table], tmp_path: Path) -> None:
     back = read_parallel([tmp_path / "tiny"], ("en", "de"))
     assert read_split(back, "test") == [(tgt, src) for src, tgt in PARTS["test"]]
     assert [pair.line for _, pair in opened.pairs("test")] == list(range(1, 51))
+    pq.write_table(make([("a", None), (None, "b")]), tmp_path / "x.parquet")
+    pairs = [
+        pair for _, pair in read_parallel([tmp_path / "x.parquet"], ("de", "en")).pairs(*SPLITS)
+    ]
+    assert pairs == [Pair("a", "", 1), Pair("", "b", 2)]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "tsv"])
@@ -307,13 +325,6 @@ def test_tables_without_header(tmp_path: Path) -> None:
     path.write_text("text\nOne day.\n")
     opened = read_text_corpus([path], shares=everything)
     assert "".join(opened.splits["train"]()) == "One day.\n"
-
-
-def test_missing_cells_are_blank(tmp_path: Path) -> None:
-    """Keeps out None as a sentence."""
-    pq.write_table(pa.table({"de": ["a", None], "en": [None, "b"]}), tmp_path / "x.parquet")
-    pairs = [pair for _, pair in read_parallel([tmp_path / "x.parquet"]).pairs(*SPLITS)]
-    assert pairs == [Pair("a", "", 1), Pair("", "b", 2)]
 
 
 def test_streams(tmp_path: Path) -> None:
@@ -363,6 +374,11 @@ def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub.constants, "HF_HUB_OFFLINE", False)
+    down, gone = (HfHubHTTPError("no", response=Mock(status_code=n)) for n in (503, 404))
+    monkeypatch.setattr(hub.HfApi, "dataset_info", Mock(side_effect=[down, gone]))
+    assert hub.latest_revision("a/b") is None
+    with pytest.raises(ValueError, match=r"^a/b is not a dataset on the hub: no"):
+        hub.latest_revision("a/b")
     monkeypatch.setattr(hub.HfApi, "dataset_info", refuse)
     assert hub.latest_revision("a/b") is None
     assert datasets.config.HF_HUB_OFFLINE

@@ -251,13 +251,20 @@ class Linear(SequenceModel):
 
 
 def test_one_matrix_by_hand() -> None:
-    """Keeps out a count of multiplications alone, of the forward pass alone, or of pads as free."""
+    """Keeps out a count of multiplications alone, of the forward pass alone, or of pads as free.
+
+    And a whole batch in memory, where training had to cut it.
+    """
     examples = [Example([4, 5], [6, 7, 2])] * 40
     model = Linear()
     assert flops_per_token(model, examples, CFG) == 3 * 2 * D * V
     assert model.output.weight.grad is None
     half = [Example([4, 5], [6, 7, 2], frozenset([0]))] * 40
     assert flops_per_token(model, half, CFG) == 3 * 2 * D * V * 3 / 2  # two of three are scored
+    seen: list[int] = []
+    model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
+    assert max(seen) <= N_ROWS
 
 
 def test_the_transformer_by_its_formula() -> None:
@@ -271,14 +278,6 @@ def test_the_transformer_by_its_formula() -> None:
     macs = attention + projections + 2 * (S + T) * D * ff + T * D * V
     counted = flops_per_token(model, examples, CFG)
     assert counted == 3 * 2 * macs / T
-
-
-def test_memory_is_that_of_a_few_rows() -> None:
-    """Keeps out a whole batch where training had to cut it, and rows of one length alone."""
-    seen, model = [], Linear()
-    model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
-    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
-    assert max(seen) <= N_ROWS
 
 
 # ------------------------------------------------------------------------------------ A trained run

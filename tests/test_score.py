@@ -257,12 +257,10 @@ def write_rows(path: Path, *made: dict[str, Any]) -> Path:
 def test_runs_are_aligned(tmp_path: Path) -> None:
     """Keeps out a sentence beside another's, other scores than sacreBLEU's, and summed losses."""
     said, ref = "The cat sat there .", "The cat sits there ."
-    a = page_rows.read(
-        write_rows(tmp_path / "a.jsonl", row(), row(set="greedy", src="q"), row(src="d", ref=ref))
-    )
-    b = page_rows.read(
-        write_rows(tmp_path / "b.jsonl", row(hyp="z"), row(src="d", hyp=said, ref=ref))
-    )
+    first = row(), row(set="greedy", src="q"), row(src="d", ref=ref)
+    a = page_rows.read(write_rows(tmp_path / "a.jsonl", *first))
+    second = row(hyp="z"), row(src="d", hyp=said, ref=ref)
+    b = page_rows.read(write_rows(tmp_path / "b.jsonl", *second))
     first, second = page_rows.side_by_side({"a": a, "b": b}, TEST, "13a")
     assert (first["src"], first["hyps"]) == ("a b c", ["x y", "z"])
     assert (second["src"], second["hyps"]) == ("d", ["x y", said])
@@ -426,28 +424,23 @@ def test_documented_lines_run(score: Score, write: Write, monkeypatch: Any, tmp_
 
 
 # --------------------------------------------------------------------------------- Users' mistakes
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("good.de", None, ["good.de does not exist"]),
-        ("poor.de", b"a\nb\nc\n", ["src.en has 4", "poor.de has 3"]),
-        ("src.en", b"a\nb\n", ["src.en has 2", "ref.de has 4"]),
-        ("ref.de", b"", ["ref.de is empty"]),
-        ("src.en", b"\n \n\n\n", ["src.en has no words"]),
-        ("good.de", b"a\nb\n\xe4\nd\n", ["good.de, line 3", "0xe4"]),
-        ("gold", None, ["gold does not exist"]),
-        ("gold", b"0?0\n\n\n\n\n", ["gold has no sure links"]),
-        ("gold", b"0-0\n" * 4, ["gold has 4", "close has 5"]),
-        ("tgt", b"a\n" * 6, ["gold has 5", "tgt has 6"]),
-        ("close", b"0-0\n0:1\n\n\n\n", ["close, line 2: '0:1'"]),
-        ("gold", "0-0\n٣-٤\n\n\n\n".encode(), ["gold, line 2: '٣-٤'"]),
-        ("gold", b"0-0 1000000-1\n\n\n\n\n", ["gold, line 1: '1000000-1'"]),
-        ("close", b"\n\n0-0 1?1\n\n\n", ["close, line 3: '1?1'", "--gold"]),
-        ("close", b"3-0\n\n\n\n\n", ["close, line 1: '3-0'", "src has 3"]),
-        ("close", b"\n0-1\n\n\n\n", ["close, line 2: '0-1'", "tgt has 1"]),
-        ("gold", b"0-0\n\n\n0-0\n\n", ["gold, line 4: '0-0'", "has 0 words"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "words"), [
+    ("good.de", None, ["good.de does not exist"]),
+    ("poor.de", b"a\nb\nc\n", ["src.en has 4", "poor.de has 3"]),
+    ("src.en", b"a\nb\n", ["src.en has 2", "ref.de has 4"]), ("ref.de", b"", ["ref.de is empty"]),
+    ("src.en", b"\n \n\n\n", ["src.en has no words"]),
+    ("good.de", b"a\nb\n\xe4\nd\n", ["good.de, line 3", "0xe4"]),
+    ("gold", None, ["gold does not exist"]), ("gold", b"0?0\n\n\n\n\n", ["gold has no sure links"]),
+    ("gold", b"0-0\n" * 4, ["gold has 4", "close has 5"]),
+    ("tgt", b"a\n" * 6, ["gold has 5", "tgt has 6"]),
+    ("close", b"0-0\n0:1\n\n\n\n", ["close, line 2: '0:1'"]),
+    ("gold", "0-0\n٣-٤\n\n\n\n".encode(), ["gold, line 2: '٣-٤'"]),
+    ("gold", b"0-0 1000000-1\n\n\n\n\n", ["gold, line 1: '1000000-1'"]),
+    ("close", b"\n\n0-0 1?1\n\n\n", ["close, line 3: '1?1'", "--gold"]),
+    ("close", b"3-0\n\n\n\n\n", ["close, line 1: '3-0'", "src has 3"]),
+    ("close", b"\n0-1\n\n\n\n", ["close, line 2: '0-1'", "tgt has 1"]),
+    ("gold", b"0-0\n\n\n0-0\n\n", ["gold, line 4: '0-0'", "has 0 words"]),
+])  # fmt: skip
 def test_files_that_cannot_be_scored(
     name: str, content: bytes | None, words: list[str], run: Call, flags: Argv, links: dict
 ) -> None:

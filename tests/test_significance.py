@@ -75,16 +75,15 @@ def test_a_case_by_hand() -> None:
 
 
 def test_the_variance_of_examples_by_hand() -> None:
-    """Keeps out a variance with n for n − 1: 1 over the draws of 10 rows is 10/9, 9 degrees."""
+    """Keeps out a variance with n for n − 1: 1 over the draws of 10 rows is 10/9, 9 degrees.
+
+    Of two models, that with the fewer seeds gives the degrees, whether it is row or column.
+    """
     row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
     column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
     difference = compute_difference(Part({"r": row, "c": column}, 10), "r", "c", 1)
     assert difference.p == pytest.approx(student_p_value(2 / math.sqrt(10 / 9), 9))
     assert width(difference) / 2 == pytest.approx(2.262157 * math.sqrt(10 / 9))
-
-
-def test_the_fewer_degrees_decide() -> None:
-    """Keeps out the degrees of freedom of the row, or of the column, whichever has more seeds."""
     many, few = (Mean(x, np.full(2, x), n, 1.0, n - 1) for x, n in ((9.0, 6), (1.0, 3)))
     for row, column in (("many", "few"), ("few", "many")):
         found = compute_difference(Part({"many": many, "few": few}, 10**9), row, column, 1)

@@ -152,9 +152,8 @@ def test_sums_come_back(tmp_path: Path) -> None:
         chinese = record | {"data": record["data"] | {"bleu_tokenize": "char"}}
         records.save_sums(tmp_path / "char", chinese, rows)
         stored = json.loads(gzip.decompress((tmp_path / "char").read_bytes()))["tests"]["length"]
-        assert np.array_equal(
-            np.transpose(stored["columns"]), metric_of(metric).terms(rows, "char")
-        )
+        columns = np.transpose(stored["columns"])
+        assert np.array_equal(columns, metric_of(metric).terms(rows, "char"))
         for change in ({"ref": "another"}, {"x": 99}, {"group": "g"}):
             other = [r | change if i == 7 else r for i, r in enumerate(rows)]
             if "group" in change:

@@ -330,7 +330,10 @@ EXAMPLES = [Example([4, 5, 6, 7], [4, 5, 6, 7]), Example([8, 8, 4, 6], [8, 8, 4,
 
 
 def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
-    """Keeps out a distance off by one, another token's loss, and after training as before."""
+    """Keeps out a distance off by one, another token's loss, and after training as before.
+
+    Quartiles have their own names, and a median is no mean.
+    """
     model = Decay(0.5)
     norms = measure.gradient_norms(model, measure.batch_of(model, EXAMPLES))
     place = torch.arange(4)
@@ -339,12 +342,7 @@ def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
     for when, a in (("before", 0.5), ("after", 2.0)):
         medians = {row["distance"]: row["median"] for row in rows if row["when"] == when}
         assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
-
-
-def test_quartiles_are_in_order() -> None:
-    """Keeps out quartiles under each other's name, and a median that is a mean."""
-    values = [1.0, 1, 2, 5, 100]
-    row, *_ = measure.by_distance(torch.tensor(values).view(5, 1, 1))
+    row, *_ = measure.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
     assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
 
 

@@ -150,22 +150,25 @@ def test_words_by_hand() -> None:
     assert words.n_bytes(words.encode("schläft")) == 8  # not characters
 
 
-def test_spaces_by_hand() -> None:
-    """Keeps out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces."""
+def test_spaces_and_characters_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces.
+
+    And characters whose ids hang on the order of the text, or that vanish if they come late.
+    """
     spaces = Spaces.train([" = A =\n <unk> @,@ B .\n"])
     ids = spaces.encode(" = A =\n <unk> @,@ B .\n")
     assert spaces.tokens(ids) == ["=", "A", "=", "\\n", "<unk>", "@,@", "B", ".", "\\n"]
     assert spaces.decode(ids) == "= A =\n<unk> @,@ B .\n"
-
-
-def test_characters_by_hand() -> None:
-    """Keeps out ids that hang on the order of the text, and an unknown character that vanishes."""
     characters = Characters.train(["bé", "ab\n"])
     assert characters.name == "characters (8)"
     assert characters.tokens(range(4, 8)) == [r"\n", "a", "b", "é"]
     assert characters.encode("éxa") == [7, UNK, 5]
     assert characters.decode([7, UNK, 5]) == "é⁇a"
     assert Characters.train(["bé", "ab"], min_count=2).tokens([4]) == ["b"]
+    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
+    lines = ["abcabc", "ab", "cacacaz"]
+    assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
+    assert "cacacaz" not in Words.train(lines).labels
 
 
 def test_merges_by_hand() -> None:
@@ -221,14 +224,6 @@ def test_make() -> None:
         tokenizers.resolve_vocab_size("bytes", 300, 4_000)
 
 
-def test_characters_are_those_of_all_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a limit for characters: one that comes late would be unknown."""
-    monkeypatch.setattr(tokenizers, "MAX_TRAINING_BYTES", 10)
-    lines = ["abcabc", "ab", "cacacaz"]
-    assert Characters.train(lines).labels[N_SPECIALS:] == ["a", "b", "c", "z"]
-    assert "cacacaz" not in Words.train(lines).labels
-
-
 @pytest.mark.parametrize("kind", ["bpe", "words"])
 def test_a_stream_without_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out training that holds a whole stream in memory, or drops its first lines."""
@@ -262,28 +257,18 @@ PUBLISHED_FILE = '{"kind": "published", "name": "%s", "sha256": "0"}'
 BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
 
 
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ("{", "Expecting"),
-        ("[]", "kind"),
-        ('{"kind": "sentencepiece"}', "kind"),
-        ('{"kind": "words", "words": "ab"}', "fields"),
-        ('{"kind": "words", "words": ["a", "a"]}', "words, each once"),
-        ('{"kind": "words", "words": ["\\ud800"]}', "surrogates"),
-        (json.dumps({"kind": "words", "words": ["a" * 401]}), "400 bytes"),
-        ('{"kind": "characters", "characters": "ba"}', "sorted"),
-        (PUBLISHED_FILE % "gpt2", "sha256"),
-        (PUBLISHED_FILE % "cl100k_base", "'cl100k_base'"),
-        (bpe_file("YQ"), "padding"),
-        (bpe_file("YQ=="), "all 256 bytes"),
-        (bpe_file(*BYTES, "YQ=="), "every piece once"),
-        (bpe_file(*BYTES, "QUFB" * 134), "400 bytes"),
-        (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
-        (" " * (2**24 + 1), "16,777,217 bytes"),
-    ],
-    ids=lambda value: value[:40],
-)
+@pytest.mark.parametrize(("written", "fault"), [
+    ("{", "Expecting"), ("[]", "kind"), ('{"kind": "sentencepiece"}', "kind"),
+    ('{"kind": "words", "words": "ab"}', "fields"),
+    ('{"kind": "words", "words": ["a", "a"]}', "words, each once"),
+    ('{"kind": "words", "words": ["\\ud800"]}', "surrogates"),
+    (json.dumps({"kind": "words", "words": ["a" * 401]}), "400 bytes"),
+    ('{"kind": "characters", "characters": "ba"}', "sorted"), (PUBLISHED_FILE % "gpt2", "sha256"),
+    (PUBLISHED_FILE % "cl100k_base", "'cl100k_base'"), (bpe_file("YQ"), "padding"),
+    (bpe_file("YQ=="), "all 256 bytes"), (bpe_file(*BYTES, "YQ=="), "every piece once"),
+    (bpe_file(*BYTES, "QUFB" * 134), "400 bytes"), (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
+    (" " * (2**24 + 1), "16,777,217 bytes"),
+], ids=lambda value: value[:40])  # fmt: skip
 def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
     """Keeps out a traceback, a hang or a full memory, whoever wrote the file."""
     path = tmp_path / "tokenizer.json"
