@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, drawn_scores, fake_record, fake_tests, row, scored, several
+from fake_records import MODELS, drawn_scores, fake_record, fake_tests, metric, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
+from seqmodels.models import model_of, papers
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, drawing, figures, style, tables
 
@@ -23,7 +24,7 @@ def texts_of(ax: Any) -> list[str]:
 @pytest.mark.parametrize("column", [0, 1])
 def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
-    records, metric = several(3), ("bleu", "nats")[column]
+    records, key = several(3), ("bleu", "nats")[column]
     figure = drawn_scores(records)
     ax, strip = figure.axes[column], figure.axes[2 + column]
     buckets = records[0]["tests"][0]["buckets"]
@@ -35,7 +36,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     for i, model in enumerate(MODELS):
         group = [r["tests"][0]["buckets"] for r in records if r["model"] == model]
         cells = np.array(
-            [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
+            [[[b[key][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
         colour = style.choose_looks([model])[model].colour
@@ -100,6 +101,48 @@ def test_a_title_names_the_search() -> None:
         assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
 
 
+def test_systems_from_elsewhere_are_drawn() -> None:
+    """Keeps out chrF for BLEU, another system's scores, and a ninth system without a word."""
+    scores = {f"s{i}": [(20 + i, 30 + 2 * i, n) for n in (40, 31, 30, 9)] for i in range(9)}
+    systems = []
+    for name, parts in scores.items():
+        buckets = [
+            {"low": 5 * j + 1, "high": 5 * j + 5, "n": n, "bleu": metric(b + j, 1.5),
+             "chrf": metric(c - j, 2.5)}
+            for j, (b, c, n) in enumerate(parts)
+        ]  # fmt: skip
+        overall = buckets[0] | {"bleu": metric(parts[0][0] + 60.06, 1)}
+        systems.append({"name": name, "overall": overall, "buckets": buckets})
+    figure = drawing.draw_systems(systems, "about", "characters")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [f"s{i} · {80.06 + i:.1f}" for i in range(8)]
+    assert "8 of 9" in figure.get_label()
+    assert figure.axes[2].get_xlabel() == "source length (characters)"
+    for ax, (k, step, half) in zip(figure.axes, ((0, 1, 1.5), (1, -1, 2.5)), strict=False):
+        assert len({line.get_color() for line in ax.lines}) == 8
+        for line, band, parts in zip(
+            ax.lines[::3], ax.collections[::2], scores.values(), strict=False
+        ):
+            mean = [part[k] + step * j for j, part in enumerate(parts)][:3]
+            assert list(line.get_ydata()) == pytest.approx(mean)
+            edges = band.get_paths()[0].vertices[:, 1]
+            assert [edges.min(), edges.max()] == pytest.approx([min(mean) - half, max(mean) + half])
+
+
+def test_no_two_variants_look_alike() -> None:
+    """Keeps out a colour or a marker given twice, and dashes of another kind of memory."""
+    registered = papers()
+    looks = style.choose_looks(["zz", *reversed(registered), "aa"])
+    assert [*looks] == [*registered, "aa", "zz"]
+    for model, paper in registered.items():
+        own = [looks[name] for name in registered if model_of(name) == model_of(model)]
+        assert len({look.colour for look in own}) == len({look.marker for look in own}) == len(own)
+        vector = looks["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
+        dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
+        assert looks[model].dashes == dashes[paper.memory]
+    assert len({str(looks[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
+
+
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
     """Keeps out a metric that is turned round in every table and figure."""
     losses = {key for key, metric in METRICS.items() if metric.is_loss}
@@ -113,7 +156,10 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
     about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
     records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
-    saved, gained = drawn_scores(records).axes[:2]
+    figure = drawn_scores(records)
+    labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
+    assert labels == ["2.00", "2.50"]  # bits per byte without context
+    saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
     assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
@@ -261,7 +307,7 @@ def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
     pairs = []
     for (model, other), parts in values.items():
         found = [Difference(value=x, low=x - 2, high=x + 2, p=p) for x, p in parts]
-        about = {"row": model, "column": other, "n_seeds": [3, 3], "is_tested": True}
+        about = {"row": model, "column": other, "n_seeds": [3, 2], "is_tested": True}
         pairs.append(Pair(**about, overall=found[0], buckets=found[1:]))
     about = {"test": "length", "metric": metric, "n_tested": 9}
     return records, Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
@@ -321,13 +367,14 @@ def test_the_table_marks_each_bucket() -> None:
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
     far, near = ["**+30.0** [+28.0, +32.0]", "< 0.001"], ["+25.0 [+23.0, +27.0]", "0.060"]
-    assert row(text, "Bahdanau − RNN")[1:] == ["3", *far, "**+20.0**", "**+40.0**"]
-    assert row(text, "GPT − RNN")[1:] == ["3", *near, "+24.0", "**+26.0**"]
+    assert row(text, "Bahdanau − RNN")[1:] == ["3 − 2", *far, "**+20.0**", "**+40.0**"]
+    assert row(text, "GPT − RNN")[1:] == ["3 − 2", *near, "+24.0", "**+26.0**"]
 
 
 def test_few_examples_have_no_interval() -> None:
-    """Keeps out a traceback where a difference has no interval, and a sign of nothing."""
+    """Keeps out a traceback without an interval, a sign of nothing, and squares of no test."""
     records, comparison = compared()
-    none = Difference(value=-0.01, low=None, high=None, p=None)
-    comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
-    assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
+    changes = {"overall": Difference(value=-0.01, low=None, high=None, p=None), "is_tested": False}
+    comparison.pairs[0] = comparison.pairs[0].model_copy(update=changes)
+    texts, fills = cells(records, comparison)["bahdanau", "rnn_encdec"]
+    assert (texts, len(fills)) == (["±0.0", "[–]"], 1)

@@ -30,10 +30,12 @@ def test_one_seed_in_the_tables_is_the_record() -> None:
         value, low, high = (f"{part[metric][k]:.{digits}f}" for k in ("value", "low", "high"))
         return f"{value} [{low}, {high}]"
 
+    for i, overall in enumerate(r["tests"][0]["overall"] for r in records):
+        overall["source_gain"] = {"value": 0.5 + i, "low": 0.25 + i, "high": 2.0 + i}
     text = tables.format_tables(records)
     by_length, losses, costs = text.split("\n### ")[:3]
-    overall = test["overall"]
-    assert row(losses, "LSTM")[1:] == [cell(overall, "nats", 3), cell(overall, "bits_per_byte", 3)]
+    overall, keys = test["overall"], ("nats", "bits_per_byte", "source_gain")
+    assert row(losses, "LSTM")[1:] == [cell(overall, key, 3) for key in keys]
     assert row(by_length, "LSTM")[1:-1] == [cell(overall), *map(cell, test["buckets"])]
     assert row(by_length, "n ")[2:-1] == [f"{b['n']:,}" for b in test["buckets"]]
     assert ["*" in head for head in row(by_length, "model")[2:-1]] == [False] * 7 + [True]
