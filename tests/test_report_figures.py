@@ -26,6 +26,8 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
     records, key = several(3), ("bleu", "nats")[column]
     figure = drawn_scores(records)
+    assert style.texts_of(figure)[0] == "BLEU by source length (words)"
+    assert column == 1 or figure.axes[0].get_ylim() == (0, 100)
     ax, strip = figure.axes[column], figure.axes[2 + column]
     buckets = records[0]["tests"][0]["buckets"]
     assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
@@ -59,6 +61,7 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     records = scored({"gpt": (30, 20, 25, 24, 23)}, counts=(30, 9, 10, 100, 29))
     figure = drawn_scores(records)
     line, marks, hollow = figure.axes[0].lines
+    assert 31 <= figure.axes[0].get_ylim()[1] < 50  # of BLEU, not of a share
     assert len(line.get_xdata()) == 4
     assert [round(x) for x in marks.get_xdata()] == [0, 3]
     assert [round(x) for x in hollow.get_xdata()] == [1, 2, 4]
@@ -95,8 +98,11 @@ def test_a_title_names_the_search() -> None:
         records = several(1, task)
         for test in (test for r in records for test in r["tests"]):
             test["beam"] = beam
-        titles = [ax.get_title("left") for ax in drawn_scores(records, -1).axes[:2]]
+        figure, name = drawn_scores(records, -1), records[0]["tests"][-1]["name"]
+        titles = [ax.get_title("left") for ax in figure.axes[:2]]
         assert titles == [title, "loss (nats per token), teacher-forced"]
+        assert style.texts_of(figure)[0].startswith(f"{name}: ")
+        assert figure.axes[0].get_ylim() == (0, 100)
         suffix = title.partition("free-running")[2]
         assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
 
