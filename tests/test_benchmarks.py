@@ -3,13 +3,13 @@
 import copy
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
@@ -36,12 +36,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
 
     yield call
     logging.disable(logging.NOTSET)
-
-
-def test_ratios_are_within_rounds() -> None:
-    """Keeps out a median of one side over a median of the other, which mixes rounds."""
-    assert measure.ratio([2.0, 30.0, 8.0], [1.0, 10.0, 2.0]) == (3.0, 2.0, 4.0)
-    assert measure.spread([3.0, 1.0, 2.0, 10.0]) == (2.5, 1.0, 10.0)
 
 
 def test_slower_is_beyond_the_noise_and_three_per_cent() -> None:
@@ -87,80 +81,32 @@ def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all("pip install joeynmt" in " ".join(row) for row in draw.contest_rows([part])[1:])
 
 
-def grown(axis: str, **changes: Any) -> dict[str, Any]:
-    """Make the points of an axis: two models, of which GPT has no result at the second place."""
-    places = [(n, 5, 64) for n in (128, 8)] if axis in ("length", "writing") else []
-    places = places or [(32, *place) for place in ((16, 128), (2, 64))]
-    points = [
-        {"model": model, "n": n, "rows": rows, "width": width, "step_s": k * n / 1e3,
-         "token_s": k * n / 1e6, "peak_bytes": k * 1e6 * n}
-        for k, model in ((2, "gpt"), (1, "bahdanau")) for n, rows, width in places
-    ]  # fmt: skip
-    points[1] = {**{key: points[1][key] for key in ("model", "n", "rows", "width")}, **changes}
-    return {"kind": "growth", "axis": axis, "points": points}
+RESULTS = sorted((command.Path(command.__file__).parent / "results").glob("*.json"))
 
 
-def test_tables_and_figures_have_the_numbers_of_the_file() -> None:
-    """Keeps out a ratio turned round, another round's or side's rate, and another unit or place."""
-    contest = {
-        "kind": "contest", "title": "Training", "unit": "tokens/s", "bars": {"theirs": 1.5},
-        "rates": {"ours, float32": [300.0, 100.0, 260.0], "ours, bfloat16": [10.0, 40.0, 50.0],
-                  "theirs": [200.0, 50.0, 130.0], "others": [4.0, 5.0, 6.25]},
-        "skipped": {"missing": "pip | install"},
-    }  # fmt: skip
-    rows = draw.contest_rows([contest])[1:]
-    assert [row[2:] for row in rows] == [
-        ["float32", "260", "theirs", "130", "2.00 [1.50–2.00]", "1.5", "yes"],
-        ["bfloat16", "40", "theirs", "130", "0.38 [0.05–0.80]", "1.5", "no"],
-        ["float32", "260", "others", "5", "41.60 [20.00–75.00]", "–", "–"],
-        ["bfloat16", "40", "others", "5", "8.00 [2.50–8.00]", "–", "–"],
-        ["", "", "missing", "pip / install", "skipped", "–", "–"],
-    ]
-    profile = {"kind": "profile", "title": "Where the time goes", "rows": [
-        {"model": "gpt", "step": "training", "step_s": 0.25, "shares": {"a": 60.4, "b": 39.6},
-         "most": {"mm": 50.0, "add": 9.0, "mul": 8.0, "cat": 7.0, "sub": 1.0}},
-    ]}  # fmt: skip
-    assert draw.profile_rows(profile)[1] == [
-        "GPT", "training", "250", "60", "40", "mm 50, add 9, mul 8, cat 7"
-    ]  # fmt: skip
-    parts = {axis: grown(axis, skipped="too long") for axis in draw.GROWTH}
-    cells = {axis: draw.growth_rows(part["points"], axis) for axis, part in parts.items()}
-    assert cells["length"] == [
-        ["S", "8", "128"], ["Bahdanau", "1.6 ms, 8 MB", "25.6 ms, 128 MB"],
-        ["GPT", "–", "51.2 ms, 256 MB"],
-    ]  # fmt: skip
-    assert cells["writing"][1:] == [["Bahdanau", "1.6 µs", "25.6 µs"], ["GPT", "–", "51.2 µs"]]
-    assert cells["batch"] == [
-        ["rows", "2", "16"], ["Bahdanau", "2,000", "16,000"], ["GPT", "–", "8,000"]
-    ]  # fmt: skip
-    assert cells["width"][0] == ["width", "64", "128"]
-    assert draw.growth_text(parts["length"]).endswith("\n\nNo result: GPT at 8: too long.")
-    values = [{"what": "start", "unit": "s", "values": x} for x in ([3.0, 1.0, 2.5], [4.0], [])]
-    parts |= {"startup": {"kind": "rows", "title": "Start-up", "rows": values}, "profile": profile}
-    where = {"device": "cpu", "threads": 2, "date": "today", "commit": None, "versions": {}}
-    results = {"provenance": where, "rounds": 3, "parts": parts | {"contest": contest}}
-    text = draw.tables(results)
-    assert [line.split("|")[3].strip() for line in text.splitlines() if "| start" in line] == [
-        "2.5 [1–3]", "4", "–"
-    ]  # fmt: skip
-    assert all(f"### {part['title']}\n" in text for part in (profile, parts["startup"]))
-    figures = draw.figures(results)
-    drawn = {
-        (name, i): {line.get_label(): line for line in ax.lines if line.get_linestyle() != ":"}
-        for name, figure in figures.items() for i, ax in enumerate(figure.axes)
-    }  # fmt: skip
-    for place, points in {
-        ("length", 0): [(128, 25.6), (8, 1.6)], ("length", 1): [(128, 0.0256), (8, 0.0016)],
-        ("memory", 0): [(128, 128e6), (8, 8e6)], ("batch", 0): [(16, 16_000), (2, 2_000)],
-        ("batch", 1): [(128, 16_000), (64, 2_000)],
+def test_the_committed_tables_and_figures_are_those_of_the_results() -> None:
+    """Keeps out a ratio turned round, another side's rate, and another unit, place or model."""
+    merged: dict[str, Any] = {"parts": {}}
+    for path in RESULTS:
+        merged |= (results := draw.load(path)) | {"parts": merged["parts"] | results["parts"]}
+        assert draw.tables(results) == path.with_suffix(".md").read_text(encoding="utf-8")
+    figures = draw.figures(merged)
+    cost = "n", lambda p: 1e3 * p["step_s"] / p["rows"]
+    speed = lambda p: p["n"] * p["rows"] / p["step_s"]  # noqa: E731
+    for (name, i), (axis, key, y) in {
+        ("length", 0): ("length", *cost),
+        ("length", 1): ("writing", "n", lambda p: 1e3 * p["token_s"] / p["rows"]),
+        ("memory", 0): ("length", "n", lambda p: p["peak_bytes"]),
+        ("batch", 0): ("batch", "rows", speed), ("batch", 1): ("width", "width", speed),
     }.items():  # fmt: skip
-        lines = {line.get_color(): line.get_xydata() for line in drawn[place].values()}
-        assert lines[draw.LOOKS["bahdanau"].colour] == pytest.approx(np.array(points))
-        assert len(lines[draw.LOOKS["gpt"].colour]) == 1
-    (guide,) = [line for line in figures["length"].axes[1].lines if line.get_linestyle() == ":"]
-    (x, end), (y, top) = guide.get_data()
-    assert top / y == pytest.approx(end / x)
-    assert y < 0.0016
+        lines = {line.get_color(): line for line in figures[name].axes[i].lines}
+        for model, look in draw.LOOKS.items():
+            points = merged["parts"][f"growth-{axis}"]["points"]
+            points = [p for p in points if p["model"] == model and "skipped" not in p]
+            assert lines[look.colour].get_xydata().tolist() == [[p[key], y(p)] for p in points]
+    for slope, guide in enumerate(figures["length"].axes[0].lines[-2:], 1):
+        (x, end), (y, top) = guide.get_data()
+        assert math.log(top / y, end / x) == pytest.approx(slope)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Pairs, Run, Tiny, V, check_folder
+from conftest import RESULTS, Pairs, Run, Tiny, V, check_folder
 from fake_records import fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.models import papers
-from seqmodels.report import style
+from seqmodels.report import reading, style
 from tasks.heads import __main__ as heads
 from tasks.heads import figure as heads_figure
 from tasks.heads import measure
@@ -188,96 +188,91 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
     assert len(collate([example]).src[0]) <= 12  # the maps are small
 
 
-ATTENTIONS = [("encoder", 1), ("decoder", 2), ("source", 2)]
+def words_at(axis: Any) -> list[str]:
+    """Return the labels of an axis."""
+    return [label.get_text() for label in axis.get_ticklabels()]
 
 
-def headed(seed: int) -> dict[str, Any]:
-    """Make a record of the rows of three attentions of two heads; seeds differ by 0.03."""
-    r, shift = fake_record("transformer", seed), 0.03 * seed
-    r["alignment"] = {"src": ["a", "b"], "tgt": ["x", "y", "z"], "gold": [[1, 0], [0, 2]]}
-    own = [
-        {"attention": kind, "layer": layer, "head": head, "entropy": 1 + i + head / 10 + shift}
-        for i, (kind, layer) in enumerate(ATTENTIONS) for head in (0, 1, 2)
-    ]  # fmt: skip
-    for row in own:
-        i = row["head"]
-        row |= ({"aer_read": 20.0 + 30 * i, "aer_written": 40.0 + 7 * i}
-                if row["attention"] == "source"
-                else {"previous": 0.1, "own": 0.25 * i, "next": 0.3})  # fmt: skip
-    costs = [{"nats": 0.5}] + [row | {"nats": 0.5 + 2 * row["entropy"]} for row in own]
-    order = [row for row in own if row["head"]][::-1]
-    pruned = [{"removed": 0, "nats": 0.5}]
-    pruned += [row | {"removed": i, "nats": 0.5 + i} for i, row in enumerate(order, 1)]
-    maps, sides = [], {"encoder": (2, 2), "decoder": (4, 4), "source": (4, 2)}
-    for row in reversed(order):
-        n_rows, n_keys = sides[row["attention"]]
-        for t in range(n_rows):
-            weights = " ".join(str(10 * t + s + row["head"]) for s in range(n_keys))
-            maps.append(row | {"weights": weights})
-    sizes = [{"part": "attention", "n": 30}, {"part": "norms", "n": 90}]
-    r["analyses"] = {"heads": own, "ablation": costs, "pruning": pruned, "maps": maps,
-                     "parameters": sizes}  # fmt: skip
-    return r
+def some_heads(n_seeds: int) -> list[dict[str, Any]]:
+    """Return committed records, with two heads of two layers alone: a figure has a map per head."""
+    records = reading.load_records(RESULTS / "heads")[:n_seeds]
+    for r in records:
+        found = r["analyses"]
+        for name in ("heads", "ablation", "maps"):
+            rows = (
+                row for row in found[name] if max(row.get("head") or 0, row.get("layer", 1)) < 3
+            )
+            found[name] = [*rows]
+        found["pruning"] = found["pruning"][:6]
+    return records
 
 
 def test_heads_are_drawn_at_their_places() -> None:
     """Keeps out another head or attention, a cost that is a loss, heads removed for heads left."""
-    plots = heads_figure.draw([headed(1), headed(2)])
-    assert [*plots] == ["heads-transformer", "head-maps-transformer"]
-    entropy, rates, costs, pruning = plots["heads-transformer"].axes
-    colours = {kind: look.colour for kind, look in heads_figure.KINDS.items()}
-    for ax, factor in ((entropy, 1), (costs, 2)):
-        expected, found = [], []
-        for (seed, side), (i, (kind, _)), head in product(
-            ((1, -0.125), (2, 0.125)), enumerate(ATTENTIONS), (0, 1, 2)
-        ):
-            value = factor * (1 + i + head / 10 + 0.03 * seed)
-            expected.append((colours[kind] if head else style.INK, 2 - bool(head), i + side, value))
-        for line in ax.lines:
-            x, y = line.get_data()
-            found.append((line.get_color(), len(x), np.mean(x), y[0]))
-        assert [f[:2] for f in found] == [e[:2] for e in expected]
-        assert np.allclose([f[2:] for f in found], [e[2:] for e in expected])
-        names = [t.get_text() for t in ax.get_xticklabels()]
-        assert names == [f"{kind}\n{layer}" for kind, layer in ATTENTIONS]
-    found = [(round(line.get_xdata()[0]), line.get_ydata()[0]) for line in rates.lines[:6]]
-    assert found == [(0, 20), (1, 40), (0, 50), (1, 47), (0, 80), (1, 54)]
-    curve, *marks = pruning.lines[:7]
-    assert [*curve.get_xdata()] == [6, 5, 4, 3, 2, 1, 0]
-    assert [*curve.get_ydata()] == [0.5 + i for i in range(7)]
-    assert [(m.get_color(), m.get_xdata()[0]) for m in marks] == [
-        (colours[ATTENTIONS[left // 2][0]], left) for left in (5, 4, 3, 2, 1, 0)
-    ]
-    assert pruning.lines[7].get_ydata()[0] == 0.55
-    assert pruning.get_xlim() == (6.5, -0.5)
-    assert "attention 25 %, norms 75 %" in plots["heads-transformer"].texts[1].get_text()
+    group, looks = some_heads(2), heads_figure.KINDS
+    *panels, pruning = heads_figure.draw_heads(group).axes
+    for ax, analysis, keys in zip(
+        panels, ("heads", "heads", "ablation"), (["entropy"], heads_figure.READINGS, ["nats"]),
+        strict=True,
+    ):  # fmt: skip
+        expected = []
+        for i, r in enumerate(group):
+            for row in r["analyses"][analysis]:
+                for key in (key for key in keys if key in row and "head" in row):
+                    place = f"{row['attention']}\n{row['layer']}"
+                    if key in heads_figure.READINGS:
+                        place = f"{heads_figure.READINGS[key]}\nlayer {row['layer']}"
+                    base = r["analyses"][analysis][0]["nats"] if key == "nats" else 0
+                    colour = looks[row["attention"]].colour if row["head"] else style.INK
+                    x = words_at(ax.xaxis).index(place) + (i + 0.5) / 2 / len(group) - 0.25
+                    expected.append((colour, x, row[key] - base))
+        found = [(line.get_color(), line.get_xdata(), line.get_ydata()[0]) for line in ax.lines]
+        assert [colour for colour, *_ in found] == [colour for colour, *_ in expected]
+        assert np.allclose([(np.mean(x), y) for _, x, y in found], [e[1:] for e in expected])
+    rows, lines = group[0]["analyses"]["pruning"], pruning.lines
+    assert [*lines[0].get_xdata()] == [*range(len(rows) - 1, -1, -1)]
+    assert [*lines[0].get_ydata()] == [row["nats"] for row in rows]
+    for left, row, mark in zip(range(len(rows) - 2, -1, -1), rows[1:], lines[1:], strict=False):
+        assert mark.get_xydata().tolist() == [[left, row["nats"]]]
+        assert mark.get_color() == looks[row["attention"]].colour
+    assert lines[len(rows)].get_ydata()[0] == rows[0]["nats"] + heads_figure.NEARLY
+    assert pruning.get_xlim() == (len(rows) - 0.5, -0.5)
 
 
 def test_maps_of_heads_have_their_words_and_links() -> None:
     """Keeps out another head's weights, words of the other side, links a row off, a worse rate."""
-    plot = heads_figure.draw_maps(headed(1))
-    maps = [np.array(ax.collections[0].get_array()) for ax in plot.axes]
-    assert [m.shape for m in maps] == [(2, 2)] * 2 + [(4, 4)] * 2 + [(4, 2)] * 2
-    for m, head in zip(maps, [1, 2] * 3, strict=True):
-        places = [[10 * t + s + head for s in range(m.shape[1])] for t in range(m.shape[0])]
-        assert m == pytest.approx(np.array(places) / 100)
-    sides = [
-        [[t.get_text() for t in axis.get_ticklabels()] for axis in (ax.yaxis, ax.xaxis)]
-        for ax in plot.axes
-    ]
-    read = ["<bos>", "x", "y", "z"]
-    assert sides[::2] == [[["a", "b"], ["a", "b"]], [read, read], [read, ["a", "b"]]]
-    (written,) = plot.axes[-1].child_axes
-    assert [t.get_text() for t in written.get_yticklabels()] == ["x", "y", "z", "<eos>"]
-    squares = [[p.get_xy() for p in ax.patches] for ax in plot.axes]
-    assert squares[4:] == [[(1.06, 0.06), (0.06, 2.06)]] * 2  # written fits better
-    texts = [text.get_text() for text in plot.texts]
-    for text in ("1.1", "1.2 · own 50 %", "2.1", "2.1 · AER 47 %", "2.2 · AER 54 %"):
-        assert text in texts
-    row = {"aer_read": 20.0, "aer_written": 20.0}
-    heads_figure._mark_gold(plot.axes[0], row, [[1, 0]])
-    assert plot.axes[0].patches[-1].get_xy() == (1.06, 1.06)
-    assert plot.axes[0].patches[-1].get_linestyle() == "-"
+    (r,) = some_heads(1)
+    for name in ("heads", "maps"):
+        r["analyses"][name] = [row for row in r["analyses"][name] if row["layer"] == 2]
+    plot, (src, tgt) = heads_figure.draw_maps(r), (r["alignment"][side] for side in ("src", "tgt"))
+    rows = {heads_figure.identify_head(row): row for row in r["analyses"]["heads"] if row["head"]}
+    texts, previous = [text.get_text() for text in plot.texts], {}
+    for ax, (head, row) in zip(plot.axes, rows.items(), strict=True):
+        kind, layer, number = head
+        weights = [
+            [float(w) / 100 for w in line["weights"].split()]
+            for line in r["analyses"]["maps"] if heads_figure.identify_head(line) == head
+        ]  # fmt: skip
+        read = src if kind == "encoder" else ["<bos>", *tgt]
+        assert np.allclose(ax.collections[0].get_array(), weights[-len(read) :])
+        assert words_at(ax.xaxis) == (["<bos>", *tgt] if kind == "decoder" else src)
+        assert words_at(ax.yaxis) == ([""] * len(read) if kind in previous else read)
+        previous = {kind}
+        note = f"{layer}.{number}"
+        if kind == "source":
+            rates = row["aer_read"], row["aer_written"]
+            note += f" · AER {min(rates):.0f} %"
+            places = [
+                (s + 0.06, t + (rates[0] <= rates[1]) + 0.06) for s, t in r["alignment"]["gold"]
+            ]
+            assert [square.get_xy() for square in ax.patches] == places
+        else:
+            name = max(("previous", "own", "next"), key=row.get)
+            note += f" · {name} {100 * row[name]:.0f} %" if row[name] >= 0.5 else ""
+        assert note in texts
+    written = {i: axis for i, ax in enumerate(plot.axes) for axis in ax.child_axes}
+    assert [words_at(ax.yaxis) for ax in written.values()] == [[*tgt, "<eos>"]] * len(written)
+    assert [*written] == [len(plot.axes) - 1]
 
 
 # --------------------------------------------------------------------------------------- The ladder
