@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, drawn_scores, fake_record, metric, row, scored, several
+from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 
@@ -109,30 +109,23 @@ def test_a_title_names_the_search() -> None:
 
 def test_systems_from_elsewhere_are_drawn() -> None:
     """Keeps out chrF for BLEU, another system's scores, and a ninth system without a word."""
-    scores = {f"s{i}": [(20 + i, 30 + 2 * i, n) for n in (40, 31, 30, 9)] for i in range(9)}
-    systems = []
-    for name, parts in scores.items():
-        buckets = [
-            {"low": 5 * j + 1, "high": 5 * j + 5, "n": n, "bleu": metric(b + j, 1.5),
-             "chrf": metric(c - j, 2.5)}
-            for j, (b, c, n) in enumerate(parts)
-        ]  # fmt: skip
-        overall = buckets[0] | {"bleu": metric(parts[0][0] + 60.06, 1)}
-        systems.append({"name": name, "overall": overall, "buckets": buckets})
-    figure = drawing.draw_systems(systems, "about", "characters")
+    tests = [r["tests"][0] for r in several(2)]
+    systems = [test | {"name": f"s{i}"} for i, test in enumerate(tests)]
+    figure = drawing.draw_systems(systems, "", "bytes")
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == [f"s{i} · {80.06 + i:.1f}" for i in range(8)]
-    assert "8 of 9" in figure.get_label()
-    assert figure.axes[2].get_xlabel() == "source length (characters)"
-    for ax, (k, step, half) in zip(figure.axes, ((0, 1, 1.5), (1, -1, 2.5)), strict=False):
-        assert len({line.get_color() for line in ax.lines}) == 8
-        for line, band, parts in zip(
-            ax.lines[::3], ax.collections[::2], scores.values(), strict=False
-        ):
-            mean = [part[k] + step * j for j, part in enumerate(parts)][:3]
-            assert list(line.get_ydata()) == pytest.approx(mean)
-            edges = band.get_paths()[0].vertices[:, 1]
-            assert [edges.min(), edges.max()] == pytest.approx([min(mean) - half, max(mean) + half])
+    assert labels == [
+        f"s{i} · {t['overall']['bleu']['value']:.1f}" for i, t in enumerate(tests[:8])
+    ]
+    assert "8 of 10" in figure.get_label()
+    assert figure.axes[2].get_xlabel() == "source length (bytes)"
+    panels = [*zip(("bleu", "chrf"), figure.axes, strict=False)]
+    for i, (key, ax) in itertools.product(range(8), panels):
+        value, low, high = (
+            [b[key][k] for b in tests[i]["buckets"][:7]] for k in ("value", "low", "high")
+        )
+        assert ax.lines[3 * i].get_ydata().tolist() == value
+        edges = ax.collections[2 * i].get_paths()[0].vertices[:, 1]
+        assert (edges.min(), edges.max()) == (min(low), max(high))
 
 
 def test_no_two_variants_look_alike() -> None:
