@@ -3,6 +3,7 @@
 import copy
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import contests, draw, growth, harness, measure
+from benchmarks import against, contests, draw, growth, harness, measure
+from seqmodels.data.batches import Example
 
 Run = Callable[..., Any]
 
@@ -36,10 +38,26 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     logging.disable(logging.NOTSET)
 
 
-def test_ratios_are_within_rounds() -> None:
-    """Keeps out a median of one side over a median of the other, which mixes rounds."""
-    assert measure.ratio([2.0, 30.0, 8.0], [1.0, 10.0, 2.0]) == (3.0, 2.0, 4.0)
-    assert measure.spread([3.0, 1.0, 2.0, 10.0]) == (2.5, 1.0, 10.0)
+def test_slower_is_beyond_the_noise_and_three_per_cent() -> None:
+    """Keeps out old over new, an interval of 50 %, and noise that stops a change."""
+    median, low, high = against.ratio_of([float(i) for i in range(1, 41)], [2.0] * 40)
+    assert median == 10.25
+    assert 5 < low < 8 < median < 13 < high < 16
+    for found, is_kept in (
+        ((0.97, 0.96, 0.98), True), ((0.96, 0.95, 0.97), False), ((0.9, 0.8, 1), True),
+        ((0.9, 0.8, 0.99), False), ((1.2, 1.1, 1.3), True),
+    ):  # fmt: skip
+        assert against.is_as_fast(against.Ratio(*found)) == is_kept
+
+
+def test_padding_is_of_both_sides() -> None:
+    """Keeps out a share of the sources alone, of real tokens, or of the last batch."""
+    examples = [Example([5] * n, [6] * m) for n, m in ((1, 2), (3, 2), (4, 6))]
+    assert harness.padding(examples, 100) == pytest.approx(100 * (1 - 18 / 30))
+    assert harness.padding(examples, 1) == 0
+    names = ["aten::mm", "aten::addmv_", "aten::_foreach_add", "aten::matmul", "aten::TANH"]
+    groups = ["matrix products", "matrix products", "optimiser", "Python and dispatch"]
+    assert [*map(harness.group_of, names)] == [*groups, "elementwise"]
 
 
 def test_sides_take_turns() -> None:
@@ -61,6 +79,34 @@ def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> Non
     part = contests.CONTESTS["train-bahdanau"](measure.SIZES["smoke"], measure.Effort(1, 0.0))
     assert list(part["rates"]) == [f"ours, {p}" for p in contests.precisions()]
     assert all("pip install joeynmt" in " ".join(row) for row in draw.contest_rows([part])[1:])
+
+
+RESULTS = sorted((command.Path(command.__file__).parent / "results").glob("*.json"))
+
+
+def test_the_committed_tables_and_figures_are_those_of_the_results() -> None:
+    """Keeps out a ratio turned round, another side's rate, and another unit, place or model."""
+    merged: dict[str, Any] = {"parts": {}}
+    for path in RESULTS:
+        merged |= (results := draw.load(path)) | {"parts": merged["parts"] | results["parts"]}
+        assert draw.tables(results) == path.with_suffix(".md").read_text(encoding="utf-8")
+    figures = draw.figures(merged)
+    cost = "n", lambda p: 1e3 * p["step_s"] / p["rows"]
+    speed = lambda p: p["n"] * p["rows"] / p["step_s"]  # noqa: E731
+    for (name, i), (axis, key, y) in {
+        ("length", 0): ("length", *cost),
+        ("length", 1): ("writing", "n", lambda p: 1e3 * p["token_s"] / p["rows"]),
+        ("memory", 0): ("length", "n", lambda p: p["peak_bytes"]),
+        ("batch", 0): ("batch", "rows", speed), ("batch", 1): ("width", "width", speed),
+    }.items():  # fmt: skip
+        lines = {line.get_color(): line for line in figures[name].axes[i].lines}
+        for model, look in draw.LOOKS.items():
+            points = merged["parts"][f"growth-{axis}"]["points"]
+            points = [p for p in points if p["model"] == model and "skipped" not in p]
+            assert lines[look.colour].get_xydata().tolist() == [[p[key], y(p)] for p in points]
+    for slope, guide in enumerate(figures["length"].axes[0].lines[-2:], 1):
+        (x, end), (y, top) = guide.get_data()
+        assert math.log(top / y, end / x) == pytest.approx(slope)
 
 
 @pytest.mark.slow

@@ -22,7 +22,6 @@ from benchmarks import __main__ as benchmarks
 from seqmodels.cli import main
 from seqmodels.data import presets
 from seqmodels.evaluation import external
-from seqmodels.evaluation.external import Text
 from seqmodels.records import record, significance
 from seqmodels.records.record import load as load_record
 from seqmodels.report import ledger
@@ -296,23 +295,6 @@ def test_any_bytes_are_lines_or_refused(data: bytes, tmp_path: Path) -> None:
     else:
         whole = data.removeprefix(codecs.BOM_UTF8).decode().removesuffix("\n")
         assert text.lines == [line.removesuffix("\r") for line in whole.split("\n")]
-
-
-@many
-@given(line=st.text("0123456789-?p \t", max_size=20))
-def test_any_line_is_links_or_refused(line: str) -> None:
-    """Keeps out a link that is lost or read from a part of a word, and a traceback."""
-    try:
-        (pair,) = external.parse_links(Text(Path("some.links"), [line])).links
-    except ValueError as error:
-        check_error(error, "some.links, line 1")
-    else:
-        words = external.LINE_NUMBER.sub("", line).split()
-        written = {f"{i}{mark}{j}" for i, j in pair.possible for mark in "-?p"}
-        for word in words:
-            i, j = word.replace("?", "-").replace("p", "-").split("-")
-            assert f"{int(i)}-{int(j)}" in written
-        assert pair.sure <= pair.possible
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

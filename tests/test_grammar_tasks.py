@@ -6,9 +6,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from conftest import Pairs, Run, Tiny, V, check_folder
+from conftest import RESULTS, Pairs, Run, Tiny, V, check_folder
 from fake_records import fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
@@ -20,8 +21,9 @@ from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.models import papers
-from seqmodels.report import style
+from seqmodels.report import reading, style
 from tasks.heads import __main__ as heads
+from tasks.heads import figure as heads_figure
 from tasks.heads import measure
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
@@ -177,6 +179,93 @@ def test_gold_links_are_of_their_sentences(size: str) -> None:
     assert task.measure["maps"].keywords["example"] is example
     assert all(s < len(example.src) - 1 and t < len(example.tgt) - 1 for s, t in links)
     assert len(collate([example]).src[0]) <= 12  # the maps are small
+
+
+def words_at(axis: Any) -> list[str]:
+    """Return the labels of an axis."""
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def some_heads(n_seeds: int) -> list[dict[str, Any]]:
+    """Return committed records, with two heads of two layers alone: a figure has a map per head."""
+    records = reading.load_records(RESULTS / "heads")[:n_seeds]
+    for r in records:
+        found = r["analyses"]
+        for name in ("heads", "ablation", "maps"):
+            rows = (
+                row for row in found[name] if max(row.get("head") or 0, row.get("layer", 1)) < 3
+            )
+            found[name] = [*rows]
+        found["pruning"] = found["pruning"][:6]
+    return records
+
+
+def test_heads_are_drawn_at_their_places() -> None:
+    """Keeps out another head or attention, a cost that is a loss, heads removed for heads left."""
+    group, looks = some_heads(2), heads_figure.KINDS
+    *panels, pruning = heads_figure.draw_heads(group).axes
+    for ax, analysis, keys in zip(
+        panels, ("heads", "heads", "ablation"), (["entropy"], heads_figure.READINGS, ["nats"]),
+        strict=True,
+    ):  # fmt: skip
+        expected = []
+        for i, r in enumerate(group):
+            for row in r["analyses"][analysis]:
+                for key in (key for key in keys if key in row and "head" in row):
+                    place = f"{row['attention']}\n{row['layer']}"
+                    if key in heads_figure.READINGS:
+                        place = f"{heads_figure.READINGS[key]}\nlayer {row['layer']}"
+                    base = r["analyses"][analysis][0]["nats"] if key == "nats" else 0
+                    colour = looks[row["attention"]].colour if row["head"] else style.INK
+                    x = words_at(ax.xaxis).index(place) + (i + 0.5) / 2 / len(group) - 0.25
+                    expected.append((colour, x, row[key] - base))
+        found = [(line.get_color(), line.get_xdata(), line.get_ydata()[0]) for line in ax.lines]
+        assert [colour for colour, *_ in found] == [colour for colour, *_ in expected]
+        assert np.allclose([(np.mean(x), y) for _, x, y in found], [e[1:] for e in expected])
+    rows, lines = group[0]["analyses"]["pruning"], pruning.lines
+    assert [*lines[0].get_xdata()] == [*range(len(rows) - 1, -1, -1)]
+    assert [*lines[0].get_ydata()] == [row["nats"] for row in rows]
+    for left, row, mark in zip(range(len(rows) - 2, -1, -1), rows[1:], lines[1:], strict=False):
+        assert mark.get_xydata().tolist() == [[left, row["nats"]]]
+        assert mark.get_color() == looks[row["attention"]].colour
+    assert lines[len(rows)].get_ydata()[0] == rows[0]["nats"] + heads_figure.NEARLY
+    assert pruning.get_xlim() == (len(rows) - 0.5, -0.5)
+
+
+def test_maps_of_heads_have_their_words_and_links() -> None:
+    """Keeps out another head's weights, words of the other side, links a row off, a worse rate."""
+    (r,) = some_heads(1)
+    for name in ("heads", "maps"):
+        r["analyses"][name] = [row for row in r["analyses"][name] if row["layer"] == 2]
+    plot, (src, tgt) = heads_figure.draw_maps(r), (r["alignment"][side] for side in ("src", "tgt"))
+    rows = {heads_figure.identify_head(row): row for row in r["analyses"]["heads"] if row["head"]}
+    texts, previous = [text.get_text() for text in plot.texts], {}
+    for ax, (head, row) in zip(plot.axes, rows.items(), strict=True):
+        kind, layer, number = head
+        weights = [
+            [float(w) / 100 for w in line["weights"].split()]
+            for line in r["analyses"]["maps"] if heads_figure.identify_head(line) == head
+        ]  # fmt: skip
+        read = src if kind == "encoder" else ["<bos>", *tgt]
+        assert np.allclose(ax.collections[0].get_array(), weights[-len(read) :])
+        assert words_at(ax.xaxis) == (["<bos>", *tgt] if kind == "decoder" else src)
+        assert words_at(ax.yaxis) == ([""] * len(read) if kind in previous else read)
+        previous = {kind}
+        note = f"{layer}.{number}"
+        if kind == "source":
+            rates = row["aer_read"], row["aer_written"]
+            note += f" · AER {min(rates):.0f} %"
+            places = [
+                (s + 0.06, t + (rates[0] <= rates[1]) + 0.06) for s, t in r["alignment"]["gold"]
+            ]
+            assert [square.get_xy() for square in ax.patches] == places
+        else:
+            name = max(("previous", "own", "next"), key=row.get)
+            note += f" · {name} {100 * row[name]:.0f} %" if row[name] >= 0.5 else ""
+        assert note in texts
+    written = {i: axis for i, ax in enumerate(plot.axes) for axis in ax.child_axes}
+    assert [words_at(ax.yaxis) for ax in written.values()] == [[*tgt, "<eos>"]] * len(written)
+    assert [*written] == [len(plot.axes) - 1]
 
 
 # --------------------------------------------------------------------------------------- The ladder

@@ -130,7 +130,8 @@ def test_order_of_examples() -> None:
     ]  # fmt: skip
     test = {
         "name": "length", "noun": "sentences", "axis": "length", "examples": examples, "maps": {},
-        "buckets": [{"low": 6, "high": 9, "name": "6–9"}, {"low": 3, "high": 5, "name": "3–5"}],
+        "buckets": [{"low": 6, "high": 9, "n": 1, "name": "6–9"},
+                    {"low": 3, "high": 5, "n": 7, "name": "3–5"}],
         "scores": [{"key": "bleu", "name": "BLEU", "lower": False, "digits": 1},
                    {"key": "nats", "name": "nats", "lower": True, "digits": 3}],
     }  # fmt: skip
@@ -155,6 +156,28 @@ def test_order_of_examples() -> None:
     found = run_node(body, "page.js", "report.js", data=data, cases=cases, maps=[])
     texts = [[1, "one two" if seed == 2 else "one"] for _, seed, *_ in cases]
     assert found == [[*text, *case[4:]] for text, case in zip(texts, cases, strict=True)]
+    body = """const table = (hash) => {
+      location.hash = hash;
+      const state = readState(), [count, list] = listExamples(state);
+      return [count.textContent, list.all("a").map((a) => a.attributes),
+        drawExample(state).flatMap((part) => part.all("tr"))
+          .map((row) => row.children.map((cell) => cell.textContent))];
+    };
+    const seen = ["#f=1&b=1&e=3&sort=test", "#f=1&b=0"].map(table);
+    const [test] = folders[1].tests;
+    test.examples = Array(250).fill(test.examples[2]);
+    test.buckets[0].n = 250;
+    const [count, links] = table("#f=1&b=0");
+    return [...seen, [count, links.length]];"""
+    some, one, many = run_node(body, "page.js", "report.js", data=data, maps=[])
+    assert [seen[0] for seen in (some, one)] == ["3 of 7 sentences of 3–5", "1 sentences of 6–9"]
+    address = "#f=1&b={}&e={}&sort={}&t=0&seed=1".format
+    assert [a["href"] for a in some[1]] == [address(1, i, "test") for i in (0, 1, 3)]
+    assert [a.get("aria-current") for a in some[1]] == [None, None, "true"]
+    assert [row[1:4] for row in some[2][1:]] == [["one", f"{x}.0", "–"] for x in values[3]]
+    assert some[2][0] == ["model", "written", "BLEU", "nats", "words"]
+    assert {row[4] for row in some[2][1:]} == {"1 of 3"}
+    assert many == ["250 sentences of 6–9; the first 200 are listed", 200]
 
 
 # ------------------------------------------------------------------------------ The live page

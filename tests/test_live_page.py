@@ -16,7 +16,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime, table_of
@@ -34,9 +33,10 @@ from conftest import (
 )
 
 import seqmodels
-from seqmodels import BOS, EOS, MODELS, PAD
+from seqmodels import EOS, MODELS, PAD
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.search import greedy
 from seqmodels.site import export, graphs, live, runtime, vocabulary
 
 # ---------------------------------------------------------------------------------- Exported graphs
@@ -68,54 +68,6 @@ def export_run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Expor
     return export_run
 
 
-def translate(
-    folder: Path, src: list[int], n_most: int
-) -> tuple[list[int], list[np.ndarray], list[np.ndarray]]:
-    """Translate with the files alone, as their manifest says; return tokens, logits, attention."""
-    manifest = json.loads((folder / "manifest.json").read_text())
-    encode, step = (onnxruntime.InferenceSession(folder / f"{n}.onnx") for n in ("encode", "step"))
-    names = [part["name"] for part in manifest["state"]]
-    state = dict(zip(names, encode.run(None, {"src": np.array([src])}), strict=True))
-    y, tokens, logits, weights = manifest["ids"]["BOS"], [], [], []
-    while len(tokens) < n_most and y != manifest["ids"]["EOS"]:
-        inputs = {i.name for i in step.get_inputs()}
-        given = {name: value for name, value in state.items() if name in inputs}
-        row, *after = step.run(None, given | {"y": np.array([y])})
-        state = dict(zip(names, after[: len(names)], strict=True))
-        logits.append(row[0])
-        weights += [alpha[..., : len(src)] for alpha in after[len(names) :]]
-        y = int(row[0, 2:].argmax()) + 2
-        tokens.append(y)
-    return [token for token in tokens if token != EOS], logits, weights
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_graphs_translate_as_the_model(trained: Path, export_run: Export, name: str) -> None:
-    """Keeps out graphs that are right for the length they were traced with, and for no other."""
-    run = seqmodels.load(trained / f"{name}-seed1")
-    if name == "gpt":
-        for p in run.model.parameters():
-            p.data = p.data.half().float()
-    words = " ".join(row["src"] for row in rows_of(trained / f"{name}-seed1")).split()
-    attention = json.loads((export_run(name) / "manifest.json").read_text())["attention"]
-    for n in (1, 5, 8):
-        text = " ".join(words[:n])
-        src = run.encode_source(text)
-        tokens, logits, weights = translate(export_run(name), src, 12)
-        state = run.model.encode(torch.tensor([src]), torch.ones(1, len(src), dtype=torch.bool))
-        y = torch.tensor([BOS])
-        for row, token in zip(logits, [*tokens, EOS], strict=False):
-            with torch.inference_mode():
-                expected, state = run.model.step(y, state)
-            np.testing.assert_allclose(row, expected[0], atol=1e-3)
-            y = torch.tensor([token])
-        assert (attention is None) == (name == "lstm_seq2seq") == (not weights)
-        if attention and tokens:
-            assert weights[0].shape[:2] == (attention["layers"], attention["heads"])
-            mean = np.stack(weights, 2)[attention["aligned_layers"]].mean((0, 1))[: len(tokens)]
-            np.testing.assert_allclose(mean, run.align_ids(text, tokens).weights, atol=1e-5)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_manifest(trained: Path, export_run: Export, name: str) -> None:
     """Keeps out a manifest of other files, weights stored twice, and paths of this machine."""
@@ -139,17 +91,22 @@ def test_manifest(trained: Path, export_run: Export, name: str) -> None:
         assert manifest["max_tokens"] == record["model_config"]["n_positions"]
 
 
-@pytest.mark.slow
-def test_the_documented_lines(export_run: Export, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out lines that were never tried, or that translate otherwise."""
-    text = (Path(__file__).parents[1] / "docs" / "command-line.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_documented_lines(
+    name: str, trained: Path, export_run: Export, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Keeps out lines that were never tried, and files that translate otherwise than the model."""
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(import json\n.*?)^```$", text, re.M | re.S)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "exported").symlink_to(export_run("bahdanau"))
+    (tmp_path / "exported").symlink_to(export_run(name))
     names: dict[str, Any] = {}
     exec(block, names)
-    tokens, _, _ = translate(export_run("bahdanau"), [17, 4, 95, EOS], 40)
-    assert [token for token in names["text"] if token != EOS] == tokens != []
+    model, src = seqmodels.load(trained / f"{name}-seed1").model, torch.tensor([[17, 4, 95, EOS]])
+    for p in model.parameters() if name == "gpt" else ():
+        p.data = p.data.half().float()
+    expected = greedy(model, src, src > 0, min(40, model.max_target(4)))
+    assert [[token for token in names["text"] if token != EOS]] == expected
 
 
 @pytest.mark.slow

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_records import MODELS, drawn_scores, fake_record, fake_tests, row, scored, several
+from fake_records import MODELS, drawn_scores, fake_record, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
 
 from seqmodels.evaluation.metrics import METRICS
+from seqmodels.models import model_of, papers
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, arms, drawing, figures, style, tables
 
@@ -23,8 +24,10 @@ def texts_of(ax: Any) -> list[str]:
 @pytest.mark.parametrize("column", [0, 1])
 def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     """Keeps out the first seed drawn as the mean, another model's band, and bars of other bins."""
-    records, metric = several(3), ("bleu", "nats")[column]
+    records, key = several(3), ("bleu", "nats")[column]
     figure = drawn_scores(records)
+    assert style.texts_of(figure)[0] == "BLEU by source length (words)"
+    assert column == 1 or figure.axes[0].get_ylim() == (0, 100)
     ax, strip = figure.axes[column], figure.axes[2 + column]
     buckets = records[0]["tests"][0]["buckets"]
     assert [bar.get_height() for bar in strip.patches if bar.get_height() > 1] == [
@@ -35,7 +38,7 @@ def test_lines_bands_whiskers_and_bars_are_the_records(column: int) -> None:
     for i, model in enumerate(MODELS):
         group = [r["tests"][0]["buckets"] for r in records if r["model"] == model]
         cells = np.array(
-            [[[b[metric][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
+            [[[b[key][k] for k in ("value", "low", "high")] for b in seed] for seed in group]
         )
         mean = cells.mean(axis=0)
         colour = style.choose_looks([model])[model].colour
@@ -58,6 +61,7 @@ def test_few_examples_are_hollow_and_fewer_have_no_interval() -> None:
     records = scored({"gpt": (30, 20, 25, 24, 23)}, counts=(30, 9, 10, 100, 29))
     figure = drawn_scores(records)
     line, marks, hollow = figure.axes[0].lines
+    assert 31 <= figure.axes[0].get_ylim()[1] < 50  # of BLEU, not of a share
     assert len(line.get_xdata()) == 4
     assert [round(x) for x in marks.get_xdata()] == [0, 3]
     assert [round(x) for x in hollow.get_xdata()] == [1, 2, 4]
@@ -94,10 +98,48 @@ def test_a_title_names_the_search() -> None:
         records = several(1, task)
         for test in (test for r in records for test in r["tests"]):
             test["beam"] = beam
-        titles = [ax.get_title("left") for ax in drawn_scores(records, -1).axes[:2]]
+        figure, name = drawn_scores(records, -1), records[0]["tests"][-1]["name"]
+        titles = [ax.get_title("left") for ax in figure.axes[:2]]
         assert titles == [title, "loss (nats per token), teacher-forced"]
+        assert style.texts_of(figure)[0].startswith(f"{name}: ")
+        assert figure.axes[0].get_ylim() == (0, 100)
         suffix = title.partition("free-running")[2]
         assert f"by {records[0]['tests'][-1]['axis']}{suffix}\n" in tables.format_tables(records)
+
+
+def test_systems_from_elsewhere_are_drawn() -> None:
+    """Keeps out chrF for BLEU, another system's scores, and a ninth system without a word."""
+    tests = [r["tests"][0] for r in several(2)]
+    systems = [test | {"name": f"s{i}"} for i, test in enumerate(tests)]
+    figure = drawing.draw_systems(systems, "", "bytes")
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == [
+        f"s{i} · {t['overall']['bleu']['value']:.1f}" for i, t in enumerate(tests[:8])
+    ]
+    assert "8 of 10" in figure.get_label()
+    assert figure.axes[2].get_xlabel() == "source length (bytes)"
+    panels = [*zip(("bleu", "chrf"), figure.axes, strict=False)]
+    for i, (key, ax) in itertools.product(range(8), panels):
+        value, low, high = (
+            [b[key][k] for b in tests[i]["buckets"][:7]] for k in ("value", "low", "high")
+        )
+        assert ax.lines[3 * i].get_ydata().tolist() == value
+        edges = ax.collections[2 * i].get_paths()[0].vertices[:, 1]
+        assert (edges.min(), edges.max()) == (min(low), max(high))
+
+
+def test_no_two_variants_look_alike() -> None:
+    """Keeps out a colour or a marker given twice, and dashes of another kind of memory."""
+    registered = papers()
+    looks = style.choose_looks(["zz", *reversed(registered), "aa"])
+    assert [*looks] == [*registered, "aa", "zz"]
+    for model, paper in registered.items():
+        own = [looks[name] for name in registered if model_of(name) == model_of(model)]
+        assert len({look.colour for look in own}) == len({look.marker for look in own}) == len(own)
+        vector = looks["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
+        dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
+        assert looks[model].dashes == dashes[paper.memory]
+    assert len({str(looks[m].dashes) for m in ("rnn_encdec", "lstm_seq2seq", "aa", "gpt")}) == 4
 
 
 def test_losses_are_the_metrics_of_which_less_is_better() -> None:
@@ -113,7 +155,10 @@ def test_a_context_is_drawn_as_the_gain_from_it() -> None:
     values = {"rnn_encdec": (2.0, 1.9, 1.8), "gpt": (2.5, 2.2, 1.9)}
     about: dict[str, Any] = {"axis": "length (tokens)", "kind": "context", "half": 0.01}
     records = scored(values, primary_metric="bits_per_byte", buckets=none | more, **about)
-    saved, gained = drawn_scores(records).axes[:2]
+    figure = drawn_scores(records)
+    labels = [text.get_text().split(" · ")[-1] for text in figure.legends[0].get_texts()]
+    assert labels == ["2.00", "2.50"]  # bits per byte without context
+    saved, gained = figure.axes[:2]
     assert np.allclose(saved.lines[0].get_ydata(), [0, 0.1, 0.2])
     assert np.allclose(saved.lines[3].get_ydata(), [0, 0.3, 0.6])
     assert np.allclose(gained.lines[0].get_ydata(), [0, 1, 2])
@@ -152,21 +197,11 @@ def test_a_baseline_is_drawn_and_printed() -> None:
     assert "knows the values" in figure.get_label()
 
 
-@pytest.mark.parametrize("task", ["recall", "next_token"])
-def test_each_test_set_gets_a_figure(task: str) -> None:
-    """Keeps out a metric or an axis that only one task has, and that nothing draws."""
-    records = several(1, task)[:2]
-    records[0]["tests"][0]["name"] = records[1]["tests"][0]["name"] = "a / b"
-    names = [f"score-{test['name']}" for test in fake_tests("gpt", task)[1:]]
-    with style.context():
-        assert {"score-a-b", *names} <= {*figures.draw_all(records, None)}
-    assert tables.format_tables(records).count("\n### ") >= len(names)
-
-
 def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     """Keeps out a traceback, or a figure that is missing in silence, for records from elsewhere."""
     bare = fake_record("gpt", 1) | {"task": "distance"}
-    assert {*figures.draw_all([bare], None)} == {"curves", "state", "score-length", "alignment"}
+    bare["tests"][0]["name"] = "a / b"
+    assert {*figures.draw_all([bare], None)} == {"curves", "state", "score-a-b", "alignment"}
     assert "'analyses'" in capsys.readouterr().err
 
 
@@ -261,7 +296,7 @@ def compared(metric: str = "bleu") -> tuple[list[dict[str, Any]], Comparison]:
     pairs = []
     for (model, other), parts in values.items():
         found = [Difference(value=x, low=x - 2, high=x + 2, p=p) for x, p in parts]
-        about = {"row": model, "column": other, "n_seeds": [3, 3], "is_tested": True}
+        about = {"row": model, "column": other, "n_seeds": [3, 2], "is_tested": True}
         pairs.append(Pair(**about, overall=found[0], buckets=found[1:]))
     about = {"test": "length", "metric": metric, "n_tested": 9}
     return records, Comparison(**about, buckets=[[1, 10], [11, 20]], pairs=pairs)
@@ -321,16 +356,17 @@ def test_the_table_marks_each_bucket() -> None:
     assert text.startswith("### length: differences in BLEU\n")
     assert row(text, "row")[3:] == ["p", "1–10", "11–20"]
     far, near = ["**+30.0** [+28.0, +32.0]", "< 0.001"], ["+25.0 [+23.0, +27.0]", "0.060"]
-    assert row(text, "Bahdanau − RNN")[1:] == ["3", *far, "**+20.0**", "**+40.0**"]
-    assert row(text, "GPT − RNN")[1:] == ["3", *near, "+24.0", "**+26.0**"]
+    assert row(text, "Bahdanau − RNN")[1:] == ["3 − 2", *far, "**+20.0**", "**+40.0**"]
+    assert row(text, "GPT − RNN")[1:] == ["3 − 2", *near, "+24.0", "**+26.0**"]
 
 
 def test_few_examples_have_no_interval() -> None:
-    """Keeps out a traceback where a difference has no interval, and a sign of nothing."""
+    """Keeps out a traceback without an interval, a sign of nothing, and squares of no test."""
     records, comparison = compared()
-    none = Difference(value=-0.01, low=None, high=None, p=None)
-    comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
-    assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
+    changes = {"overall": Difference(value=-0.01, low=None, high=None, p=None), "is_tested": False}
+    comparison.pairs[0] = comparison.pairs[0].model_copy(update=changes)
+    texts, fills = cells(records, comparison)["bahdanau", "rnn_encdec"]
+    assert (texts, len(fills)) == (["±0.0", "[–]"], 1)
 
 
 def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: Any) -> Any:

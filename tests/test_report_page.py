@@ -98,20 +98,6 @@ def test_maps(trained: Path, page: Path) -> None:
                 np.testing.assert_allclose(mean, expected.weights, atol=0.51 / report.PARTS)
 
 
-def test_a_map_has_each_layer_and_head(trained: Path) -> None:
-    """Keeps out the weights of another layer or head, which no mean over both can tell."""
-    run = seqmodels.load(trained / "gpt-seed1")
-    source, target = "the cat sees a dog", "die Katze sieht"
-    batch = collate([Example(run.encode_source(source), run.encode(target))])
-    with torch.inference_mode():
-        (weights,) = run.model.attention_weights(batch.src, batch.src_mask, batch.tgt_in).numpy()
-    assert len({*weights.shape}) == 4
-    found = weights_of(report.encode_map(run, source, target))
-    for layer, head in np.ndindex(weights.shape[:2]):
-        expected = weights[layer, head]
-        np.testing.assert_allclose(found[:, layer, head], expected, atol=0.51 / report.PARTS)
-
-
 def test_maps_of_the_first_seed_with_weights(trained: Path, tmp_path: Path) -> None:
     """Keeps out two maps of a model, and none where the first seed has no weights."""
     folder = copy_records(trained, tmp_path / "seeds", ".jsonl", "tokenizer.json")

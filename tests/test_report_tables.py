@@ -7,7 +7,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import RESULTS
 from fake_records import MODELS, fake_record, row, scored, several, write
@@ -20,51 +19,17 @@ from seqmodels.report.reading import format_bucket
 Records = list[dict[str, Any]]
 
 
-def test_one_seed_in_the_tables_is_the_record() -> None:
-    """Keeps out a number in a table that comes from another bucket, metric or model."""
-    records = several(1)
-    r = next(r for r in records if r["model"] == "lstm_seq2seq")
-    test = r["tests"][0]
-
-    def cell(part: dict[str, Any], metric: str = "bleu", digits: int = 1) -> str:
-        value, low, high = (f"{part[metric][k]:.{digits}f}" for k in ("value", "low", "high"))
-        return f"{value} [{low}, {high}]"
-
-    text = tables.format_tables(records)
-    by_length, losses, costs = text.split("\n### ")[:3]
-    overall = test["overall"]
-    assert row(losses, "LSTM")[1:] == [cell(overall, "nats", 3), cell(overall, "bits_per_byte", 3)]
-    assert row(by_length, "LSTM")[1:-1] == [cell(overall), *map(cell, test["buckets"])]
-    assert row(by_length, "n ")[2:-1] == [f"{b['n']:,}" for b in test["buckets"]]
-    assert ["*" in head for head in row(by_length, "model")[2:-1]] == [False] * 7 + [True]
-    assert row(costs, "LSTM")[:3] == ["LSTM seq2seq", "1.00 M", "1"]
-    assert row(costs, "LSTM")[4:6] == ["8,000", "121"]
-    lines = [line for line in by_length.splitlines() if line.startswith("| ")]
-    assert len(lines) == 8
-    assert len(set(map(len, lines))) == 1  # padded, so that they can be read as text
+FOLDERS = ["heads", "lookup", "next_token", "next_token-shakespeare", "recall", "translation-bible",
+           "translation-grammar-laptop", "translation-multi30k", "translation-live"]  # fmt: skip
 
 
-def test_seeds_are_averaged() -> None:
-    """Keeps out the first seed or a sum for the mean, and seeds sorted as text."""
-    records = [fake_record("gpt", seed) for seed in (10, 9, 2)]
-    seeds = [r["tests"][0]["overall"]["bleu"] for r in records]
-    value, low, high = (np.mean([s[k] for s in seeds]) for k in ("value", "low", "high"))
-    half = np.ptp([s["value"] for s in seeds]) / 2
-    by_length, _, costs = tables.format_tables(records).split("\n### ")[:3]
-    assert row(by_length, "GPT ")[1] == f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}]"
-    assert row(costs, "GPT ")[2] == "2 9 10"
-    four = tables.format_tables([*records, fake_record("gpt", 1)])
-    assert row(four.split("### Costs")[1], "GPT ")[2] == "4 seeds"
-
-
-def test_signatures_and_marks_stand_where_they_belong() -> None:
-    """Keeps out BLEU's signature under accuracies, and long buckets that look like trained ones."""
-    text = tables.format_tables(several(1, "recall"))
-    assert "tok:13a" not in text
-    assert "| 32 | 64† | 128† |" in re.sub(" +", " ", text)
-    assert text.count("† longer than trained") == 3
-    text = tables.format_tables(several(1))
-    assert ("tok:13a" in text, "nc:6" in text) == (True, False)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_committed_numbers_are_those_of_the_records(name: str) -> None:
+    """Keeps out another bucket, metric or model, a seed for the mean, and marks moved."""
+    folder = reading.load_folder(RESULTS / name)
+    differences = figures.find_significance(folder.path, folder.records)
+    text = tables.format_tables([*folder.records.values()], differences)
+    assert (folder.path / "tables.md").read_text(encoding="utf-8").endswith("\n" + text)
 
 
 @pytest.mark.parametrize("task", ["translation", "recall", "next_token"])
@@ -91,19 +56,6 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
 
 
-def test_costs_are_the_means_of_the_seeds() -> None:
-    """Keeps out the last validation, or a training loss, where the best validation belongs."""
-    records = several(2)
-    for r in records:
-        points = zip(r["curve"], (3.0, r["seed"] * 1.0, 2.5), strict=False)
-        r["curve"] = [point | {"train_nats": 0.5, "valid_nats": nats} for point, nats in points]
-        r["speed"]["train_tokens_per_s"] = 1_000.0 * r["seed"]
-        r["train_s"], r["evaluate_s"] = 100.0 * r["seed"], 10.0 * r["seed"]
-    lines = tables.format_summary(records).splitlines()
-    (line,) = [line for line in lines if re.match(r"GPT .*  1 2  ", line)]
-    assert line.split()[-6:] == ["1", "2", "1.500", "1,500", "150", "15"]
-
-
 @pytest.mark.parametrize(
     ("about", "shares"),
     [
@@ -119,10 +71,14 @@ def test_costs_are_the_means_of_the_seeds() -> None:
     ],
 )
 def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
-    """Keeps out another bucket, one that ends beyond training, 29 sentences, a score of nothing."""
+    """Keeps out another bucket, one that ends beyond training, 29 sentences, the best seed."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
     values |= {"transformer": (0.9, 0.9, 0.9, 0.9), "gpt": (50, 48, 46, 10)}
-    records = scored(values, **{"counts": (99, 99, 30, 99), "trained": 30} | about)
+    about = {"counts": (99, 99, 30, 99), "trained": 30} | about
+    records = [
+        r | {"seed": seed} for seed, by in ((1, 8), (2, -8))
+        for r in scored({m: [v + by for v in its] for m, its in values.items()}, **about)
+    ]  # fmt: skip
     text = tables.format_shares(records, records[0]["tests"][0])
     found = re.findall(r"[,:] (\w+)[^:,]* (\d+)\s%", text.replace("\xa0", " "))
     assert ", ".join(map(" ".join, found)) == shares
@@ -276,9 +232,13 @@ def save(folder: Path, content: Any) -> Path:
 
 
 def test_the_committed_ledger_compares_what_can_be_compared() -> None:
-    """Keeps out ours beside theirs on other data, by another score or search."""
+    """Keeps out ours beside theirs on other data, by another model, score or search."""
     data = {"Multi30k": "translation-multi30k", "shakespeare_char": "next_token-shakespeare"}
-    for entry in ledger.load_ledger(RESULTS):
+    entries, readme = ledger.load_ledger(RESULTS), (RESULTS / "README.md").read_text("utf-8")
+    names = {f.ours.folder for entry in entries for f in entry.figures if f.ours}
+    records = {name: reading.load_records(RESULTS / name) for name in names}
+    assert readme.endswith(ledger.format_published_figures(entries, records) + "\n")
+    for entry in entries:
         assert entry.comparable == (entry.corpus in data), entry.source
         if entry.url and "arxiv.org" in entry.url:
             assert entry.place
@@ -305,27 +265,6 @@ def test_the_committed_tables_are_those_of_the_records(tmp_path: Path, monkeypat
     for path in tmp_path.rglob("*.md"):
         committed = RESULTS / path.relative_to(tmp_path)
         assert path.read_text(encoding="utf-8") == committed.read_text(encoding="utf-8")
-
-
-def test_our_scores_stand_beside_with_their_intervals(valid: Any, tmp_path: Path) -> None:
-    """Keeps out another model's score, a score without its interval, or a size left out."""
-    records = [fake_record("bahdanau", seed) for seed in (1, 2)]
-    entries = ledger.load_ledger(save(tmp_path, valid))
-    text = ledger.format_published_figures(entries, {"records": records})
-    group = [r["tests"][0]["overall"]["bleu"] for r in records]
-    value, low, high = (sum(c[k] for c in group) / 2 for k in ("value", "low", "high"))
-    half = abs(group[0]["value"] - group[1]["value"]) / 2
-    ours = f"{value:.1f} ± {half:.1f} [{low:.1f}, {high:.1f}] (0.99 M)"
-    assert row(text, "theirs") == ["theirs", "Bahdanau", "28.30 (20.5 M)", ours]
-    assert row(text, "another")[2:] == ["30.0", "–"]
-    assert "### [Near 2014](https://example.org/near), table 9" in text
-    assert text.index("### [Near") < text.index("### Far")
-    text = text[text.index("### Far") :]
-    assert "different data: WMT14" in text
-    assert row(text, "system") == ["system", "model here", "BLEU, greedy", "BLEU, beam 5"]
-    assert row(text, "one") == ["one", "–", "13.93", "24.19"]
-    assert row(text, "two") == ["two", "–", "–", "9.5"]
-    assert text.endswith("\n\nIt falls.")
 
 
 @pytest.mark.parametrize(("key", "value"), [("folder", "none"), ("test", "none"), ("score", None)])

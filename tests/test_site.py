@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from browser import Tab, tables_of
+from browser import Tab, table_of, tables_of
 from conftest import RESULTS, Call, check_one_line, on_paper
 from matplotlib.figure import Figure
 
@@ -69,7 +69,7 @@ def test_pages_hold_all_code(site_folder: Path) -> None:
 
 @pytest.mark.parametrize("names", PAIRS, ids="-".join)
 def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
-    """Keeps out a changed line that is called the same."""
+    """Keeps out a changed line that is called the same, and marks at what both lines have."""
     old, new = (CHAPTERS[name] for name in names)
     for block in pair.compare_chapters(old, new):
         assert (block.kind == "same") == all(row.kind == "same" for row in block.rows)
@@ -77,6 +77,10 @@ def test_changed_lines_are_marked(names: tuple[str, str]) -> None:
             before = row.old.text.replace(old.own_class, "Model")
             after = row.new.text.replace(new.own_class, "Model")
             assert (row.kind == "same") == (before == after)
+            sides = (row.old.text, row.old_marks), (row.new.text, row.new_marks)
+            if row.kind == "changed":
+                kept = ["".join(c for c, m in zip(*side, strict=True) if not m) for side in sides]
+                assert kept[0] == kept[1] != ""
 
 
 def test_every_change_has_its_reason(site_folder: Path) -> None:
@@ -90,6 +94,23 @@ def test_every_change_has_its_reason(site_folder: Path) -> None:
         for name, reason in changed.items():
             (section,) = re.findall(rf'id="{re.escape(name)}".*?</section>', text, re.S)
             assert str(layout.format_prose(reason)) in section
+
+
+def test_prose_code_and_tables_in_a_page() -> None:
+    """Keeps out markup that stays a sign, a mark a letter off, and a cell cut at a # or comma."""
+    prose = layout.format_prose("`a*b*c` is\n  *not so* <b> 2 * 3 * 4: arXiv:1409.0473v7, 3")
+    link = '<a href="https://arxiv.org/abs/1409.0473">arXiv:1409.0473v7</a>'
+    assert prose == f"<code>a*b*c</code> is <em>not so</em> &lt;b&gt; 2 * 3 * 4: {link}, 3"
+    line = "return x < 1  # so"
+    marks = [i in (7, 16) for i in range(len(line))]
+    assert layout.highlight(line, marks, "ins") == (
+        '<span class="k">return</span> <ins>x</ins> &lt; <span class="n">1</span>  '
+        '<span class="c"># </span><ins><span class="c">s</span></ins><span class="c">o</span>'
+    )
+    assert layout.highlight(line).count("<ins") == 0
+    table = [["a,b", 'c"d', "#1 100%"], ["é\n&", "", "<x>"]]
+    assert table_of(layout.csv_url(table)) == table
+    assert not {*'"<>#\n&'} & {*layout.csv_url(table)}
 
 
 @each_chapter
