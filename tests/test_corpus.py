@@ -200,6 +200,27 @@ def test_direction(folder: Path) -> None:
             read_parallel([folder], languages)
 
 
+def test_splits_from_other_files(folder: Path, tmp_path: Path) -> None:
+    """Keeps out a split that is reversed, drawn although it is given, or replaced in silence."""
+    train = [folder / "train.en", folder / "train.de"]
+    for name, text in (("dev.en", "six\n"), ("dev.de", "sechs\n"), ("t.tsv", "de\ten\nx\ty\n")):
+        (tmp_path / name).write_text(text)
+    dev, tst = [str(tmp_path / "dev.de"), str(tmp_path / "dev.en")], [str(tmp_path / "t.tsv")]
+    opened = read_parallel(train)
+    both = corpus.add_split(corpus.add_split(opened, "valid", dev), "test", tst)
+    assert read_pairs(both, "valid") == [Pair("six", "sechs", 1)]
+    assert read_pairs(both, "test") == [Pair("y", "x", 2)]
+    assert len(read_pairs(both, "train")) == 4
+    assert len({opened.key, corpus.add_split(opened, "valid", dev).key, both.key}) == 3
+    plain = [str(tmp_path / name) for name in "ab"]
+    for path in plain:
+        Path(path).write_text(f"{path[-1]}\n")
+    assert read_pairs(corpus.add_split(read_parallel(plain), "test", dev), "test")[0].src == "sechs"
+    for split in ("valid", "test"):
+        with pytest.raises(ValueError, match=f"tiny has its own {split} split"):
+            corpus.add_split(read_parallel([folder]), split, dev)
+
+
 @pytest.mark.parametrize("name", ["val", "dev", "validation"])
 def test_other_names_of_valid(name: str, folder: Path) -> None:
     """Keeps out a folder that has to be renamed before it is read."""

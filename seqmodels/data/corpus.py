@@ -79,13 +79,20 @@ class ParallelCorpus(NamedTuple):
     """Two files, or two columns of one table, with the sides of train."""
 
     def first_lines(self) -> str:
-        """Describe the origin and the first line of each side, in one line per side."""
-        first = next(self.splits["train"](), Pair("", ""))
-        sides = zip(("source", "target"), self.origins, first[:2], strict=True)
-        return "\n".join(
+        """Describe the origin of each side, and the first line of each side of each split."""
+        firsts = {split: next(read(), Pair("", "")) for split, read in self.splits.items()}
+        sides = zip(("source", "target"), self.origins, firsts["train"][:2], strict=True)
+        described = [
             f"{side}: {one_line(origin)}, first line: {preview(text)}"
             for side, origin, text in sides
-        )
+        ]
+        for split in ("valid", "test"):
+            if split in firsts:
+                first = " → ".join(map(preview, firsts[split][:2]))
+                described.append(f"{split}: first pair: {first}")
+            else:
+                described.append(f"{split}: drawn from train")
+        return "\n".join(described)
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
@@ -223,15 +230,17 @@ def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus
         labels = endings
     src_lang, tgt_lang = resolve_direction(labels, languages, str(folder))
     chosen = [endings[labels.index(label)] for label in (src_lang, tgt_lang)]
-    paths, needed = {}, []
+    paths, lacking = {}, []
     for split in SPLITS:
         aliases = SPLIT_ALIASES[split]
-        alias = next((name for name in aliases if f"{name}.{chosen[0]}" in names), split)
-        src, tgt = (f"{alias}.{ending}" for ending in chosen)
-        paths[split] = folder / src, folder / tgt
-        needed += [src, tgt]
-    if missing := [name for name in needed if name not in names]:
-        raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {', '.join(needed)}")
+        alias = next((n for n in aliases if any(f"{n}.{e}" in names for e in chosen)), split)
+        sides = [f"{alias}.{ending}" for ending in chosen]
+        absent = [side for side in sides if side not in names]
+        lacking += absent
+        if len(absent) < 2:
+            paths[split] = folder / sides[0], folder / sides[1]
+    if any(side.name in lacking for sides in paths.values() for side in sides):
+        raise ValueError(f"{folder} has no {', '.join(lacking)}; each split needs both sides")
     return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
 
 
@@ -338,6 +347,30 @@ def resolve_direction(
     if src == tgt:
         raise ValueError(f"source and target are both {src!r}; {origin} has {listed}")
     return src, tgt
+
+
+def add_split(corpus: ParallelCorpus, split: str, data: Sequence[str]) -> ParallelCorpus:
+    """Return the corpus with valid or test from elsewhere, in the same direction.
+
+    data    two text files, or a table with both sides; for test also the name of one of sacreBLEU's
+            test sets, which takes the place of the corpus's own test split
+
+    Raises ValueError.
+    """
+    if split == "test" and len(data) == 1 and not Path(data[0]).exists():
+        read = sacrebleu_testset(data[0], corpus.src_lang, corpus.tgt_lang)
+        name, key = f"{corpus.name}, test {data[0]}", data[0]
+    else:
+        if split in corpus.splits:
+            raise ValueError(f"{corpus.name} has its own {split} split; leave out --{split}")
+        if missing := [path for path in data if not Path(path).is_file()]:
+            raise ValueError(f"--{split}: there is no file {missing[0]}; give two text files")
+        languages = corpus.src_lang, corpus.tgt_lang
+        is_named = len(data) == 1 or all(map(is_language, languages))
+        opened = read_parallel(data, languages if is_named else (None, None))
+        read, name, key = opened.splits["train"], corpus.name, f"{split} {opened.key}"
+    splits = {**corpus.splits, split: read}
+    return corpus._replace(name=name, splits=splits, key=f"{corpus.key} {key}")
 
 
 def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:

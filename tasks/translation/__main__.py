@@ -31,8 +31,8 @@ DATA_HELP = (
     "the hub"
 )
 OWN_DATA_FLAGS = (
-    "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
-    "parameters", "bleu_tokenize",
+    "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer",
+    "vocab", "parameters", "bleu_tokenize",
 )  # fmt: skip
 """Flags that require --data."""
 
@@ -61,7 +61,11 @@ def make_parser() -> TaskParser:
              "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "
              "number if the table has no header")  # fmt: skip
     add("--target", metavar="LANG", help="language or column to translate to, given like --source")
-    add("--test", metavar="SET", help="test on one of sacreBLEU's test sets, such as wmt14")
+    add("--valid", nargs="+", metavar="FILE",
+        help="validate on two text files (or one table with both sides), in the order of "
+             "--data; default: pairs drawn from train, if --data has no valid split")  # fmt: skip
+    add("--test", nargs="+", metavar="SET",
+        help="test on such files, or on one of sacreBLEU's test sets, such as wmt14")  # fmt: skip
     add("--limit", type=positive, metavar="N",
         help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
     add("--lowercase", action="store_true", help="lower-case both sides")
@@ -93,7 +97,7 @@ from typing import NamedTuple
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task
 from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
+from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
@@ -185,13 +189,12 @@ def builtin_task(args: argparse.Namespace) -> Task:
 
 
 def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
-    """Return the corpus that --data names, with the test set that --test names."""
+    """Return the corpus that --data names, with the splits that --valid and --test name."""
     corpus = open_parallel(args.data, (args.source, args.target), args.limit)
+    for split in ("valid", "test"):
+        if given := getattr(args, split):
+            corpus = add_split(corpus, split, given)
     print(presets.describe(args.data[0]) + corpus.first_lines())
-    if args.test:
-        test = sacrebleu_testset(args.test, corpus.src_lang, corpus.tgt_lang)
-        name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
-        corpus = corpus._replace(name=name, splits={**corpus.splits, "test": test}, key=key)
     return corpus
 
 
