@@ -377,6 +377,23 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
             read_parallel([path], languages, limit)
 
 
+@pytest.mark.parametrize("ending", ["", "\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (a)"])
+def test_text_with_tabs(ending: str, tmp_path: Path) -> None:
+    """Keeps out a refusal of Anki's files as they come, and an attribution that is learned."""
+    path = tmp_path / "deu.txt"
+    path.write_text(f"No\tNein!{ending}\nHi. Bye.\tHallo! Ade!{ending}\n")
+    for languages, limit in (((None, None), None), (("1", "2"), 2), (("2", "1"), None)):
+        opened = read_parallel([path], languages, limit)
+        step = -1 if languages[0] == "2" else 1
+        expected = {("No", "Nein!")[::step], ("Hi. Bye.", "Hallo! Ade!")[::step]}
+        assert {pair[:2] for pair in read_pairs(opened)} == expected
+    path.write_text("en\tde\na\tb\n")
+    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a", 2)]
+    path.write_text("a\tb\nc\n")
+    with pytest.raises(ValueError, match=r"deu\.txt is neither a table"):
+        read_parallel([path])
+
+
 @pytest.mark.parametrize(
     ("first", "languages", "expected"),
     [

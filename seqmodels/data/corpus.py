@@ -37,9 +37,11 @@ from seqmodels.data.readers import (
     TEXT_TABLES,
     Table,
     count_lines,
+    ending_of,
     lines,
     preview,
     read_lines,
+    table_ending,
     text_chunks,
 )
 from seqmodels.utils.terminal import one_line
@@ -157,8 +159,9 @@ def read_parallel(
     """Open a parallel corpus.
 
     data        one of: two text files, the second the translation of the first; a folder of
-                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
-                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the hub
+                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet, or
+                text with a tab in each line; a folder of such tables; OWNER/NAME or
+                OWNER/NAME:CONFIG, a dataset on the hub
     languages   of source and target: codes of text files, names of columns, or their numbers,
                 from 1; None: the source is the first of two files, or the alphabetically first
                 language if a folder or a table has exactly two
@@ -177,7 +180,7 @@ def read_parallel(
         if len(data) == 2:
             return read_two_files([first, Path(data[1])], languages)
         return read_folder(first, languages)
-    if first.suffix in TEXT_TABLES and first.is_file() and not limit:
+    if first.is_file() and not limit and table_ending(first) in TEXT_TABLES:
         table = readers.open_table(first, languages)
     else:
         from seqmodels.data import hub  # takes seconds to import, not needed for text files
@@ -194,10 +197,10 @@ def read_parallel(
 
 def has_tables(folder: Path) -> bool:
     """Return whether a folder, or one in it, has tables, as on the hub, and no `train.xx`."""
-    if any(path.suffix not in TABLES for path in folder.glob("train.*")):
+    if any(ending_of(path) not in TABLES for path in folder.glob("train.*")):
         return False
     paths = (path for depth in ("*", "*/*") for path in folder.glob(depth))
-    return any(path.suffix in TABLES for path in paths)
+    return any(ending_of(path) in TABLES for path in paths)
 
 
 def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
@@ -513,14 +516,14 @@ def read_text_corpus(
     """
     paths = [Path(what) for what in data]
     first = paths[0]
-    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+    if len(data) == 1 and (ending_of(first) in TABLES or first.is_dir() or not first.exists()):
         return read_documents(str(data[0]), column, limit, shares)
     for flag, given in (("limit", limit), ("column", column)):
         if given:
             raise ValueError(
                 f"a {flag} applies only to a table or the hub; text files are read whole"
             )
-    if tables := [str(path) for path in paths if path.suffix in TABLES]:
+    if tables := [str(path) for path in paths if ending_of(path) in TABLES]:
         raise ValueError(f"{tables[0]} is a table; several files must all be text files")
     key = " ".join([*map(fingerprint, paths), str(shares)])
     more = f" and {len(paths) - 1} more" if paths[1:] else ""

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from html import unescape
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,6 +174,12 @@ TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
 TEXT_TABLES = (".tsv", ".csv", ".jsonl")
 """Endings of tables that are read here; `hub` reads the others."""
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+"""Endings of compressed files."""
+N_SNIFFED = 20
+"""Lines by which tab-separated text is recognised."""
+ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
+"""How the last column of a file by Anki (manythings.org) begins."""
 NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
 NAMES = (
     "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
@@ -199,13 +206,34 @@ class Table(NamedTuple):
     """Changes whenever the content does; known without reading it."""
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
+    endings = [suffix.lower() for suffix in path.suffixes]
+    return next((ending for ending in reversed(endings) if ending not in COMPRESSIONS), "")
+
+
+def table_ending(path: Path) -> str:
+    """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
+
+    Raises as `lines` does.
+    """
+    if (ending := ending_of(path)) in TABLES:
+        return ending
+    first = [*islice(filter(str.strip, lines(path)), N_SNIFFED)]
+    return ".tsv" if first and all("\t" in line for line in first) else ""
+
+
 def open_table(path: Path, columns: Sequence[str | None]) -> Table:
     """Open a TSV, CSV or JSONL file, which has only train."""
-    head = find_header(path, columns) if path.suffix != ".jsonl" else None
+    head = find_header(path, columns) if ending_of(path) != ".jsonl" else None
     _, first = next(read_rows(path, head), (0, None))
     if first is None:
         raise ValueError(f"{path} has no rows")
-    text_columns = [name for name, cell in first.items() if cell is None or isinstance(cell, str)]
+    text_columns = [
+        name
+        for name, cell in first.items()
+        if cell is None or (isinstance(cell, str) and not ATTRIBUTION.match(cell))
+    ]
     if isinstance(both := first.get("translation"), dict):  # as on the hub
         text_columns = [*both]
     splits = {"train": partial(read_rows, path, head)}
@@ -225,14 +253,17 @@ def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) 
     """Return the names of the columns of a TSV or CSV file.
 
     The first line is a header if one of its cells is asked for by name, or `min_common` of them are
-    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, … Raises ValueError if it
-    is unclear whether there is a header: a row taken for a header would be lost, and a header taken
+    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, …, as are those of a file
+    by Anki, and of text in columns without the ending of a table. Raises ValueError if it is
+    unclear whether there is a header: a row taken for a header would be lost, and a header taken
     for a row would be trained on.
     """
     first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)
     is_in_file |= sum(cell.strip().lower() in COMMON_COLUMNS for cell in first) >= min_common
-    if any(name is not None and name.isdecimal() and name not in first for name in columns):
+    is_plain = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
+    is_numbered = any(name and name.isdecimal() and name not in first for name in columns)
+    if is_numbered or (is_plain and not is_in_file):
         return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
     if not is_in_file and len(first) >= min_common:
         flags = ("--source", "--target") if min_common == 2 else ("--column",)
@@ -271,8 +302,8 @@ def read_rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, d
 
 
 def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the cells of each row of a CSV file, or a TSV file, without quoting."""
-    if path.suffix == ".tsv":
+    """Yield the line and the cells of each row of a CSV file, or of a TSV file, without quoting."""
+    if ending_of(path) != ".csv":
         yield from enumerate((line.split("\t") for line in lines(path)), 1)
         return
     reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)

@@ -27,8 +27,8 @@ from tasks.flags import TaskParser, run
 DATA_HELP = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
     "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
-    ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
-    "the hub"
+    ".tsv, .csv, .jsonl or .parquet file, a text with tabs such as Anki's deu.txt, or a folder of "
+    "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OWN_DATA_FLAGS = (
     "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer",
