@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from seqmodels.data import corpus, readers
@@ -45,6 +46,7 @@ ENCODINGS: list[Callable[[str], bytes]] = [
     lambda text: text.encode("utf-8-sig"), lambda text: text.encode("utf-16"),
     lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
     *(lambda text, f=f: f.compress(text.encode()) for f in (gzip, bz2, lzma)),
+    lambda text: pa.compress(text.encode(), "zstd", asbytes=True),
 ]  # fmt: skip
 
 
@@ -75,7 +77,7 @@ def test_chunks_are_the_text(
         (b"a\rb\rc", "line 1: .*carriage returns"),
         (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
         (b"PK\x03\x04", r"\(zip\); unpack it$"),
-        (b"\x28\xb5\x2f\xfd", r"\(zstd\)"),
+        (pa.compress(b"a\nb\n" * 99, "zstd", asbytes=True)[:-5], "cannot be read: Truncated"),
         ("a\nb\n".encode("utf-16-be"), "line 1: .*UTF-16"),
         (pickle.dumps(["a"]), r"line 1: not UTF-8 \(byte 0x80\)$"),
         (b"", "is empty$"),
@@ -344,6 +346,23 @@ def test_tables(name: str, tmp_path: Path) -> None:
     header, first = "json" not in name, "" if name == "z.jsonl" else "NA"
     pairs = [Pair('Er sagte "ja', first, 1 + header), Pair("12", "null", 3 + header)]
     assert read_pairs(opened) == pairs
+    for kind, suffix in (("gzip", "gz"), ("zstd", "zst")):
+        path = tmp_path / f"{name}.{suffix}"
+        path.write_bytes(pa.compress((tmp_path / name).read_bytes(), kind, asbytes=True))
+        opened = read_parallel([path], ("de", "en"))
+        assert (opened.name, read_pairs(opened)) == (name[0], pairs)
+
+
+def test_compressed_sides(folder: Path) -> None:
+    """Keeps out a compression that is taken for the language, and a folder of compressed files."""
+    for path in list(folder.iterdir()):
+        path.with_name(f"{path.name}.zst").write_bytes(pa.compress(path.read_bytes(), "zstd"))
+        path.unlink()
+    opened = read_parallel([folder])
+    two = read_parallel([folder / f"train.{code}.zst" for code in ("en", "de")], ("de", "en"))
+    for each in (opened, two):
+        assert (each.src_lang, each.tgt_lang) == ("de", "en")
+        assert next(each.splits["train"]()) == Pair("eins", "one", 1)
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("json", None), ("jsonl", None), ("jsonl", 1)])

@@ -41,6 +41,7 @@ from seqmodels.data.readers import (
     lines,
     preview,
     read_lines,
+    stem_of,
     table_ending,
     text_chunks,
 )
@@ -303,7 +304,7 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
     names = [label or path.name for label, path in zip(labels, paths, strict=True)]
     src_lang, tgt_lang = resolve_direction(names, languages, origin) if any(languages) else names
     src, tgt = paths if src_lang == names[0] else reversed(paths)
-    return corpus_of_files(src.stem, src_lang, tgt_lang, {"train": (src, tgt)})
+    return corpus_of_files(stem_of(src), src_lang, tgt_lang, {"train": (src, tgt)})
 
 
 CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")

@@ -19,7 +19,15 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.data import readers
-from seqmodels.data.readers import SPLIT_ALIASES, SPLITS, TABLES, Table, ending_of, table_ending
+from seqmodels.data.readers import (
+    SPLIT_ALIASES,
+    SPLITS,
+    TABLES,
+    Table,
+    ending_of,
+    stem_of,
+    table_ending,
+)
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000
@@ -72,7 +80,7 @@ def open_table(
         text_columns = languages
     read = ["translation"] if languages else text_columns
     return Table(
-        Path(data.partition(":")[0]).stem,
+        stem_of(Path(data.partition(":")[0])),
         data,
         text_columns,
         {split: partial(read_rows, rows, read) for split, rows in splits.items()},

@@ -12,6 +12,7 @@ import codecs
 import csv
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import re
@@ -38,9 +39,21 @@ MARKUP = re.compile(
 )
 """How files begin that do not have a sentence on each line."""
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
-COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
-"""By their first bytes, the compressed files that are read."""
-UNREAD = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
+
+
+def open_zstd(raw: Any) -> Any:
+    """Return the decompressed file of one in Zstandard, for which Python 3.11 has no module."""
+    import pyarrow  # takes longer to import than to read a small file
+
+    return io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd"))
+
+
+COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open,
+    b"\x28\xb5\x2f\xfd": open_zstd,
+}  # fmt: skip
+"""What opens a compressed file, by its first bytes."""
+UNREAD = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
 
 
 def preview(text: str) -> str:
@@ -62,9 +75,9 @@ def open_as_utf8(raw: Any, path: str | Path) -> Any:
     for magic, kind in UNREAD.items():
         if head.startswith(magic):
             raise ValueError(f"{path} is compressed ({kind}); unpack it")
-    for magic, module in COMPRESSED.items():
+    for magic, open_compressed in COMPRESSED.items():
         if head.startswith(magic):
-            return module.open(raw)
+            return open_compressed(raw)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return codecs.EncodedFile(raw, "utf-8", "utf-16")
     return raw
@@ -212,6 +225,11 @@ def ending_of(path: Path) -> str:
     return next((ending for ending in reversed(endings) if ending not in COMPRESSIONS), "")
 
 
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its ending and that of its compression."""
+    return Path(path.stem).stem if path.suffix in COMPRESSIONS else path.stem
+
+
 def table_ending(path: Path) -> str:
     """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
 
@@ -238,7 +256,7 @@ def open_table(path: Path, columns: Sequence[str | None]) -> Table:
         text_columns = [*both]
     splits = {"train": partial(read_rows, path, head)}
     size = cache(partial(count_lines, path))
-    return Table(path.stem, str(path), text_columns, splits, size, fingerprint(path))
+    return Table(stem_of(path), str(path), text_columns, splits, size, fingerprint(path))
 
 
 class Header(NamedTuple):
