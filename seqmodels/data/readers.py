@@ -1,8 +1,9 @@
 """Read lines, text and table rows from files in all the shapes that users have.
 
-Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
-`str.splitlines`, which splits there, shifts every later pair of a parallel corpus. Anything that is
-not text is refused, naming file and line.
+Lines end at a line feed and nowhere else, or at carriage returns where a file has no line feed.
+U+0085, U+2028 and form feeds occur inside sentences, and `str.splitlines`, which splits there,
+shifts every later pair of a parallel corpus. Anything that is not text is refused, naming file and
+line.
 """
 
 from __future__ import annotations
@@ -86,29 +87,27 @@ def open_as_utf8(raw: Any, path: str | Path) -> Any:
 def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. The file may be compressed,
-    or in UTF-16 with a byte-order mark. Raises ValueError that names file and line for anything
-    that is not text.
+    If the first chunk has carriage returns and no line feed, lines end at carriage returns. Chunks
+    end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage return. The
+    file may be compressed, or in UTF-16 with a byte-order mark. Raises ValueError that names file
+    and line for anything that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
         with files.open_regular(Path(path), takes_pipe) as raw_file:
-            file, is_last = open_as_utf8(raw_file, path), False
+            file, is_last, has_only_cr = open_as_utf8(raw_file, path), False, False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
                 raw += file.read(1) if raw.endswith(b"\r") else b""
-                is_last = not raw
-                text = decode(raw, is_last)
+                is_last, raw = not raw, raw.replace(b"\r\n", b"\n")
+                has_only_cr |= n == 1 and b"\n" not in raw and b"\r" in raw[:-1]
+                text = decode(raw.replace(b"\r", b"\n") if has_only_cr else raw, is_last)
                 if (zero := text.find("\0")) >= 0:
                     n += text.count("\n", 0, zero)
                     raise ValueError(f"{path}, line {n}: a zero byte, not text; is it UTF-16?")
-                if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
-                    raise ValueError(
-                        f"{path}, line 1: no line feed, only carriage returns; convert its lines"
-                    )
                 is_empty, n = is_empty and not text, n + text.count("\n")
                 if text:
-                    yield text.replace("\r\n", "\n")
+                    yield text
     except UnicodeDecodeError as fault:
         n += fault.object.count(b"\n", 0, fault.start)
         byte = fault.object[fault.start]
