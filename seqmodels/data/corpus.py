@@ -13,6 +13,7 @@ from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from seqmodels.data import readers
 from seqmodels.data.presets import (
@@ -101,8 +102,8 @@ class ParallelCorpus(NamedTuple):
         """Yield the pairs of some splits, each with its split.
 
         Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
-        or a twentieth of it. The draw depends only on the source, ignoring case and white space:
-        all pairs with the same source sentence are in the same split.
+        or a twentieth of it. The draw depends only on the source, ignoring case, white space and
+        Unicode's normal form: all pairs with the same source sentence are in the same split.
         """
         lacking = [split for split in SPLITS if split not in self.splits]
         share = min(MAX_HELD_OUT / max(1, self.size()), 0.05) if lacking else 1.0
@@ -120,7 +121,7 @@ class ParallelCorpus(NamedTuple):
 
 def uniform_hash(sentence: str) -> float:
     """Return a pseudorandom number from 0 to 1 that depends only on the sentence."""
-    same = " ".join(sentence.casefold().split()).encode()
+    same = " ".join(normalize("NFC", sentence).casefold().split()).encode()
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
 
 

@@ -212,6 +212,8 @@ def prepare_corpus(
     )
     ready = prepare(corpus, config)
     print(summarize(ready.data, args.clean))
+    if ready.lossy_example:
+        print(f"  for example, white space aside: {ready.lossy_example}")
     if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
