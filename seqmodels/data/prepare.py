@@ -25,7 +25,7 @@ from tqdm import tqdm
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
 from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
-from seqmodels.data.presets import FACTS_FILE, cached
+from seqmodels.data.presets import FACTS_FILE, TOKENIZERS, cached, fingerprint
 from seqmodels.data.readers import SPLITS, preview
 from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
@@ -59,7 +59,7 @@ class PrepareConfig:
     """Settings of the preparation of a corpus."""
 
     tokenizer: str = "bpe"
-    """One of presets.TOKENIZERS."""
+    """One of presets.TOKENIZERS, or the path of a tokenizer.json."""
     vocab_size: int = 4_000
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
@@ -105,7 +105,7 @@ def prepare(
     Raises ValueError if nothing is left to train or test on, and WriteError.
     """
     key = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.splits]
-    key += astuple(config)
+    key += [*astuple(config), tokenizer_key(config.tokenizer)]
     message = f"{printable(corpus.name)}: cleaning and tokenizing"
     folder = cached(key, message, lambda part: build(part, corpus, config), log)
     tokenizer = tokenizers.load(folder / TOKENIZER)
@@ -120,6 +120,11 @@ def prepare(
     texts = [(src, tgt) for src, tgt in texts]
     most_words, example = facts["most_words"], facts["lossy_example"]
     return Prepared(tokenizer, train, valid, test, texts, most_words, data, example)
+
+
+def tokenizer_key(kind: str) -> str:
+    """Return what changes with a tokenizer's file; nothing for one that is made here."""
+    return "" if kind in TOKENIZERS else printable(fingerprint(Path(kind)))
 
 
 def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
@@ -343,7 +348,7 @@ def prepare_text(
     """
     message = f"{printable(corpus.name)}: tokenizing"
     build = partial(build_text, corpus=corpus, kind=kind, vocab_size=vocab_size)
-    key = [FORMAT, "text", printable(corpus.key), kind, vocab_size]
+    key = [FORMAT, "text", printable(corpus.key), kind, vocab_size, tokenizer_key(kind)]
     folder = cached(key, message, build, log)
     tokenizer = tokenizers.load(folder / TOKENIZER)
     train, valid, test = (TokenStream(folder, split) for split in SPLITS)

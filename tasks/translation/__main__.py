@@ -22,7 +22,7 @@ import argparse
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
 from seqmodels.utils.terminal import positive
-from tasks.flags import TaskParser, run
+from tasks.flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
@@ -75,8 +75,9 @@ def make_parser() -> TaskParser:
     add("--max-tokens", type=positive, default=200, metavar="N",
         help="leave out pairs with more tokens on a side; in test, with more than twice as many "
              "(default: 200)")  # fmt: skip
-    add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
+    add("--tokenizer", type=tokenizer, default="bpe", metavar="KIND",
+        help=f"{', '.join(TOKENIZERS)} (default: bpe), or an existing tokenizer.json, from a run "
+             "or by Hugging Face's library")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--bleu-tokenize", metavar="NAME",
