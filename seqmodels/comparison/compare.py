@@ -104,6 +104,8 @@ def compare_in_folder(
         task.tokenizer.save(out / "tokenizer.json")
 
     world().on_rank0(prepare)
+    if getattr(args, "data", None):  # the times of the built-in tasks are in their help
+        print_forecast(out, device, task, args)
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
     world().on_rank0(lambda: files.remove_partial(out))  # of machines that were lost
     if failed:
@@ -121,7 +123,10 @@ def remove_leftovers(out: Path) -> None:
 
 
 def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
-    """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
+    """Print the estimated cost of the missing runs; of a dry run, with a table.
+
+    Raises ValueError if they do not fit.
+    """
     from seqmodels.comparison import forecast
 
     runs = plan_runs(out, device, task, args)
@@ -132,8 +137,9 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
     records = forecast.find_records(out)
     forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
-    if world().is_rank0:
-        print(forecast.format_forecasts(forecasts, len(runs) - len(todo), n_parallel))
+    describe = forecast.format_forecasts if args.dry_run else forecast.summarize_forecasts
+    if world().is_rank0 and (args.dry_run or todo):
+        print_line(describe(forecasts, len(runs) - len(todo), n_parallel))
 
 
 # ---------------------------------------------------------------------------------- Planning runs

@@ -169,6 +169,9 @@ BIBLE = DEFAULT._replace(
     recipes=PROSE, tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400
 )
 
+MAX_EPOCHS = 20
+"""Of train, in the default budget of a corpus without a recipe of its own."""
+
 CORPUS_RECIPES = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
 }  # fmt: skip
@@ -220,6 +223,15 @@ def prepare_corpus(
     return ready
 
 
+def choose_budget(tokens: int | None, recipe: CorpusRecipe, size: str, n_train: int) -> int:
+    """Return the target tokens to train on, and print them; `n_train` of them are an epoch."""
+    if tokens is None:
+        tokens = recipe.tokens[size]
+        tokens = min(tokens, MAX_EPOCHS * n_train) if recipe is DEFAULT else tokens
+    print(f"Budget: {tokens:,} target tokens, {tokens / n_train:.1f} epochs of train (--tokens)")
+    return tokens
+
+
 def corpus_task(args: argparse.Namespace) -> Task:
     """Return the task on the user's own corpus, or on one known by name."""
     if args.bleu_tokenize:
@@ -235,6 +247,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     shown = min(  # the figure has a cell per pair of tokens
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
+    n_train = int(ready.train.ends[-1, 1])
     longest = 0
     for split in (ready.test, ready.train, ready.valid):
         n_src, n_tgt = longest_of(split)
@@ -250,7 +263,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         contrasts=HISTORY,
         recipes=with_positions(recipe.recipes, longest),
         training={
-            "tokens": args.tokens or recipe.tokens[args.size],
+            "tokens": choose_budget(args.tokens, recipe, args.size, n_train),
             "batch_tokens": recipe.batch_tokens,
             "label_smoothing": 0.1,
         },
