@@ -196,11 +196,20 @@ def plan_runs(
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:
     """Return the settings of a folder's records, and those of the wanted runs' checkpoints.
 
-    Files that --fresh deletes are left out.
+    Other runs that were stopped count as recorded with their data: they share the folder's
+    tokenizer. Files that --fresh deletes are left out.
     """
     recorded = {
         path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*.json"))
     }
+    for path in {run_path(part) for part in out.glob("*-seed*.checkpoint-*")} - {
+        *wanted,
+        *recorded,
+    }:
+        checkpoint = Checkpoints(path).latest(lambda line: None)
+        if checkpoint and (was := checkpoint.settings):
+            own = [key for key in was if not key.startswith("data.")]
+            recorded[path] = {**was, "varied": ["precision", *own]}
     if is_fresh:
         return {path: was for path, was in recorded.items() if path not in wanted}, {}
     stopped = {}
@@ -209,6 +218,11 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
         if checkpoint:
             stopped[path] = checkpoint.settings
     return recorded, stopped
+
+
+def run_path(checkpoint: Path) -> Path:
+    """Return the path of the record of a checkpoint's run."""
+    return checkpoint.with_name(f"{checkpoint.name.partition('.checkpoint-')[0]}.json")
 
 
 def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:
