@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seqmodels.data.presets import TOKENIZERS
 from seqmodels.models import PAPERS, VARIANTS
 from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float, run_cli
 
@@ -140,6 +141,14 @@ def vary(text: str) -> tuple[str, list[str]]:
     if not field or not all(values.split(",")):
         raise argparse.ArgumentTypeError(f"expected FIELD=A,B,C, not {text!r}")
     return field, values.split(",")
+
+
+def tokenizer(text: str) -> str:
+    """Accept a kind of tokenizer, or the path of a file."""
+    if text in TOKENIZERS or Path(text).is_file():
+        return text
+    kinds = ", ".join(TOKENIZERS)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a file; give one, or one of {kinds}")
 
 
 def training_flags(p: Parser) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -248,6 +249,20 @@ def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:
         for title, time in zip("abc", ("2 h 0 min*", "10 min", "10 min"), strict=True)
     ]
     assert "3 runs, 1 at once, about 2 h 20 min" in forecast.format_forecasts(few, 0, 1)
+
+
+def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out a tokenizer that replaces the one of a run that has only a checkpoint."""
+    for name in ("gpt-seed1.checkpoint-000001-0.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_text("before")
+    settings = {"data.name": "syllables", "data.sha256": "1" * 64, "tokens": 9}
+    stopped = Mock(latest=lambda log: Mock(settings=settings))
+    monkeypatch.setattr(compare, "Checkpoints", lambda path: stopped)
+    with pytest.raises(ValueError, match=r"gpt-seed1\.json .*name was syllables, is letters;"):
+        compare.compare_in_folder(
+            tmp_path, "cpu", toy(), flags(tmp_path, models=["bahdanau"]), None
+        )
+    assert (tmp_path / "tokenizer.json").read_text() == "before"
 
 
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:

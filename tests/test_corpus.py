@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from seqmodels.data import corpus, readers
@@ -32,6 +33,8 @@ def test_lines(tmp_path: Path) -> None:
         (b"\n", [""]),
         (b"a\r\nb\rc\r\nd\r", ["a", "b\rc", "d"]),
         (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        ("ä\r\rböse\rc\r".encode(), ["ä", "", "böse", "c"]),
+        ("ä\r\rböse\r".encode("utf-16"), ["ä", "", "böse"]),
         ("a\x85b\u2028c\x0cd\x1ce\nf\n".encode(), ["a\x85b\u2028c\x0cd\x1ce", "f"]),
         ("« Où\u00a0?\u202f»\n".encode(), ["« Où\u00a0?\u202f»"]),
         (b"a\x01\x1b[2J\x7f\xf4\x8f\xbf\xbf\n", ["a\x01\x1b[2J\x7f\U0010ffff"]),
@@ -45,6 +48,7 @@ ENCODINGS: list[Callable[[str], bytes]] = [
     lambda text: text.encode("utf-8-sig"), lambda text: text.encode("utf-16"),
     lambda text: codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
     *(lambda text, f=f: f.compress(text.encode()) for f in (gzip, bz2, lzma)),
+    lambda text: pa.compress(text.encode(), "zstd", asbytes=True),
 ]  # fmt: skip
 
 
@@ -69,9 +73,11 @@ def test_chunks_are_the_text(
 @pytest.mark.parametrize(("raw", "fault"), [
     (b"\xef\xbb\xbfa\n" + b"b\n" * 15 + b"caf\xff\n", r"line 17: not UTF-8 \(byte 0xff\)$"),
     (b"a\n" * 30 + "ä".encode()[:1], r"line 31: not UTF-8 \(byte 0xc3\)$"),
-    (b"a\n" * 30 + b"b\0", r"line 31: .*UTF-16"), (b"a\rb\rc", "line 1: .*carriage returns"),
+    (b"a\n" * 30 + b"b\0", r"line 31: .*UTF-16"),
+    (b"a\rb\rc\xff", r"line 3: not UTF-8 \(byte 0xff\)$"),
     (gzip.compress(b"a\nb\n" * 99, mtime=0)[:-20], "cannot be read: Compressed file ended"),
-    (b"PK\x03\x04", r"\(zip\); unpack it$"), (b"\x28\xb5\x2f\xfd", r"\(zstd\)"),
+    (b"PK\x03\x04", r"\(zip\); unpack it$"),
+    (pa.compress(b"a\nb\n" * 99, "zstd", asbytes=True)[:-5], "cannot be read: Truncated"),
     ("a\nb\n".encode("utf-16-be"), "line 1: .*UTF-16"),
     (pickle.dumps(["a"]), r"line 1: not UTF-8 \(byte 0x80\)$"), (b"", "is empty$"),
     (b"\xef\xbb\xbf", "is empty$"),
@@ -199,6 +205,36 @@ def test_direction(folder: Path) -> None:
             read_parallel([folder], languages)
 
 
+def test_splits_from_other_files(folder: Path, tmp_path: Path) -> None:
+    """Keeps out a split that is reversed, drawn although it is given, or replaced in silence."""
+    train = [folder / "train.en", folder / "train.de"]
+    for name, text in (("dev.en", "six\n"), ("dev.de", "sechs\n"), ("t.tsv", "de\ten\nx\ty\n")):
+        (tmp_path / name).write_text(text)
+    dev, tst = [str(tmp_path / "dev.de"), str(tmp_path / "dev.en")], [str(tmp_path / "t.tsv")]
+    opened = read_parallel(train)
+    both = corpus.add_split(corpus.add_split(opened, "valid", dev), "test", tst)
+    assert read_pairs(both, "valid") == [Pair("six", "sechs", 1)]
+    assert read_pairs(both, "test") == [Pair("y", "x", 2)]
+    assert len(read_pairs(both, "train")) == 4
+    assert len({opened.key, corpus.add_split(opened, "valid", dev).key, both.key}) == 3
+    for split in ("valid", "test"):
+        with pytest.raises(ValueError, match=f"tiny has its own {split} split"):
+            corpus.add_split(read_parallel([folder]), split, dev)
+
+
+@pytest.mark.parametrize(("name", "end"), [("val", ""), ("dev", ".zst"), ("validation", "")])
+def test_other_names_of_valid(name: str, end: str, folder: Path) -> None:
+    """Keeps out a folder to be renamed or unpacked first, and .zst taken for the language."""
+    for path in list(folder.iterdir()):
+        renamed = folder / f"{path.name.replace('valid', name)}{end}"
+        path.rename(renamed)
+        if end:
+            renamed.write_bytes(pa.compress(renamed.read_bytes(), "zstd"))
+    opened = read_parallel([folder])
+    assert (opened.src_lang, opened.tgt_lang) == ("de", "en")
+    assert read_pairs(opened, "valid") == [Pair("vier", "four", 1)]
+
+
 def test_a_folder_of_more_languages(folder: Path) -> None:
     """Keeps out a refusal of the two that are named, and a label that is the whole ending."""
     for path in list(folder.iterdir()):
@@ -300,6 +336,11 @@ def test_tables(name: str, tmp_path: Path) -> None:
     header, first = "json" not in name, "" if name == "z.jsonl" else "NA"
     pairs = [Pair('Er sagte "ja', first, 1 + header), Pair("12", "null", 3 + header)]
     assert read_pairs(opened) == pairs
+    for kind, suffix in (("gzip", "gz"), ("zstd", "zst")):
+        path = tmp_path / f"{name}.{suffix}"
+        path.write_bytes(pa.compress((tmp_path / name).read_bytes(), kind, asbytes=True))
+        opened = read_parallel([path], ("de", "en"))
+        assert (opened.name, read_pairs(opened)) == (name[0], pairs)
 
 
 @pytest.mark.parametrize(("ending", "limit"), [("json", None), ("jsonl", None), ("jsonl", 1)])
@@ -331,6 +372,23 @@ def test_table_without_header(ending: str, limit: int | None, tmp_path: Path) ->
     for languages in ((None, None), (None, "fr")):
         with pytest.raises(ValueError, match=r"No \| Non !; .* --source 1 --target 2$"):
             read_parallel([path], languages, limit)
+
+
+@pytest.mark.parametrize("ending", ["", "\tCC-BY 2.0 (France) Attribution: tatoeba.org #1 (a)"])
+def test_text_with_tabs(ending: str, tmp_path: Path) -> None:
+    """Keeps out a refusal of Anki's files as they come, and an attribution that is learned."""
+    path = tmp_path / "deu.txt"
+    path.write_text(f"No\tNein!{ending}\nHi. Bye.\tHallo! Ade!{ending}\n")
+    for languages, limit in (((None, None), None), (("1", "2"), 2), (("2", "1"), None)):
+        opened = read_parallel([path], languages, limit)
+        step = -1 if languages[0] == "2" else 1
+        expected = {("No", "Nein!")[::step], ("Hi. Bye.", "Hallo! Ade!")[::step]}
+        assert {pair[:2] for pair in read_pairs(opened)} == expected
+    path.write_text("en\tde\na\tb\n")
+    assert read_pairs(read_parallel([path], ("de", None))) == [Pair("b", "a", 2)]
+    path.write_text("a\tb\nc\n")
+    with pytest.raises(ValueError, match=r"deu\.txt is neither a table"):
+        read_parallel([path])
 
 
 @pytest.mark.parametrize(("first", "languages", "expected"), [

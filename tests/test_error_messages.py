@@ -93,6 +93,8 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--models transformer --vary n_heads=2,,4", ("FIELD=A,B,C",)),
     (translation, "--source de", ("--source", "--data")),
     (translation, "--vocab 300", ("--vocab", "--data")),
+    (translation, "--valid a b", ("--valid", "--data")),
+    (translation, "--data @/src.de @/ref.en --valid @/src.de @/x", ("--valid", "no file", "/x")),
     (translation, "--size full --data x", ("--size full",)),
     (translation, "--data x --tokenizer bert", ("'bert'", "bpe")),
     (translation, "--data nowhere --bleu-tokenize thai", ("--bleu-tokenize thai",)),

@@ -7,12 +7,14 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import datasets
 import numpy as np
 import pytest
 
 from seqmodels import EOS, UNK
+from seqmodels.comparison.trained import TrainedRun
 from seqmodels.data import batches, corpus, prepare, presets, readers, scripts, tokenizers
 from seqmodels.data.batches import LINE_EVERY, Example, TokenizedPairs
 from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, open_text, read_text_corpus
@@ -70,6 +72,35 @@ def test_unknown_words() -> None:
         assert line.strip().startswith(n)
         assert split in line
         assert share in line
+
+
+def test_what_a_tokenizer_loses() -> None:
+    """Keeps out a tokenizer that changes text without a word, and white space that counts."""
+    ready = prepare_quietly(
+        corpus_of(train=[("ab  cd.", "ef,gh"), ("ab gh", "ef cd x")] * 2), WORDS
+    )
+    assert (ready.data["n_lossy"], ready.lossy_example) == (0, "")
+    lossy = corpus_of("2", train=[("a b", "c"), ("a b x c", "c b"), ("c b qx", "b")])
+    ready = prepare_quietly(lossy, WORDS)
+    assert (ready.data["n_lossy"], ready.lossy_example) == (2, "c b qx → c b ⁇")
+    assert "changes 2 of the first 6 lines" in summarize(ready.data, False)
+    assert prepare_quietly(lossy, BYTES).data["n_lossy"] == 0
+
+
+def test_normal_forms() -> None:
+    """Keeps out one word in two spellings: its duplicate, its reference that no output matches."""
+    splits = {"train": [("e\u0301t", "o"), ("ét", "o")], "valid": [("a", "b")]}
+    opened = corpus_of("nfd", **splits, test=[("ét", "u\u0308")])
+    ready = prepare_quietly(opened)
+    assert ready.test_texts == [("ét", "ü")]
+    assert ready.train[0].src == ready.train[1].src
+    counts = {key: ready.data[f"n_{key}"] for key in ("not_nfc", "duplicate_train")}
+    assert counts == {"not_nfc": 2, "duplicate_train": 1}
+    assert ready.data["n_test_sources_in_train"] == 1
+    assert corpus.uniform_hash("E\u0301t") == corpus.uniform_hash("ét")
+    run = Mock(record={"data": ready.data})
+    assert TrainedRun.normalize(run, "E\u0301t") == "Ét"
+    assert TrainedRun.normalize(Mock(record={"data": {}}), "E\u0301t") == "E\u0301t"
 
 
 def test_checksum_is_of_the_content() -> None:

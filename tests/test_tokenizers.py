@@ -3,10 +3,13 @@
 import base64
 import itertools
 import json
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiktoken
+import tokenizers as hf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiktoken import registry
@@ -59,8 +62,28 @@ with pytest.MonkeyPatch.context() as _patch:
     fake_encodings(_patch)
     PUBLISHED = [Published(name) for name in TIKTOKEN_ENCODINGS]
 MERGED = [BPE_LINES, *PUBLISHED]
-LOSSLESS = [Bytes(), *MERGED]
-ALL = [Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), *LOSSLESS]
+
+
+def train_hf(is_bytes: bool) -> hf.Tokenizer:
+    """Train a tokenizer of Hugging Face's library: on bytes like GPT-2's, or like BERT's."""
+    trained = hf.Tokenizer(hf.models.BPE() if is_bytes else hf.models.WordPiece(unk_token="[UNK]"))
+    as_bytes = hf.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained.pre_tokenizer = as_bytes if is_bytes else hf.pre_tokenizers.BertPreTokenizer()
+    trained.decoder = hf.decoders.ByteLevel() if is_bytes else hf.decoders.WordPiece()
+    kind = hf.trainers.BpeTrainer if is_bytes else hf.trainers.WordPieceTrainer
+    alphabet = as_bytes.alphabet() if is_bytes else []
+    specials = ["[UNK]", "<s>", "<eos>", "<|endoftext|>"]
+    trained.train_from_iterator(LINES, kind(
+        vocab_size=330, special_tokens=specials, initial_alphabet=alphabet, show_progress=False
+    ))  # fmt: skip
+    trained.enable_truncation(3)
+    return trained
+
+
+THEIRS = [train_hf(is_bytes) for is_bytes in (True, False)]
+FROM_HF = [tokenizers.HuggingFace(json.loads(each.to_str())) for each in THEIRS]
+LOSSLESS = [Bytes(), *MERGED, FROM_HF[0]]
+ALL = [Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), *LOSSLESS, FROM_HF[1]]
 
 each = pytest.mark.parametrize("tokenizer", ALL, ids=lambda t: t.name)
 each_lossless = pytest.mark.parametrize("tokenizer", LOSSLESS, ids=lambda t: t.name)
@@ -248,6 +271,30 @@ def test_saved_and_loaded(tokenizer: tokenizers.Tokenizer, tmp_path: Path) -> No
     assert [*map(again.encode, LINES)] == [*map(tokenizer.encode, LINES)]
 
 
+@pytest.mark.parametrize(("ours", "theirs"), [*zip(FROM_HF, THEIRS, strict=True)])
+def test_ids_are_those_of_the_library(ours: Any, theirs: hf.Tokenizer, tmp_path: Path) -> None:
+    """Keeps out other ids or another text than the library's, cut text, and specials in text."""
+    theirs = hf.Tokenizer.from_str(theirs.to_str())
+    theirs.no_truncation()
+    (tmp_path / "given.json").write_text(theirs.to_str())
+    assert tokenizers.make(str(tmp_path / "given.json"), [], 0).labels == ours.labels
+    for line in LINES:
+        ids = theirs.encode(line, add_special_tokens=False).ids
+        assert ours.encode(line) == [N_SPECIALS + i for i in ids]
+        assert ours.decode(ours.encode(line)) == theirs.decode(ids)
+        assert pickle.loads(pickle.dumps(ours)).encode(f"<s>{line}") == ours.encode(f"<s>{line}")
+    specials = {N_SPECIALS + i for i in range(4)}
+    assert not specials & {*ours.encode(" ".join(["[UNK]", *NAMES]))}
+    assert ours.encode("漢[UNK]") == ([UNK] * 4 if ours is FROM_HF[1] else ours.encode("漢[UNK]"))
+    assert "The" in ours.labels
+
+
+def hf_file(**changes: object) -> str:
+    """Return a run's file with a tokenizer of Hugging Face's library."""
+    content = json.loads(THEIRS[0].to_str()) | changes
+    return json.dumps({"kind": "huggingface", "sha256": "0", "content": content})
+
+
 def bpe_file(*ranks: object, split: str = tokenizers.SPLIT) -> str:
     """Return a BPE file."""
     return json.dumps({"kind": "bpe", "split": split, "ranks": ranks})
@@ -267,7 +314,11 @@ BYTES = [base64.b64encode(bytes([value])).decode() for value in range(256)]
     (PUBLISHED_FILE % "cl100k_base", "'cl100k_base'"), (bpe_file("YQ"), "padding"),
     (bpe_file("YQ=="), "all 256 bytes"), (bpe_file(*BYTES, "YQ=="), "every piece once"),
     (bpe_file(*BYTES, "QUFB" * 134), "400 bytes"), (bpe_file(*BYTES, split=r"(\w+)*x"), "pattern"),
-    (" " * (2**24 + 1), "16,777,217 bytes"),
+    (" " * (2**24 + 1), "16,777,217 bytes"), (hf_file(), "sha256"),
+    (hf_file(model={"type": "BPE"}), "library refuses it"),
+    (hf_file(decoder={"type": "Replace", "pattern": {"Regex": r"(\w+)*x"}}), "forever"),
+    (hf_file(normalizer={"type": "Replace", "content": "aa"}), "more than one character"),
+    (hf_file(normalizer=[{"type": "ByteLevel"}] * 20), "22 components"),
 ], ids=lambda value: value[:40])  # fmt: skip
 def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
     """Keeps out a traceback, a hang or a full memory, whoever wrote the file."""

@@ -322,6 +322,19 @@ def test_flags_reach_their_settings(folder: Path) -> None:
     assert max(max(len(e.src), len(e.tgt)) for e in short.train) == 12
 
 
+def test_the_budget_fits_the_data(folder: Path) -> None:
+    """Keeps out hundreds of epochs of a small corpus, and more than the default of a large one."""
+    task = task_on(folder)
+    epoch = sum(len(example.tgt) for example in task.train)
+    recipe = translation.DEFAULT
+    for given, size, expected in (
+        (None, "laptop", 20 * epoch), (None, "smoke", min(45_000, 20 * epoch)), (7, "laptop", 7)
+    ):  # fmt: skip
+        assert translation.choose_budget(given, recipe, size, epoch) == expected
+    assert translation.choose_budget(None, recipe, "laptop", 10**6) == 4_800_000
+    assert translation.choose_budget(None, translation.MULTI30K, "laptop", epoch) == 7_000_000
+
+
 def test_a_test_that_is_too_long(folder: Path) -> None:
     """Keeps out a million positions for one test sentence, and its length for a trained one."""
     before = task_on(folder)

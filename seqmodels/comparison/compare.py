@@ -104,6 +104,8 @@ def compare_in_folder(
         task.tokenizer.save(out / "tokenizer.json")
 
     world().on_rank0(prepare)
+    if getattr(args, "data", None):  # the times of the built-in tasks are in their help
+        print_forecast(out, device, task, args)
     failed = run_all(todo, len(runs), n_parallel_runs(len(runs), device), executor)
     world().on_rank0(lambda: files.remove_partial(out))  # of machines that were lost
     if failed:
@@ -121,7 +123,10 @@ def remove_leftovers(out: Path) -> None:
 
 
 def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace) -> None:
-    """Print the estimated cost of the missing runs; raise ValueError if they do not fit."""
+    """Print the estimated cost of the missing runs; of a dry run, with a table.
+
+    Raises ValueError if they do not fit.
+    """
     from seqmodels.comparison import forecast
 
     runs = plan_runs(out, device, task, args)
@@ -132,8 +137,9 @@ def print_forecast(out: Path, device: str, task: Task, args: argparse.Namespace)
     todo = [(run, n_tokens) for run, n_tokens in runs if n_tokens]
     records = forecast.find_records(out)
     forecasts = [forecast.forecast_run(run, n_tokens, threads, records) for run, n_tokens in todo]
-    if world().is_rank0:
-        print(forecast.format_forecasts(forecasts, len(runs) - len(todo), n_parallel))
+    describe = forecast.format_forecasts if args.dry_run else forecast.summarize_forecasts
+    if world().is_rank0 and (args.dry_run or todo):
+        print_line(describe(forecasts, len(runs) - len(todo), n_parallel))
 
 
 # ---------------------------------------------------------------------------------- Planning runs
@@ -192,11 +198,20 @@ def plan_runs(
 def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[Settings, Settings]:
     """Return the settings of a folder's records, and those of the wanted runs' checkpoints.
 
-    Files that --fresh deletes are left out.
+    Other runs that were stopped count as recorded with their data: they share the folder's
+    tokenizer. Files that --fresh deletes are left out.
     """
     recorded = {
         path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*.json"))
     }
+    for path in {run_path(part) for part in out.glob("*-seed*.checkpoint-*")} - {
+        *wanted,
+        *recorded,
+    }:
+        checkpoint = Checkpoints(path).latest(lambda line: None)
+        if checkpoint and (was := checkpoint.settings):
+            own = [key for key in was if not key.startswith("data.")]
+            recorded[path] = {**was, "varied": ["precision", *own]}
     if is_fresh:
         return {path: was for path, was in recorded.items() if path not in wanted}, {}
     stopped = {}
@@ -205,6 +220,11 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
         if checkpoint:
             stopped[path] = checkpoint.settings
     return recorded, stopped
+
+
+def run_path(checkpoint: Path) -> Path:
+    """Return the path of the record of a checkpoint's run."""
+    return checkpoint.with_name(f"{checkpoint.name.partition('.checkpoint-')[0]}.json")
 
 
 def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -> list[int]:

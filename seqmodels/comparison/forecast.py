@@ -88,10 +88,20 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     lines = format_table(rows, is_right=True)
     if any(f.seconds is not None and not f.is_here for f in forecasts):
         lines.append("* from records of another machine, precision or number of threads")
+    summary = summarize_forecasts(forecasts, n_recorded, n_parallel)
+    return "\n".join([*lines, "", f"{summary} Nothing was written."])
+
+
+def summarize_forecasts(
+    forecasts: Sequence[Forecast], n_recorded: int, n_parallel: int | None
+) -> str:
+    """Return a sentence on the time of all runs; see `format_forecasts`."""
     seconds = [f.seconds or 0.0 for f in forecasts]
     time = format_duration(max([sum(seconds) / (n_parallel or 1), *seconds]))
     if any(f.seconds is None for f in forecasts):
         time = "an unknown time"
     at_once = f"{n_parallel} at once" if n_parallel else "one after the other"
-    to_train = f"To train: {len(forecasts)} runs, {at_once}, {time} without evaluation."
-    return "\n".join([*lines, "", f"{to_train} Recorded: {n_recorded}. Nothing was written."])
+    return (
+        f"To train: {len(forecasts)} runs, {at_once}, {time} without evaluation. "
+        f"Recorded: {n_recorded}."
+    )

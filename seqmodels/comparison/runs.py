@@ -63,12 +63,15 @@ def recorded_settings(old: Mapping[str, Any]) -> dict[str, Any]:
 def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Raise ValueError if the file at the path was made with other settings.
 
-    A missing count is not a difference: it follows from text and tokenizer. Without `shards`, a
+    A count is not named beside another difference of the data, and a missing one is none: it
+    follows from text and tokenizer. Without `shards`, a
     batch is not shared, and without `optimizer` it is AdamW.
     """
     was, now = ({"shards": 1, "optimizer": "adamw", **settings} for settings in (was, now))
     keys = [k for k in now if k in was or not k.startswith("data.n_")]
-    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in keys if was.get(k) != now[k]]
+    differ = [k for k in keys if was.get(k) != now[k]]
+    differ = [k for k in differ if not k.startswith("data.n_")] or differ
+    changed = [f"{k} was {was.get(k)}, is {now.get(k)}" for k in differ]
     if changed:
         raise ValueError(
             f"{path} was made with other settings ({'; '.join(changed)}); choose another --out, or "

@@ -7,6 +7,7 @@ run.translate(["The cat sleeps."], beam=5)
 from __future__ import annotations
 
 import sys
+import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ class TrainedRun:
                 "each source, and at least one"
             )
         tokenize = self.record["data"].get("bleu_tokenize", "13a")
-        hyps, refs = self.translate(sources, beam), [*map(self.apply_case, references)]
+        hyps, refs = self.translate(sources, beam), [*map(self.normalize, references)]
         scores: dict[str, Any] = {"n": len(hyps)}
         rows = [{"hyp": hyp, "ref": ref} for hyp, ref in zip(hyps, refs, strict=True)]
         for key, metric in METRICS.items():
@@ -137,11 +138,13 @@ class TrainedRun:
             text.encode()
         except UnicodeEncodeError as error:  # from a shell with another encoding
             raise ValueError(f"the text is not UTF-8: character {error.start + 1}") from None
-        return self.tokenizer.encode(self.apply_case(text))
+        return self.tokenizer.encode(self.normalize(text))
 
-    def apply_case(self, text: str) -> str:
-        """Return the text in lower case if the run was trained on lower-cased text."""
-        return text.lower() if self.record["data"].get("case") == "lower" else text
+    def normalize(self, text: str) -> str:
+        """Return the text as the run's training text was: in normal form C, in lower case."""
+        data = self.record["data"]
+        text = unicodedata.normalize("NFC", text) if "n_not_nfc" in data else text
+        return text.lower() if data.get("case") == "lower" else text
 
 
 def check_texts(texts: Sequence[str], name: str) -> None:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from seqmodels.data import readers
 from seqmodels.data.presets import (
@@ -37,9 +38,12 @@ from seqmodels.data.readers import (
     TEXT_TABLES,
     Table,
     count_lines,
+    ending_of,
     lines,
     preview,
     read_lines,
+    stem_of,
+    table_ending,
     text_chunks,
 )
 from seqmodels.utils.terminal import one_line
@@ -79,20 +83,27 @@ class ParallelCorpus(NamedTuple):
     """Two files, or two columns of one table, with the sides of train."""
 
     def first_lines(self) -> str:
-        """Describe the origin and the first line of each side, in one line per side."""
-        first = next(self.splits["train"](), Pair("", ""))
-        sides = zip(("source", "target"), self.origins, first[:2], strict=True)
-        return "\n".join(
+        """Describe the origin of each side, and the first line of each side of each split."""
+        firsts = {split: next(read(), Pair("", "")) for split, read in self.splits.items()}
+        sides = zip(("source", "target"), self.origins, firsts["train"][:2], strict=True)
+        described = [
             f"{side}: {one_line(origin)}, first line: {preview(text)}"
             for side, origin, text in sides
-        )
+        ]
+        for split in ("valid", "test"):
+            if split in firsts:
+                first = " → ".join(map(preview, firsts[split][:2]))
+                described.append(f"{split}: first pair: {first}")
+            else:
+                described.append(f"{split}: drawn from train")
+        return "\n".join(described)
 
     def pairs(self, *splits: str) -> Iterator[tuple[str, Pair]]:
         """Yield the pairs of some splits, each with its split.
 
         Valid and test are drawn from train if the corpus lacks them: about MAX_HELD_OUT pairs each,
-        or a twentieth of it. The draw depends only on the source, ignoring case and white space:
-        all pairs with the same source sentence are in the same split.
+        or a twentieth of it. The draw depends only on the source, ignoring case, white space and
+        Unicode's normal form: all pairs with the same source sentence are in the same split.
         """
         lacking = [split for split in SPLITS if split not in self.splits]
         share = min(MAX_HELD_OUT / max(1, self.size()), 0.05) if lacking else 1.0
@@ -110,7 +121,7 @@ class ParallelCorpus(NamedTuple):
 
 def uniform_hash(sentence: str) -> float:
     """Return a pseudorandom number from 0 to 1 that depends only on the sentence."""
-    same = " ".join(sentence.casefold().split()).encode()
+    same = " ".join(normalize("NFC", sentence).casefold().split()).encode()
     return int.from_bytes(hashlib.blake2b(same, digest_size=8).digest()) / 2**64
 
 
@@ -150,8 +161,9 @@ def read_parallel(
     """Open a parallel corpus.
 
     data        one of: two text files, the second the translation of the first; a folder of
-                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet; a
-                folder of such files; OWNER/NAME or OWNER/NAME:CONFIG, a dataset on the hub
+                `SPLIT.LANG`, e.g. `train.de` and `train.en`; a file .tsv .csv .jsonl .parquet, or
+                text with a tab in each line; a folder of such tables; OWNER/NAME or
+                OWNER/NAME:CONFIG, a dataset on the hub
     languages   of source and target: codes of text files, names of columns, or their numbers,
                 from 1; None: the source is the first of two files, or the alphabetically first
                 language if a folder or a table has exactly two
@@ -170,7 +182,7 @@ def read_parallel(
         if len(data) == 2:
             return read_two_files([first, Path(data[1])], languages)
         return read_folder(first, languages)
-    if first.suffix in TEXT_TABLES and first.is_file() and not limit:
+    if first.is_file() and not limit and table_ending(first) in TEXT_TABLES:
         table = readers.open_table(first, languages)
     else:
         from seqmodels.data import hub  # takes seconds to import, not needed for text files
@@ -187,10 +199,10 @@ def read_parallel(
 
 def has_tables(folder: Path) -> bool:
     """Return whether a folder, or one in it, has tables, as on the hub, and no `train.xx`."""
-    if any(path.suffix not in TABLES for path in folder.glob("train.*")):
+    if any(ending_of(path) not in TABLES for path in folder.glob("train.*")):
         return False
     paths = (path for depth in ("*", "*/*") for path in folder.glob(depth))
-    return any(path.suffix in TABLES for path in paths)
+    return any(ending_of(path) in TABLES for path in paths)
 
 
 def read_cells(table: Table, split: str, src_lang: str, tgt_lang: str) -> Iterator[Pair]:
@@ -223,15 +235,17 @@ def read_folder(folder: Path, languages: Sequence[str | None]) -> ParallelCorpus
         labels = endings
     src_lang, tgt_lang = resolve_direction(labels, languages, str(folder))
     chosen = [endings[labels.index(label)] for label in (src_lang, tgt_lang)]
-    paths, needed = {}, []
+    paths, lacking = {}, []
     for split in SPLITS:
         aliases = SPLIT_ALIASES[split]
-        alias = next((name for name in aliases if f"{name}.{chosen[0]}" in names), split)
-        src, tgt = (f"{alias}.{ending}" for ending in chosen)
-        paths[split] = folder / src, folder / tgt
-        needed += [src, tgt]
-    if missing := [name for name in needed if name not in names]:
-        raise ValueError(f"{folder} has no {', '.join(missing)}; needed: {', '.join(needed)}")
+        alias = next((n for n in aliases if any(f"{n}.{e}" in names for e in chosen)), split)
+        sides = [f"{alias}.{ending}" for ending in chosen]
+        absent = [side for side in sides if side not in names]
+        lacking += absent
+        if len(absent) < 2:
+            paths[split] = folder / sides[0], folder / sides[1]
+    if any(side.name in lacking for sides in paths.values() for side in sides):
+        raise ValueError(f"{folder} has no {', '.join(lacking)}; each split needs both sides")
     return corpus_of_files(folder.resolve().name, src_lang, tgt_lang, paths)
 
 
@@ -291,7 +305,7 @@ def read_two_files(paths: Sequence[Path], languages: Sequence[str | None]) -> Pa
     names = [label or path.name for label, path in zip(labels, paths, strict=True)]
     src_lang, tgt_lang = resolve_direction(names, languages, origin) if any(languages) else names
     src, tgt = paths if src_lang == names[0] else reversed(paths)
-    return corpus_of_files(src.stem, src_lang, tgt_lang, {"train": (src, tgt)})
+    return corpus_of_files(stem_of(src), src_lang, tgt_lang, {"train": (src, tgt)})
 
 
 CODE = re.compile(r"([a-z]{2,3})(?:[-_][A-Z][a-z]{3})?(?:[-_](?:[A-Z]{2}|[0-9]{3}))?")
@@ -338,6 +352,30 @@ def resolve_direction(
     if src == tgt:
         raise ValueError(f"source and target are both {src!r}; {origin} has {listed}")
     return src, tgt
+
+
+def add_split(corpus: ParallelCorpus, split: str, data: Sequence[str]) -> ParallelCorpus:
+    """Return the corpus with valid or test from elsewhere, in the same direction.
+
+    data    two text files, or a table with both sides; for test also the name of one of sacreBLEU's
+            test sets, which takes the place of the corpus's own test split
+
+    Raises ValueError.
+    """
+    if split == "test" and len(data) == 1 and not Path(data[0]).exists():
+        read = sacrebleu_testset(data[0], corpus.src_lang, corpus.tgt_lang)
+        name, key = f"{corpus.name}, test {data[0]}", data[0]
+    else:
+        if split in corpus.splits:
+            raise ValueError(f"{corpus.name} has its own {split} split; leave out --{split}")
+        if missing := [path for path in data if not Path(path).is_file()]:
+            raise ValueError(f"--{split}: there is no file {missing[0]}; give two text files")
+        languages = corpus.src_lang, corpus.tgt_lang
+        is_named = len(data) == 1 or all(map(is_language, languages))
+        opened = read_parallel(data, languages if is_named else (None, None))
+        read, name, key = opened.splits["train"], corpus.name, f"{split} {opened.key}"
+    splits = {**corpus.splits, split: read}
+    return corpus._replace(name=name, splits=splits, key=f"{corpus.key} {key}")
 
 
 def sacrebleu_testset(test: str, src_lang: str, tgt_lang: str) -> PairReader:
@@ -480,14 +518,14 @@ def read_text_corpus(
     """
     paths = [Path(what) for what in data]
     first = paths[0]
-    if len(data) == 1 and (first.suffix in TABLES or first.is_dir() or not first.exists()):
+    if len(data) == 1 and (ending_of(first) in TABLES or first.is_dir() or not first.exists()):
         return read_documents(str(data[0]), column, limit, shares)
     for flag, given in (("limit", limit), ("column", column)):
         if given:
             raise ValueError(
                 f"a {flag} applies only to a table or the hub; text files are read whole"
             )
-    if tables := [str(path) for path in paths if path.suffix in TABLES]:
+    if tables := [str(path) for path in paths if ending_of(path) in TABLES]:
         raise ValueError(f"{tables[0]} is a table; several files must all be text files")
     key = " ".join([*map(fingerprint, paths), str(shares)])
     more = f" and {len(paths) - 1} more" if paths[1:] else ""

@@ -19,7 +19,15 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from seqmodels.data import readers
-from seqmodels.data.readers import SPLIT_ALIASES, SPLITS, TABLES, Table
+from seqmodels.data.readers import (
+    SPLIT_ALIASES,
+    SPLITS,
+    TABLES,
+    Table,
+    ending_of,
+    stem_of,
+    table_ending,
+)
 from seqmodels.utils.terminal import one_line
 
 BUFFER = 10_000
@@ -72,7 +80,7 @@ def open_table(
         text_columns = languages
     read = ["translation"] if languages else text_columns
     return Table(
-        Path(data.partition(":")[0]).stem,
+        stem_of(Path(data.partition(":")[0])),
         data,
         text_columns,
         {split: partial(read_rows, rows, read) for split, rows in splits.items()},
@@ -112,7 +120,7 @@ def stream_splits(source: dict[str, Any], limit: int) -> dict[str, Dataset]:
 def check_lines(given: Path) -> None:
     """Raise ValueError that names file and line if a JSONL file on disk is malformed."""
     for path in [given] if given.is_file() else list_files(given):
-        if path.suffix == ".jsonl":
+        if ending_of(path) == ".jsonl":
             for _ in readers.read_rows(path):
                 pass
 
@@ -131,22 +139,23 @@ def resolve_source(data: str, columns: Sequence[str | None], min_common: int) ->
     path = Path(data)
     if path.is_file() or path.is_dir():
         listed = [path] if path.is_file() else list_files(path)
-        tables = [file for file in listed if file.suffix in TABLES]
+        named = [table_ending(path)] if path.is_file() else [*map(ending_of, listed)]
+        tables = {file: end for file, end in zip(listed, named, strict=True) if end in TABLES}
         if not (tables if path.is_file() else listed):
             raise ValueError(
                 f"{path} is neither a table nor a folder with files: give two text files, or "
                 f"both sides in one {', '.join(TABLES)}"
             )
         options: dict[str, Any] = {}
-        if tables and all(LOADERS[file.suffix] == "csv" for file in tables):
-            names, is_in_file = readers.find_header(tables[0], columns, min_common)
+        if tables and {LOADERS[ending] for ending in tables.values()} == {"csv"}:
+            names, is_in_file = readers.find_header(next(iter(tables)), columns, min_common)
             options = {**VERBATIM, "names": names, "header": 0 if is_in_file else None}
-        if tables and {file.suffix for file in tables} == {".tsv"}:
+        if {*tables.values()} == {".tsv"}:
             options |= {"sep": "\t", "quoting": csv.QUOTE_NONE}
         if path.is_dir():
             return {"path": data, **options}
-        return {"path": LOADERS[path.suffix], "data_files": data, **options}
-    if data.count("/") != 1 or data.startswith((".", "/", "~")) or path.suffix in TABLES:
+        return {"path": LOADERS[tables[path]], "data_files": data, **options}
+    if data.count("/") != 1 or data.startswith((".", "/", "~")) or ending_of(path) in TABLES:
         raise ValueError(
             f"{data} does not exist; it is not a known corpus and not OWNER/NAME on the hub"
         )

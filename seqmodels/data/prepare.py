@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from unicodedata import is_normalized, normalize
 
 import numpy as np
 from tqdm import tqdm
@@ -23,17 +25,19 @@ from tqdm import tqdm
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import LINE_EVERY, TokenizedPairs, TokenStream
 from seqmodels.data.corpus import Pair, ParallelCorpus, TextCorpus
-from seqmodels.data.presets import FACTS_FILE, cached
-from seqmodels.data.readers import SPLITS
+from seqmodels.data.presets import FACTS_FILE, TOKENIZERS, cached, fingerprint
+from seqmodels.data.readers import SPLITS, preview
 from seqmodels.data.scripts import count_words
 from seqmodels.data.tokenizers import EOS, UNK, Tokenizer
 from seqmodels.utils import files
 from seqmodels.utils.terminal import printable
 
-FORMAT = 9
+FORMAT = 10
 """Version of the folder's format: when it changes, a new folder is made."""
 TOKENIZER, TEST_TEXTS = "tokenizer.json", "test.json"
 """Files in the folder of a corpus."""
+N_DECODED = 1_000
+"""Lines of train that are encoded and decoded, to see whether the tokenizer loses anything."""
 MAX_LENGTH_RATIO = 9.0
 """Ratio of the sides' words above which a pair is not a translation (as in Moses)."""
 
@@ -46,7 +50,7 @@ FAULT_LABELS = {
 COUNTS = [f"n_{split}" for split in SPLITS]
 COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("blank", "too_long", *FAULTS)]
 COUNTS = [key for key in COUNTS if key not in ("n_held_out_valid", "n_held_out_test")]
-COUNTS += ["n_test_sources_in_train"]
+COUNTS += ["n_test_sources_in_train", "n_not_nfc", "n_lossy"]
 COUNTS += [f"n_{kind}_{split}" for split in SPLITS for kind in ("tokens", "unknown")]
 
 
@@ -55,7 +59,7 @@ class PrepareConfig:
     """Settings of the preparation of a corpus."""
 
     tokenizer: str = "bpe"
-    """One of presets.TOKENIZERS."""
+    """One of presets.TOKENIZERS, or the path of a tokenizer.json."""
     vocab_size: int = 4_000
     """Maximum number of ids, for the tokenizers whose size can be chosen."""
     is_lowercase: bool = False
@@ -89,6 +93,8 @@ class Prepared(NamedTuple):
     """Words of the longest source of train."""
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
+    lossy_example: str
+    """A line of train that the tokenizer does not return, and what it returns; or nothing."""
 
 
 def prepare(
@@ -99,7 +105,7 @@ def prepare(
     Raises ValueError if nothing is left to train or test on, and WriteError.
     """
     key = [FORMAT, printable(corpus.key), corpus.src_lang, corpus.tgt_lang, *corpus.splits]
-    key += astuple(config)
+    key += [*astuple(config), tokenizer_key(config.tokenizer)]
     message = f"{printable(corpus.name)}: cleaning and tokenizing"
     folder = cached(key, message, lambda part: build(part, corpus, config), log)
     tokenizer = tokenizers.load(folder / TOKENIZER)
@@ -112,7 +118,13 @@ def prepare(
     data = {"name": name, **facts["data"], "tokenizer": tokenizer.name}
     data |= {"case": "lower"} if config.is_lowercase else {}
     texts = [(src, tgt) for src, tgt in texts]
-    return Prepared(tokenizer, train, valid, test, texts, facts["most_words"], data)
+    most_words, example = facts["most_words"], facts["lossy_example"]
+    return Prepared(tokenizer, train, valid, test, texts, most_words, data, example)
+
+
+def tokenizer_key(kind: str) -> str:
+    """Return what changes with a tokenizer's file; nothing for one that is made here."""
+    return "" if kind in TOKENIZERS else printable(fingerprint(Path(kind)))
 
 
 def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[str, Any]:
@@ -126,6 +138,9 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
     sides = (side for _, pair in train for side in pair[:2])
     tokenizer = tokenizers.make(config.tokenizer, sides, config.vocab_size)
     tokenizer.save(folder / TOKENIZER)
+    train = clean_pairs(corpus, config, is_clean, "train")
+    lossy = find_lossy_lines(tokenizer, (side for _, pair in train for side in pair[:2]))
+    counts["n_lossy"] = len(lossy)
     pairs = clean_pairs(corpus, config, is_clean, *SPLITS)
     most_words = encode_pairs(folder, pairs, tokenizer, config, counts)
     for split in SPLITS:
@@ -140,7 +155,25 @@ def build(folder: Path, corpus: ParallelCorpus, config: PrepareConfig) -> dict[s
         "max_tokens": config.limit("train"),
         "max_tokens_test": config.limit("test"),
     }
-    return {"data": data, "most_words": most_words, "dtype": tokenizer.dtype.name}
+    return {
+        "data": data,
+        "most_words": most_words,
+        "dtype": tokenizer.dtype.name,
+        "lossy_example": " → ".join(
+            map(preview, min(lossy, key=lambda two: len(two[0]), default=()))
+        ),
+    }
+
+
+def find_lossy_lines(tokenizer: Tokenizer, lines: Iterator[str]) -> list[tuple[str, str]]:
+    """Return those of the first N_DECODED lines that differ once they are encoded and decoded.
+
+    White space is not compared. Each line is returned with its decoded tokens.
+    """
+    decoded = [
+        (line, tokenizer.decode(tokenizer.encode(line))) for line in islice(lines, N_DECODED)
+    ]
+    return [two for two in decoded if len({"".join(text.split()) for text in two}) == 2]
 
 
 def scan_pairs(
@@ -159,7 +192,8 @@ def scan_pairs(
     for split, pair in corpus.pairs(*SPLITS):
         for digest, side in zip(digests, pair[:2], strict=True):
             digest.update(f"{side}\n".encode())
-        pair = lowercase_pair(pair) if config.is_lowercase else pair
+        counts["n_not_nfc"] += sum(not is_normalized("NFC", side) for side in pair[:2])
+        pair = normalize_pair(pair, config)
         fewer, more = sorted(map(count_words, pair[:2]))
         is_blank[split].append(not fewer)
         if fewer:
@@ -184,9 +218,11 @@ def scan_pairs(
     return sha256, np.array(sources["train"]), is_clean
 
 
-def lowercase_pair(pair: Pair) -> Pair:
-    """Return a pair in lower case."""
-    return pair._replace(src=pair.src.lower(), tgt=pair.tgt.lower())
+def normalize_pair(pair: Pair, config: PrepareConfig) -> Pair:
+    """Return a pair in Unicode's normal form C, and in lower case if the config says so."""
+    src, tgt = (normalize("NFC", side) for side in pair[:2])
+    lower = str.lower if config.is_lowercase else str
+    return pair._replace(src=lower(src), tgt=lower(tgt))
 
 
 def clean_pairs(
@@ -196,7 +232,7 @@ def clean_pairs(
     marks = {split: iter(is_clean[split]) for split in splits}
     for split, pair in corpus.pairs(*splits):
         if next(marks[split], False):  # a file that grows meanwhile has another key
-            yield split, lowercase_pair(pair) if config.is_lowercase else pair
+            yield split, normalize_pair(pair, config)
 
 
 def encode_pairs(
@@ -272,6 +308,11 @@ def summarize(data: dict[str, Any], is_cleaned: bool) -> str:
         rest = [f"; {'also left out' if is_out else 'kept'}: {', '.join(odd)}"] if odd else []
         lines.append(f"  {split}: left out: {out}{''.join(rest)}")
     lines.append(f"  {data['n_test_sources_in_train']:,} test sources are also in train")
+    if n := data["n_not_nfc"]:
+        lines.append(f"  {n:,} lines were not in Unicode's normal form C, and are brought to it")
+    if n := data["n_lossy"]:
+        n_decoded = min(N_DECODED, 2 * (data["n_train"] + data["n_too_long_train"]))
+        lines.append(f"  the tokenizer changes {n:,} of the first {n_decoded:,} lines of train")
     return "\n".join(lines + describe_unknown(data))
 
 
@@ -307,7 +348,7 @@ def prepare_text(
     """
     message = f"{printable(corpus.name)}: tokenizing"
     build = partial(build_text, corpus=corpus, kind=kind, vocab_size=vocab_size)
-    key = [FORMAT, "text", printable(corpus.key), kind, vocab_size]
+    key = [FORMAT, "text", printable(corpus.key), kind, vocab_size, tokenizer_key(kind)]
     folder = cached(key, message, build, log)
     tokenizer = tokenizers.load(folder / TOKENIZER)
     train, valid, test = (TokenStream(folder, split) for split in SPLITS)

@@ -1,8 +1,9 @@
 """Read lines, text and table rows from files in all the shapes that users have.
 
-Lines end at a line feed and nowhere else. U+0085, U+2028 and form feeds occur inside sentences, and
-`str.splitlines`, which splits there, shifts every later pair of a parallel corpus. Anything that is
-not text is refused, naming file and line.
+Lines end at a line feed and nowhere else, or at carriage returns where a file has no line feed.
+U+0085, U+2028 and form feeds occur inside sentences, and `str.splitlines`, which splits there,
+shifts every later pair of a parallel corpus. Anything that is not text is refused, naming file and
+line.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import codecs
 import csv
 import gzip
 import hashlib
+import io
 import json
 import lzma
 import re
@@ -19,6 +21,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from html import unescape
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,9 +40,21 @@ MARKUP = re.compile(
 )
 """How files begin that do not have a sentence on each line."""
 SEGMENT = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.IGNORECASE | re.DOTALL)
-COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
-"""By their first bytes, the compressed files that are read."""
-UNREAD = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
+
+
+def open_zstd(raw: Any) -> Any:
+    """Return the decompressed file of one in Zstandard, for which Python 3.11 has no module."""
+    import pyarrow  # takes longer to import than to read a small file
+
+    return io.BufferedReader(pyarrow.CompressedInputStream(raw, "zstd"))
+
+
+COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open,
+    b"\x28\xb5\x2f\xfd": open_zstd,
+}  # fmt: skip
+"""What opens a compressed file, by its first bytes."""
+UNREAD = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
 
 
 def preview(text: str) -> str:
@@ -61,9 +76,9 @@ def open_as_utf8(raw: Any, path: str | Path) -> Any:
     for magic, kind in UNREAD.items():
         if head.startswith(magic):
             raise ValueError(f"{path} is compressed ({kind}); unpack it")
-    for magic, module in COMPRESSED.items():
+    for magic, open_compressed in COMPRESSED.items():
         if head.startswith(magic):
-            return module.open(raw)
+            return open_compressed(raw)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return codecs.EncodedFile(raw, "utf-8", "utf-16")
     return raw
@@ -72,29 +87,27 @@ def open_as_utf8(raw: Any, path: str | Path) -> Any:
 def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
-    Chunks end where lines do, unless a line is longer than CHUNK_BYTES. The file may be compressed,
-    or in UTF-16 with a byte-order mark. Raises ValueError that names file and line for anything
-    that is not text.
+    If the first chunk has carriage returns and no line feed, lines end at carriage returns. Chunks
+    end where lines do, unless a line is longer than CHUNK_BYTES or ends in a carriage return. The
+    file may be compressed, or in UTF-16 with a byte-order mark. Raises ValueError that names file
+    and line for anything that is not text.
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
         with files.open_regular(Path(path), takes_pipe) as raw_file:
-            file, is_last = open_as_utf8(raw_file, path), False
+            file, is_last, has_only_cr = open_as_utf8(raw_file, path), False, False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
                 raw += file.read(1) if raw.endswith(b"\r") else b""
-                is_last = not raw
-                text = decode(raw, is_last)
+                is_last, raw = not raw, raw.replace(b"\r\n", b"\n")
+                has_only_cr |= n == 1 and b"\n" not in raw and b"\r" in raw[:-1]
+                text = decode(raw.replace(b"\r", b"\n") if has_only_cr else raw, is_last)
                 if (zero := text.find("\0")) >= 0:
                     n += text.count("\n", 0, zero)
                     raise ValueError(f"{path}, line {n}: a zero byte, not text; is it UTF-16?")
-                if n == 1 and "\n" not in text and text.find("\r", 0, -1) >= 0:
-                    raise ValueError(
-                        f"{path}, line 1: no line feed, only carriage returns; convert its lines"
-                    )
                 is_empty, n = is_empty and not text, n + text.count("\n")
                 if text:
-                    yield text.replace("\r\n", "\n")
+                    yield text
     except UnicodeDecodeError as fault:
         n += fault.object.count(b"\n", 0, fault.start)
         byte = fault.object[fault.start]
@@ -173,6 +186,12 @@ TABLES = (".tsv", ".csv", ".jsonl", ".json", ".parquet")
 """Endings of files with a pair, or a text, in each row."""
 TEXT_TABLES = (".tsv", ".csv", ".jsonl")
 """Endings of tables that are read here; `hub` reads the others."""
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+"""Endings of compressed files."""
+N_SNIFFED = 20
+"""Lines by which tab-separated text is recognised."""
+ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
+"""How the last column of a file by Anki (manythings.org) begins."""
 NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
 NAMES = (
     "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
@@ -199,18 +218,44 @@ class Table(NamedTuple):
     """Changes whenever the content does; known without reading it."""
 
 
+def ending_of(path: Path) -> str:
+    """Return the ending of a file before that of its compression: `.tsv` of `pairs.tsv.gz`."""
+    endings = [suffix.lower() for suffix in path.suffixes]
+    return next((ending for ending in reversed(endings) if ending not in COMPRESSIONS), "")
+
+
+def stem_of(path: Path) -> str:
+    """Return the name of a file without its ending and that of its compression."""
+    return Path(path.stem).stem if path.suffix in COMPRESSIONS else path.stem
+
+
+def table_ending(path: Path) -> str:
+    """Return the ending of a table, `.tsv` for other text whose lines have tabs, or "".
+
+    Raises as `lines` does.
+    """
+    if (ending := ending_of(path)) in TABLES:
+        return ending
+    first = [*islice(filter(str.strip, lines(path)), N_SNIFFED)]
+    return ".tsv" if first and all("\t" in line for line in first) else ""
+
+
 def open_table(path: Path, columns: Sequence[str | None]) -> Table:
     """Open a TSV, CSV or JSONL file, which has only train."""
-    head = find_header(path, columns) if path.suffix != ".jsonl" else None
+    head = find_header(path, columns) if ending_of(path) != ".jsonl" else None
     _, first = next(read_rows(path, head), (0, None))
     if first is None:
         raise ValueError(f"{path} has no rows")
-    text_columns = [name for name, cell in first.items() if cell is None or isinstance(cell, str)]
+    text_columns = [
+        name
+        for name, cell in first.items()
+        if cell is None or (isinstance(cell, str) and not ATTRIBUTION.match(cell))
+    ]
     if isinstance(both := first.get("translation"), dict):  # as on the hub
         text_columns = [*both]
     splits = {"train": partial(read_rows, path, head)}
     size = cache(partial(count_lines, path))
-    return Table(path.stem, str(path), text_columns, splits, size, fingerprint(path))
+    return Table(stem_of(path), str(path), text_columns, splits, size, fingerprint(path))
 
 
 class Header(NamedTuple):
@@ -225,14 +270,17 @@ def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) 
     """Return the names of the columns of a TSV or CSV file.
 
     The first line is a header if one of its cells is asked for by name, or `min_common` of them are
-    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, … Raises ValueError if it
-    is unclear whether there is a header: a row taken for a header would be lost, and a header taken
+    COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, …, as are those of a file
+    by Anki, and of text in columns without the ending of a table. Raises ValueError if it is
+    unclear whether there is a header: a row taken for a header would be lost, and a header taken
     for a row would be trained on.
     """
     first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)
     is_in_file |= sum(cell.strip().lower() in COMMON_COLUMNS for cell in first) >= min_common
-    if any(name is not None and name.isdecimal() and name not in first for name in columns):
+    is_plain = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
+    is_numbered = any(name and name.isdecimal() and name not in first for name in columns)
+    if is_numbered or (is_plain and not is_in_file):
         return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
     if not is_in_file and len(first) >= min_common:
         flags = ("--source", "--target") if min_common == 2 else ("--column",)
@@ -271,8 +319,8 @@ def read_rows(path: Path, header: Header | None = None) -> Iterator[tuple[int, d
 
 
 def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the cells of each row of a CSV file, or a TSV file, without quoting."""
-    if path.suffix == ".tsv":
+    """Yield the line and the cells of each row of a CSV file, or of a TSV file, without quoting."""
+    if ending_of(path) != ".csv":
         yield from enumerate((line.split("\t") for line in lines(path)), 1)
         return
     reader = csv.reader((f"{line}\n" for line in lines(path)), strict=True)

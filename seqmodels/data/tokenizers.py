@@ -9,6 +9,7 @@ encode to a special: "<eos>" in a corpus is five ordinary characters.
     Bytes       no vocabulary to train, no UNK, the longest sequences
     BPE         between words and bytes: merges learned from the given lines only, no UNK
     Published   BPE with the merges of a published model, from the network, no UNK
+    HuggingFace a tokenizer.json that Hugging Face's library wrote, with all that it does to text
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ import tiktoken
 import tokenizers as hf
 
 from seqmodels.data.presets import TIKTOKEN_ENCODINGS, TOKENIZERS, TOKENIZERS_WITH_VOCAB_SIZE
-from seqmodels.utils.files import read_json, write
-from seqmodels.utils.terminal import printable
+from seqmodels.utils.files import MAX_JSON_BYTES, read_json, write
+from seqmodels.utils.terminal import one_line, printable
 
 PAD, BOS, EOS, UNK = range(4)  # as in `interface`, which imports torch
 SPECIALS = ("<pad>", "<bos>", "<eos>", "⁇")
@@ -116,6 +117,8 @@ def byte_values() -> dict[str, int]:
     moved = {chr(256 + i): value for i, value in enumerate(others)}
     return {chr(value): value for value in themselves} | moved
 
+
+BYTE_VALUES = byte_values()
 
 # ----------------------------------------------------------------------------- Tokenizers
 
@@ -326,9 +329,8 @@ class BPE(Pieces):
         """
         _check_vocab_size(vocab_size, N_SPECIALS + 256)
         rank_of = train_merges(lines, vocab_size - N_SPECIALS).get_vocab()
-        value_of = byte_values()
         in_order = sorted(rank_of, key=rank_of.__getitem__)
-        return cls([bytes(value_of[char] for char in piece) for piece in in_order])
+        return cls([bytes(BYTE_VALUES[char] for char in piece) for piece in in_order])
 
 
 class Published(Pieces):
@@ -365,6 +367,111 @@ class Published(Pieces):
         self.fields = {"kind": "published", "name": name, "sha256": digest}
 
 
+PATTERNS = {
+    SPLIT, r"\s+", " {2,}",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    *(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|" + digits +
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+        for digits in (r"\p{N}", r"\p{N}{1,3}")
+    ),
+}  # fmt: skip
+"""The regular expressions that a HuggingFace tokenizer may have: ours, and those of GPT-2, GPT-4,
+Llama 3 and Qwen. Another one could take forever."""
+MAX_COMPONENTS = 12
+"""Normalizers, pre-tokenizers and decoders of a HuggingFace tokenizer."""
+
+
+class HuggingFace(Tokenizer):
+    """A tokenizer of Hugging Face's library, from what its tokenizer.json contains.
+
+    An id is the library's plus 4. The library's own specials are written by no text; what it does
+    not know is UNK. Raises ValueError for a pattern other than PATTERNS, and for what makes text
+    many times as long: the file may come from a stranger.
+    """
+
+    def __init__(self, content: dict[str, Any], sha256: str | None = None):
+        text = json.dumps(content, ensure_ascii=False, indent=0)
+        if len(text.encode()) > MAX_JSON_BYTES - 2**10:
+            raise ValueError(f"a tokenizer has at most {MAX_JSON_BYTES:,} bytes")
+        _check_components(content)
+        library = _call_library(hf.Tokenizer.from_str, text)
+        if max(library.get_vocab().values(), default=-1) + 1 not in range(1, MAX_PIECES):
+            raise ValueError(f"a vocabulary has 1 to {MAX_PIECES:,} pieces")
+        library.no_padding()
+        library.no_truncation()
+        library.encode_special_tokens = True  # as ordinary text
+        library.add_special_tokens([SPECIALS[UNK]])
+        self._library, self._unknown = library, library.token_to_id(SPECIALS[UNK])
+        added = library.get_added_tokens_decoder()
+        model = content["model"]
+        self._specials = {i for i, token in added.items() if token.special}
+        self._specials |= {library.token_to_id(model.get("unk_token") or ""), model.get("unk_id")}
+        n_ids = 1 + max(library.get_vocab().values())
+        pieces = [library.id_to_token(i) or "" for i in range(n_ids)]
+        if "ByteLevel" in json.dumps(content.get("decoder")):
+            pieces = [_decode_bytes(piece) for piece in pieces]
+        self.labels = [*SPECIALS, *(_visible(piece.encode()) for piece in pieces)]
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if sha256 not in (None, digest):
+            raise ValueError("its sha256 is not that of its content")
+        self.name = f"tokenizer.json {digest[:8]} ({self.vocab_size:,})"
+        self.fields = {"kind": "huggingface", "sha256": digest, "content": content}
+
+    def __reduce__(self) -> tuple[type[HuggingFace], tuple[dict[str, Any]]]:
+        """Pickle the content: the library's own pickle forgets how specials are encoded."""
+        return HuggingFace, (self.fields["content"],)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids that the library gives, plus 4; UNK for what it does not know."""
+        text.encode()  # half a surrogate pair is an error, as in `Pieces`
+        ids = _call_library(self._library.encode, text, add_special_tokens=False).ids
+        return [UNK if i in self._specials else N_SPECIALS + i for i in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text that the library gives, with its spaces."""
+        theirs = [self._unknown if i == UNK else i - N_SPECIALS for i in ids if i >= UNK]
+        return _call_library(self._library.decode, theirs, skip_special_tokens=False)
+
+
+def _call_library(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    """Call a function of `tokenizers`; raise ValueError for its errors, which have no type."""
+    try:
+        return function(*given, **options)
+    except BaseException as fault:
+        if isinstance(fault, Exception) or type(fault).__name__ == "PanicException":
+            raise ValueError(f"Hugging Face's library refuses it: {one_line(str(fault))}") from None
+        raise
+
+
+def _check_components(content: dict[str, Any]) -> None:
+    """Raise ValueError for components that could take forever, or fill the memory."""
+    todo, n_components = [content.get(key) for key in ("normalizer", "pre_tokenizer", "decoder")], 0
+    while todo:
+        match todo.pop():
+            case dict(part):
+                n_components += "type" in part
+                if "Regex" in part and part["Regex"] not in PATTERNS:
+                    raise ValueError(
+                        f"its pattern {one_line(str(part['Regex']))[:60]} could take forever"
+                    )
+                if part.get("type") == "Replace" and len(str(part.get("content", ""))) > 1:
+                    raise ValueError("it replaces text by more than one character")
+                todo += part.values()
+            case list(parts):
+                todo += parts
+    if n_components > MAX_COMPONENTS:
+        raise ValueError(f"it has {n_components} components; at most {MAX_COMPONENTS} are read")
+
+
+def _decode_bytes(piece: str) -> str:
+    """Return the text of a piece in GPT-2's alphabet of bytes, or the piece if it is not."""
+    try:
+        return bytes(map(BYTE_VALUES.__getitem__, piece)).decode(errors="backslashreplace")
+    except KeyError:
+        return piece
+
+
 def as_base64(pieces: Iterable[bytes]) -> list[str]:
     """Encode pieces in base64, as in JSON and in tiktoken's files."""
     return [base64.b64encode(piece).decode() for piece in pieces]
@@ -374,7 +481,7 @@ WORD_KINDS = {"words": Words, "spaces": Spaces}
 
 
 def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Make one of TOKENIZERS, trained on `lines`, which are read at most once.
+    """Make one of TOKENIZERS, trained on `lines`, which are read at most once, or read a file.
 
     TOKENIZERS_WITH_VOCAB_SIZE have up to `vocab_size` ids, the others as many as they need.
     """
@@ -388,6 +495,8 @@ def make(kind: str, lines: Iterable[str], vocab_size: int) -> Tokenizer:
         return Bytes()
     if kind in TIKTOKEN_ENCODINGS:
         return Published(kind)
+    if Path(kind).is_file():
+        return open_existing(Path(kind))
     raise ValueError(f"{kind!r} is not a tokenizer; choose from {', '.join(TOKENIZERS)}")
 
 
@@ -401,11 +510,22 @@ def resolve_vocab_size(kind: str, asked: int | None, default: int) -> int:
     return asked or default
 
 
+def open_existing(path: Path) -> Tokenizer:
+    """Read a tokenizer.json of a run, or of Hugging Face's library; raises as `load` does."""
+    if path.suffix == ".model":
+        raise ValueError(
+            f"{path} is a SentencePiece model; save it as a tokenizer.json, with transformers: "
+            "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)"
+        )
+    return load(path)
+
+
 def load(path: str | Path) -> Tokenizer:
     """Read a saved tokenizer without trusting it; raise ValueError that names file and fault.
 
-    A foreign pattern could take forever, or panic, so BPE is only read with SPLIT. Nothing is
-    downloaded except one of TIKTOKEN_ENCODINGS, if the file names it.
+    A foreign pattern could take forever, or panic, so BPE is only read with SPLIT, and what Hugging
+    Face's library wrote only with PATTERNS. Nothing is downloaded except one of TIKTOKEN_ENCODINGS,
+    if the file names it.
     """
     try:
         match read_json(Path(path)):
@@ -424,6 +544,14 @@ def load(path: str | Path) -> Tokenizer:
                 return BPE([base64.b64decode(rank, validate=True) for rank in ranks])
             case {"kind": "published", "name": str(name), "sha256": str(sha256)}:
                 return Published(name, sha256)
+            case {
+                "kind": "huggingface",
+                "sha256": str(sha256),
+                "content": {"model": {}} as content,
+            }:
+                return HuggingFace(content, sha256)
+            case {"model": {}} as content:  # as Hugging Face's library writes it
+                return HuggingFace(content)
     except OSError as fault:
         raise ValueError(f"{path} cannot be read: {fault.strerror}") from fault
     except (TypeError, ValueError) as fault:

@@ -31,7 +31,7 @@ import argparse
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
 from seqmodels.utils.terminal import non_negative, positive
-from tasks.flags import TaskParser, run
+from tasks.flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
     f"a text by name ({', '.join(presets.TEXT)}); text files, concatenated in order; a .tsv, .csv, "
@@ -64,8 +64,9 @@ def make_parser() -> TaskParser:
         help="target tokens per example at --context 0 (default: 64)")  # fmt: skip
     add("--stride", type=positive, metavar="S",
         help="score the last S tokens of each block (default: all)")  # fmt: skip
-    add("--tokenizer", choices=TOKENIZERS, metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own)")  # fmt: skip
+    add("--tokenizer", type=tokenizer, metavar="KIND",
+        help=f"{', '.join(TOKENIZERS)} (default: bpe, or the text's own), or an existing "
+             "tokenizer.json, from a run or by Hugging Face's library")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 2,000)")
     add("--parameters", type=positive, metavar="N",
         help="parameters per model (default: 1.5 M, or the text's own)")  # fmt: skip

@@ -22,17 +22,17 @@ import argparse
 from seqmodels.data import presets
 from seqmodels.data.presets import TOKENIZERS
 from seqmodels.utils.terminal import positive
-from tasks.flags import TaskParser, run
+from tasks.flags import TaskParser, run, tokenizer
 
 DATA_HELP = (
     f"a corpus by name ({', '.join(presets.PARALLEL)}); two text files, the first of which is the "
     "source unless --source or --target say otherwise; a folder of train|valid|test.{xx,yy}; a "
-    ".tsv, .csv, .jsonl or .parquet file, or a folder of them; OWNER/NAME or OWNER/NAME:CONFIG on "
-    "the hub"
+    ".tsv, .csv, .jsonl or .parquet file, a text with tabs such as Anki's deu.txt, or a folder of "
+    "tables; OWNER/NAME or OWNER/NAME:CONFIG on the hub"
 )
 OWN_DATA_FLAGS = (
-    "source", "target", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer", "vocab",
-    "parameters", "bleu_tokenize",
+    "source", "target", "valid", "test", "limit", "lowercase", "clean", "max_tokens", "tokenizer",
+    "vocab", "parameters", "bleu_tokenize",
 )  # fmt: skip
 """Flags that require --data."""
 
@@ -61,7 +61,11 @@ def make_parser() -> TaskParser:
              "file if the endings are not languages (a.txt b.txt); or a column, by name, or by "
              "number if the table has no header")  # fmt: skip
     add("--target", metavar="LANG", help="language or column to translate to, given like --source")
-    add("--test", metavar="SET", help="test on one of sacreBLEU's test sets, such as wmt14")
+    add("--valid", nargs="+", metavar="FILE",
+        help="validate on two text files (or one table with both sides), in the order of "
+             "--data; default: pairs drawn from train, if --data has no valid split")  # fmt: skip
+    add("--test", nargs="+", metavar="SET",
+        help="test on such files, or on one of sacreBLEU's test sets, such as wmt14")  # fmt: skip
     add("--limit", type=positive, metavar="N",
         help="stream N pairs of a table or a hub dataset, instead of reading all")  # fmt: skip
     add("--lowercase", action="store_true", help="lower-case both sides")
@@ -71,8 +75,9 @@ def make_parser() -> TaskParser:
     add("--max-tokens", type=positive, default=200, metavar="N",
         help="leave out pairs with more tokens on a side; in test, with more than twice as many "
              "(default: 200)")  # fmt: skip
-    add("--tokenizer", choices=TOKENIZERS, default="bpe", metavar="KIND",
-        help=f"{', '.join(TOKENIZERS)} (default: bpe)")  # fmt: skip
+    add("--tokenizer", type=tokenizer, default="bpe", metavar="KIND",
+        help=f"{', '.join(TOKENIZERS)} (default: bpe), or an existing tokenizer.json, from a run "
+             "or by Hugging Face's library")  # fmt: skip
     add("--vocab", type=positive, metavar="N", help="vocabulary size (default: 4,000)")
     add("--parameters", type=positive, metavar="N", help="parameters per model (default: 2 M)")
     add("--bleu-tokenize", metavar="NAME",
@@ -93,7 +98,7 @@ from typing import NamedTuple
 from seqmodels.comparison.task import AlignmentExample, Recipe, Task
 from seqmodels.data.batches import lengths
 from seqmodels.data.batches import longest as longest_of
-from seqmodels.data.corpus import ParallelCorpus, open_parallel, sacrebleu_testset
+from seqmodels.data.corpus import ParallelCorpus, add_split, open_parallel
 from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
@@ -164,6 +169,9 @@ BIBLE = DEFAULT._replace(
     recipes=PROSE, tokens={**DEFAULT.tokens, "laptop": 4_000_000}, batch_tokens=400
 )
 
+MAX_EPOCHS = 20
+"""Of train, in the default budget of a corpus without a recipe of its own."""
+
 CORPUS_RECIPES = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,
 }  # fmt: skip
@@ -185,13 +193,12 @@ def builtin_task(args: argparse.Namespace) -> Task:
 
 
 def open_corpus(args: argparse.Namespace) -> ParallelCorpus:
-    """Return the corpus that --data names, with the test set that --test names."""
+    """Return the corpus that --data names, with the splits that --valid and --test name."""
     corpus = open_parallel(args.data, (args.source, args.target), args.limit)
+    for split in ("valid", "test"):
+        if given := getattr(args, split):
+            corpus = add_split(corpus, split, given)
     print(presets.describe(args.data[0]) + corpus.first_lines())
-    if args.test:
-        test = sacrebleu_testset(args.test, corpus.src_lang, corpus.tgt_lang)
-        name, key = f"{corpus.name}, test {args.test}", f"{corpus.key} {args.test}"
-        corpus = corpus._replace(name=name, splits={**corpus.splits, "test": test}, key=key)
     return corpus
 
 
@@ -209,9 +216,20 @@ def prepare_corpus(
     )
     ready = prepare(corpus, config)
     print(summarize(ready.data, args.clean))
+    if ready.lossy_example:
+        print(f"  for example, white space aside: {ready.lossy_example}")
     if note := presets.checksum_warning(args.data[0], ready.data["sha256"]):
         print(note)
     return ready
+
+
+def choose_budget(tokens: int | None, recipe: CorpusRecipe, size: str, n_train: int) -> int:
+    """Return the target tokens to train on, and print them; `n_train` of them are an epoch."""
+    if tokens is None:
+        tokens = recipe.tokens[size]
+        tokens = min(tokens, MAX_EPOCHS * n_train) if recipe is DEFAULT else tokens
+    print(f"Budget: {tokens:,} target tokens, {tokens / n_train:.1f} epochs of train (--tokens)")
+    return tokens
 
 
 def corpus_task(args: argparse.Namespace) -> Task:
@@ -229,6 +247,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
     shown = min(  # the figure has a cell per pair of tokens
         range(len(words)), key=lambda i: (n_test[i].max() > 80, abs(words[i] - 16))
     )
+    n_train = int(ready.train.ends[-1, 1])
     longest = 0
     for split in (ready.test, ready.train, ready.valid):
         n_src, n_tgt = longest_of(split)
@@ -244,7 +263,7 @@ def corpus_task(args: argparse.Namespace) -> Task:
         contrasts=HISTORY,
         recipes=with_positions(recipe.recipes, longest),
         training={
-            "tokens": args.tokens or recipe.tokens[args.size],
+            "tokens": choose_budget(args.tokens, recipe, args.size, n_train),
             "batch_tokens": recipe.batch_tokens,
             "label_smoothing": 0.1,
         },

@@ -72,8 +72,11 @@ const setStatus = (text) => { query("#status").textContent = text; };
 
 // ----------------------------------------------------------------------------------- Texts
 
-const applyCase = (text) => (data.case === "lower" ? text.toLowerCase() : text);
-const encode = (text) => tokenizer.encode(applyCase(text.toWellFormed ? text.toWellFormed() : text));
+const normalize = (text) => {
+  const composed = text.normalize("NFC");
+  return data.case === "lower" ? composed.toLowerCase() : composed;
+};
+const encode = (text) => tokenizer.encode(normalize(text.toWellFormed ? text.toWellFormed() : text));
 
 // A request to a model for the text that follows `text`, or the problem that prevents it.
 function makeJob(run, text) {
