@@ -94,13 +94,15 @@ def test_a_text_is_continued(trained: Path, call: Call) -> None:
     assert all((code, text[:7], err) == (0, "the cat", "") for code, text, err in results)
     assert call(*given) == results[0]
     assert len({*results}) > 1
+    for greedy in (("--temperature", 0), ("--top-k", 1), ("--top-p", 1e-6)):
+        assert len({call(*given, *greedy, "--seed", n) for n in range(1, 5)}) == 1
 
 
 @pytest.mark.parametrize("name", ["gpt", "lstm_seq2seq"])
 def test_continues_in_blocks(name: str, language_model: Path, call: Call, monkeypatch: Any) -> None:
     """Keeps out a text as source where none was trained on, and an end where a block is full."""
-    sample = Mock(side_effect=search.sample_from_prefix)
-    monkeypatch.setattr(search, "sample_from_prefix", sample)
+    sample = Mock(side_effect=search.continue_prefix)
+    monkeypatch.setattr(search, "continue_prefix", sample)
     tokenizer = tokenizers.load(language_model / "tokenizer.json")
     given = main, "generate", language_model / f"{name}-seed1"
     for text in ("so he said", "so he said 5 and went\n" * 9, ""):

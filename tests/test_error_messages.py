@@ -67,9 +67,10 @@ LONG = "x" * 5_000
 CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
     (main, "paint", ("'paint'", "models", "plot")),
-    (main, "translate x a --beam 65", ("--beam 65", "64")),
+    (main, "translate x a --beam 65", ("beam of 65", "64")),
     (main, "generate x a --length 10001", ("--length 10001", "10,000")),
-    (main, "generate x a --temperature 0", ("--temperature", "'0'")),
+    (main, "generate x a --temperature 2000", ("temperature 2000", "1000")),
+    (main, "generate x a --top-p 0", ("top-p 0",)),
     (main, "generate x a --seed -1", ("--seed", "'-1'")),
     (recall, "--models bert", ("--models", "'bert'", "rnn_encdec")),
     (recall, "--seeds 2 1 2", ("--seeds", "2 is given twice")),
