@@ -131,18 +131,27 @@ def test_unknown_words_are_counted(trained: Path, call: Call) -> None:
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
 
 
-HELP_OF_SCORE, MISTAKE = "seqmodels.cli.main score --help", "tasks.translation --source de"
+SLOW_AFTER_TORCH = {"matplotlib", "datasets", "sacrebleu", "scipy", "sympy", "torch._dynamo"}
+RUNS = ROOT / "results" / "translation-live"
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(HELP_OF_SCORE, 0), (MISTAKE, 2)])
-def test_help_and_mistakes_import_little(arguments: str, code: int) -> None:
-    """Keeps out an import that makes help, or an answer to a typo, take seconds."""
+@pytest.mark.parametrize(
+    ("arguments", "code", "slow"),
+    [
+        ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
+        ("tasks.translation --source de", 2, SLOW_TO_IMPORT),
+        (f"seqmodels.cli.main translate {RUNS / 'bahdanau-seed1'} cat", 0, SLOW_AFTER_TORCH),
+        (f"seqmodels.cli.main translate {RUNS / 'gpt-seed1'} cat --beam 2", 0, SLOW_AFTER_TORCH),
+    ],
+)
+def test_commands_import_little(arguments: str, code: int, slow: set[str]) -> None:
+    """Keeps out an import that makes help, an answer to a typo or one sentence take seconds."""
     command = [sys.executable, "-X", "importtime", "-m", *arguments.split()]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == code, process.stderr[-2_000:]
-    imported = {line.split("|")[-1].strip().split(".")[0] for line in process.stderr.splitlines()}
-    assert "seqmodels" in imported
-    assert not imported & SLOW_TO_IMPORT
+    modules = {line.split("|")[-1].strip() for line in process.stderr.splitlines()}
+    assert "seqmodels" in modules
+    assert not modules & slow
 
 
 def test_every_command_has_help(call: Call) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
@@ -225,6 +226,22 @@ def load(run: str | Path) -> TrainedRun:
     return TrainedRun(model, tokenizer, run_record)
 
 
+class SkipNormal(TorchFunctionMode):
+    """Leave weights as they are in place of `normal_`.
+
+    On the meta device, where they have no values, it imports torch's compiler: a second.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return the weights instead of drawing them; call any other function."""
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") == "normal_":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
@@ -249,7 +266,7 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
             raise ValueError(
                 f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
             )
-        with torch.device("meta"):
+        with torch.device("meta"), SkipNormal():
             expected = build(record["model"], **record["model_config"]).state_dict()
         check_shapes(weights, expected)
         model = build(record["model"], **record["model_config"])

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
@@ -473,5 +472,7 @@ def peak_memory_bytes(device: str) -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
+    import psutil
+
     memory = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
     return getattr(memory, "peak_wset", memory.rss)
