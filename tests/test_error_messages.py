@@ -364,10 +364,14 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     [
         (main, "plot @", "README.md"),
         (main, "plot @/recall", "recall/tables.md"),
+        (main, "plot @/recall", "recall/score-copy.svg"),
+        (main, "plot @/recall", "recall/curves.png"),
         (main, "site --runs @ --out @", "index.html"),
         (main, "score --src @/a --ref @/b @/c --out @", "report.html"),
         (main, "score --src @/a --ref @/b @/c --out @", "score.json"),
+        (main, "score --src @/a --ref @/b @/c --out @", "score-length.png"),
         (recall, "--size smoke --out @", "tables.md"),
+        (recall, "--size smoke --out @", "score-reverse.svg"),
     ],
 )
 def test_a_file_of_the_users_is_kept(

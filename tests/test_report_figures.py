@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from fake_records import MODELS, drawn_scores, fake_record, fake_tests, row, scored, several
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import same_color, to_rgba
@@ -13,6 +14,7 @@ from matplotlib.colors import same_color, to_rgba
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.records.significance import SCHEMA, Comparison, Difference, Pair, Significance
 from seqmodels.report import alignment, drawing, figures, style, tables
+from seqmodels.utils import files
 
 
 def texts_of(ax: Any) -> list[str]:
@@ -331,3 +333,16 @@ def test_few_examples_have_no_interval() -> None:
     none = Difference(value=-0.01, low=None, high=None, p=None)
     comparison.pairs[0] = comparison.pairs[0].model_copy(update={"overall": none})
     assert cells(records, comparison)["bahdanau", "rnn_encdec"][0] == ["±0.0", "[–]"]
+
+
+def test_own_figures_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out figures of an earlier version that stay, and one of the user's that is lost."""
+    figure, path = style.make_figure(1, ("title", "", "")), tmp_path / "curves.png"
+    for software, is_own in ((None, True), ("Matplotlib", False), ("seqmodels", True)):
+        monkeypatch.setitem(style.STAMPS, ".png", {"Software": software})
+        style.save(figure, path)
+        if is_own:
+            files.check_own(path, *(ROOT / "results" / "recall").glob("*.svg"))
+        else:
+            with pytest.raises(ValueError, match="was not written by"):
+                files.check_own(path)

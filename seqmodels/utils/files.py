@@ -12,6 +12,7 @@ import io
 import json
 import os
 import platform
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -60,19 +61,21 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
 
 
 OWN = {
-    "README.md": b"by `seqmodels plot`",
-    "tables.md": b"](curves.svg)",
+    "README.md": rb"by `seqmodels plot`",
+    "tables.md": rb"\]\(curves\.svg\)",
     ".html": "· seqmodels</title>".encode(),
-    ".json": b'"schema": "seqmodels.',
+    ".json": rb'"schema": "seqmodels\.',
+    ".svg": rb"</title>\n <desc>",
+    ".png": rb"Software\0seqmodels|\A.{37}pHYs\0\0\x18\x9b",  # before it was marked: 160 dpi alone
 }
-"""The mark by which a generated file is recognised, by its name or ending."""
+"""The pattern by which a generated file is recognised, by its name or ending."""
 
 
 def check_own(*paths: Path) -> None:
-    """Raise ValueError if one of the files is there, and was not written by `write_own`."""
+    """Raise ValueError if one of the files is there, and was not written by this program."""
     for path in paths:
         mark = OWN.get(path.name) or OWN[path.suffix]
-        if path.exists() and mark not in path.read_bytes():
+        if path.exists() and not re.search(mark, path.read_bytes(), re.DOTALL):
             raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
 
 
