@@ -6,9 +6,11 @@ import json
 import math
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -350,9 +352,13 @@ def test_each_line_is_a_sentence(
         "\n".join(wanted[:3]), "", third
     ]  # fmt: skip
     (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
-    monkeypatch.setattr(main, "STDIN", tmp_path / "lines")
+    encode = Mock(side_effect=type(run.tokenizer).encode)
+    monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
     monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
-    code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    assert encode.call_count == 3
     assert (code, out.split("\n")) == (0, [*wanted, ""])
     assert err.startswith("2 of 17 words ")  # of all lines
 

@@ -31,8 +31,6 @@ MAPS = 24
 """Examples of a report that have attention maps, unless another number is given."""
 LINES_AT_ONCE = 500
 """Lines that are translated together."""
-STDIN = "/dev/stdin"
-"""The path of standard input."""
 MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
@@ -129,6 +127,7 @@ def translate(args: argparse.Namespace) -> None:
 
     from seqmodels.comparison.trained import check_search, load
     from seqmodels.data import readers
+    from seqmodels.utils import files
 
     check_search(args.beam, args.length_penalty, args.n_best or 1)
     if args.alignment and (args.text == "-" or "\n" in args.text or not args.text.strip()):
@@ -138,7 +137,9 @@ def translate(args: argparse.Namespace) -> None:
     run = load(args.run)
     if args.alignment:
         check_drawable(run, args.text)
-    lines = readers.lines(STDIN, takes_pipe=True) if args.text == "-" else args.text.split("\n")
+    lines: Iterable[str] = args.text.split("\n")
+    if args.text == "-":
+        lines = readers.lines("standard input", files.open_stdin)
     rest, sources = iter(lines), list[list[int]]()
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
         while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:

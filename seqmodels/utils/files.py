@@ -15,6 +15,7 @@ import platform
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -111,22 +112,43 @@ def remove_partial(folder: Path) -> None:
 
 
 @contextmanager
-def open_regular(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
-    """Open a regular file for reading or, where `takes_pipe`, a pipe.
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file for reading.
 
-    Raises ValueError for a device and any other pipe, OSError as `open` does.
+    Raises ValueError for a device and for a pipe, OSError as `open` does.
     """
-    if takes_pipe and stat.S_ISFIFO(os.stat(path).st_mode):
-        with open(path, "rb") as pipe:
-            content = pipe.read(MAX_PIPE_BYTES + 1)
-        if len(content) > MAX_PIPE_BYTES:
-            raise ValueError(f"{path} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
-        yield io.BytesIO(content)
-        return
     with open(path, "rb", opener=open_without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError(f"{path} is not a regular file; it is not read")
         yield file
+
+
+@contextmanager
+def open_regular_or_pipe(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file or a pipe for reading; raises as `open_regular` and `read_pipe` do."""
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        with open_regular(path) as file:
+            yield file
+        return
+    with open(path, "rb") as pipe:
+        yield read_pipe(pipe, path)
+
+
+@contextmanager
+def open_stdin(name: Path) -> Iterator[IO[bytes]]:
+    """Return standard input, under this name in messages; raises as `read_pipe` does."""
+    if sys.stdin is None:
+        raise ValueError(f"{name} is closed")
+    stdin = sys.stdin.buffer
+    yield stdin if stdin.seekable() else read_pipe(stdin, name)
+
+
+def read_pipe(pipe: IO[bytes], name: Path) -> io.BytesIO:
+    """Return the content of a pipe as a file; raise ValueError for too many bytes."""
+    content = pipe.read(MAX_PIPE_BYTES + 1)
+    if len(content) > MAX_PIPE_BYTES:
+        raise ValueError(f"{name} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
+    return io.BytesIO(content)
 
 
 def open_without_waiting(path: str, flags: int) -> int:
