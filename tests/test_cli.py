@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,9 +16,11 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
+from browser import data_of
 from conftest import ROOT, Call, check_one_line, copy_records
 from toys import flags, toy
 
+import seqmodels
 from seqmodels import MODELS, search
 from seqmodels.cli import doctor, main
 from seqmodels.comparison import compare
@@ -177,6 +180,37 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert (stopped.value.code, capsys.readouterr().err) == (code, "task: a b c\n")
     with pytest.raises(KeyError):
         terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
+
+
+def test_success_is_not_an_exit() -> None:
+    """Keeps out the red SystemExit of a notebook after a run that went well."""
+    ran = Mock()
+    terminal.run_cli("task", ran)
+    ran.assert_called_once_with()
+
+
+def test_public_names_are_listed() -> None:
+    """Keeps out a completion without the names that are imported when they are used."""
+    program = "import seqmodels, sys; print('torch' in sys.modules, *dir(seqmodels))"
+    listed = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True).split()
+    assert listed[0] == "False"
+    assert {*seqmodels.__all__, "__name__"} <= {*listed}
+
+
+def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
+    """Keeps out a command that asks for each folder where `plot` takes the one around them."""
+    for name, model in (("b", "gpt"), ("a", "transformer"), ("c/tensorboard/gpt-seed1", "")):
+        (tmp_path / name).mkdir(parents=True)
+        if model:
+            shutil.copy(ROOT / "results" / "recall" / f"{model}-seed1.json", tmp_path / name)
+    code, out, err = call(main, "status", tmp_path)
+    assert (code, err) == (0, "")
+    assert [line.split("  ")[0] for line in out.splitlines()[1:3]] == [
+        "a: transformer, seed 1", "b: gpt, seed 1",
+    ]  # fmt: skip
+    assert call(main, "status", tmp_path / "b")[1].splitlines()[1].startswith("gpt, seed 1")
+    assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
+    assert [folder["name"] for folder in data_of(tmp_path / "r.html")["folders"]] == ["a", "b"]
 
 
 Examine = Callable[[], tuple[int, dict[str, str], list[str]]]

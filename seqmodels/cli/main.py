@@ -76,14 +76,17 @@ def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
     if (args.port is None) == (args.out is None):
         raise ValueError("report: give --out FILE.html or --serve")
+    from seqmodels.records.record import find_folders
+
+    folders = [one for folder in args.folders for one in find_folders(folder)]
     if args.out:
         from seqmodels.site.report import write
 
-        print_paths([write(args.folders, args.out, args.maps)])
+        print_paths([write(folders, args.out, args.maps)])
     else:
         from seqmodels.site.serve import serve
 
-        serve(args.folders, args.maps, args.port)
+        serve(folders, args.maps, args.port)
 
 
 def site(args: argparse.Namespace) -> None:
@@ -308,9 +311,10 @@ def build_parser() -> Parser:
     arg = add(plot, "draw figures and tables from records")
     arg("folder", type=folder, metavar="FOLDER", help="folder of records, or of such folders")
     arg = add(status, "show how far the runs of a folder are, on all machines")
-    arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison")
+    arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison, or of such folders")
     arg = add(report, "write a page that links scores, sentences, attention")
-    arg("folders", type=folder, nargs="+", metavar="FOLDER", help="folder of records")
+    arg("folders", type=folder, nargs="+", metavar="FOLDER",
+        help="folder of records, or of such folders")  # fmt: skip
     arg("--out", type=page, metavar="FILE.html", help="write the page to a file")
     arg("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
         help="instead, show it at http://127.0.0.1:PORT, and follow runs in training; default: "

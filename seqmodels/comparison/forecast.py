@@ -78,7 +78,7 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     `n_parallel` is None where a cluster decides how many runs train at once.
     """
     if not forecasts:
-        return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was written."
+        return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was trained."
     rows: list[tuple[str, ...]] = [("run", "tokens", "training", "memory", "disk")]
     for f in forecasts:
         time = "unknown" if f.seconds is None else format_duration(f.seconds)
@@ -94,4 +94,4 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
         time = "an unknown time"
     at_once = f"{n_parallel} at once" if n_parallel else "one after the other"
     to_train = f"To train: {len(forecasts)} runs, {at_once}, {time} without evaluation."
-    return "\n".join([*lines, "", f"{to_train} Recorded: {n_recorded}. Nothing was written."])
+    return "\n".join([*lines, "", f"{to_train} Recorded: {n_recorded}. Nothing was trained."])

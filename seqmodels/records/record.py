@@ -462,6 +462,12 @@ def reset_peak_memory(device: str) -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
+def find_folders(folder: Path) -> list[Path]:
+    """Return the folders with runs in a folder without any; otherwise, the folder itself."""
+    folders = sorted({path.parent for path in folder.glob("*/*-seed*") if path.is_file()})
+    return [folder] if any(folder.glob("*-seed*")) else folders or [folder]
+
+
 def peak_memory_bytes(device: str) -> int:
     """Return the peak memory since the last reset: of the GPU, or of this process."""
     if device == "cuda":
