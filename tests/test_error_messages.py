@@ -69,7 +69,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "paint", ("'paint'", "models", "plot")),
     (main, "translate x a --beam 65", ("beam of 65", "64")),
     (main, "generate x a --length 10001", ("--length 10001", "10,000")),
-    (main, "generate x a --temperature 2000", ("temperature 2000", "1000")),
     (main, "generate x a --top-p 0", ("top-p 0",)),
     (main, "generate x a --seed -1", ("--seed", "'-1'")),
     (recall, "--models bert", ("--models", "'bert'", "rnn_encdec")),

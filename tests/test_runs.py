@@ -302,17 +302,13 @@ def with_data(run: TrainedRun, **data: Any) -> TrainedRun:
     return TrainedRun(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
 
 
-def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> None:
-    """Keeps out two ways to translate, texts in another order, and a beam that is not used."""
+def test_translations_are_the_commands(run: TrainedRun, call: Call, monkeypatch: Any) -> None:
+    """Keeps out two ways to translate, texts or log p of others, and a beam or penalty unused."""
     path = FOLDER / "bahdanau-seed1"
     printed = [call(main, "translate", path, text, "--beam", 4)[1][:-1] for text in SOURCES]
     assert run.translate(SOURCES, beam=4) == printed
     assert len(set(printed)) == 3
     assert run.translate([]) == []
-
-
-def test_n_best_translations(run: TrainedRun, call: Call, monkeypatch: Any) -> None:
-    """Keeps out rows of another line, a text's log p that is another's, and a penalty ignored."""
     lines = [SOURCES[1], "", SOURCES[0]]
     monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
     given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
@@ -323,13 +319,13 @@ def test_n_best_translations(run: TrainedRun, call: Call, monkeypatch: Any) -> N
     flat = [[f"{log_p:z.4f}", text] for texts in best for text, log_p in texts]
     assert flat == [row[1:] for row in rows]
     assert [texts[0][0] for texts in best] == run.translate(lines, beam=4, length_penalty=0)
-    for line, texts in ((SOURCES[1], best[0]), (SOURCES[0], best[2])):
-        example = Example(run.encode_source(line), [*run.encode(texts[0][0]), EOS])
+    for line, texts in zip(lines[::2], best[::2], strict=True):
+        example = Example(run.encode_source(line), [*run.encode(texts[1][0]), EOS])
         (row,) = score_teacher_forced(run.model, [example])
-        assert texts[0][1] == pytest.approx(-row["nats"], rel=1e-4, abs=1e-4)
+        assert texts[1][1] == pytest.approx(-row["nats"], rel=1e-4)
         assert sorted(texts, key=lambda one: -one[1]) == texts  # without a penalty
-    (normalised,) = run.translate_n_best(lines[:1], 4, beam=4, length_penalty=10)
-    assert len(normalised[0][0]) > len(normalised[-1][0])
+    (long,) = run.translate_n_best(lines[:1], 4, beam=4, length_penalty=10)
+    assert len(long[0][0]) > len(long[-1][0])
 
 
 def test_a_loaded_run_drops_nothing(run: TrainedRun) -> None:
@@ -428,7 +424,6 @@ def test_mistakes_are_named(run: TrainedRun) -> None:
         (run.score, [], [], "0 sources"),
         (run.translate, SOURCES, 0, "beam of 0"),
         (run.translate, SOURCES, 1, 0.5, "2 or more"),
-        (run.translate, SOURCES, 2, math.nan, "penalty nan"),
         (run.translate_n_best, SOURCES, 3, 2, "3 best of a beam of 2"),
         (run.translate_n_best, ["a\nb"], 1, "several lines"),
         (run.align, SOURCES[0], "", "empty"),
