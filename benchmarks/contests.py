@@ -28,7 +28,7 @@ from seqmodels.data.tokenizers import Bytes, Words
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import BOS, EOS, Batch, SequenceModel
 from seqmodels.models import MODELS, build
-from seqmodels.search import beam, sample
+from seqmodels.search import beam, generate, sampler
 from seqmodels.training import loop
 from seqmodels.training.config import Precision, TrainConfig
 from seqmodels.training.trainer import Trainer
@@ -193,7 +193,7 @@ def our_sampling(setting: Setting, precision: Precision) -> Work:
     writer, [(batch, n)] = endless(model("gpt", setting)), setting.shown
     writer.to(getattr(torch, precision))
     read = batch.src, batch.src_mask
-    return lambda: sum(map(len, sample(writer, *read, n, torch.Generator())))
+    return lambda: sum(map(len, generate(writer, *read, n, sampler(torch.Generator()))))
 
 
 # ---- The machine

@@ -26,6 +26,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """Return the public names, which are not there before they are first used."""
+    return [*__all__, *globals()]
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: figures are drawn without torch."""
     if name not in __all__:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -121,56 +121,95 @@ def allowed_argmax(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
     return mask_specials(logits).argmax(-1)
 
 
-def sample(
-    model: SequenceModel,
-    src: Int[Tensor, "B S"],
-    src_mask: Bool[Tensor, "B S"],
-    max_len: int | Int[Tensor, " B"],
-    generator: torch.Generator,
-    temperature: float = 1.0,
-) -> list[list[int]]:
-    """Sample every token; a temperature below 1 sharpens the distribution, above 1 flattens it."""
-    return generate(model, src, src_mask, max_len, sampler(generator, temperature))
-
-
-def sample_from_prefix(
-    model: SequenceModel,
-    prefix: Int[Tensor, "B P"],
-    max_len: int,
-    generator: torch.Generator,
-    temperature: float = 1.0,
+def continue_prefix(
+    model: SequenceModel, prefix: Int[Tensor, "B P"], max_len: int, choose: Choose
 ) -> list[list[int]]:
     """Continue targets from a prefix; return them with it.
 
     The source is only BOS, as for a plain language model.
     """
     src = torch.full((len(prefix), 1), BOS, device=prefix.device)
-    return generate(model, src, src == BOS, max_len, sampler(generator, temperature), prefix)
+    return generate(model, src, src == BOS, max_len, choose, prefix)
 
 
-def sampler(generator: torch.Generator, temperature: float) -> Choose:
-    """Return a function that samples a token from logits; raises ValueError for the temperature."""
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature {temperature} is not above zero; for 0 use greedy search")
+def sampler(
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
+) -> Choose:
+    """Return a function that samples a token from logits.
+
+    A temperature below 1 sharpens the distribution, above 1 flattens it; 0 is greedy search. With
+    `top_k` and `top_p`, only the likeliest tokens are sampled: see `keep_likeliest`. Raises
+    ValueError for settings out of range.
+    """
+    if temperature != 0 and not 1e-3 <= temperature <= 1e3:
+        raise ValueError(f"temperature {temperature}: choose 0 (greedy), or 0.001 to 1000")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top-k {top_k}: choose 1 or more")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top-p {top_p}: choose a number above 0, at most 1")
+    if temperature == 0:
+        return allowed_argmax
 
     def sample_token(logits: Float[Tensor, "B V"]) -> Int[Tensor, " B"]:
-        p = (mask_specials(logits) / temperature).softmax(-1)
-        return torch.multinomial(p, 1, generator=generator).squeeze(1)
+        logits = mask_specials(logits) / temperature
+        if top_k is not None or top_p < 1:
+            logits = keep_likeliest(logits, top_k, top_p)
+        return torch.multinomial(logits.softmax(-1), 1, generator=generator).squeeze(1)
 
     return sample_token
 
 
-@torch.inference_mode()
+def keep_likeliest(
+    logits: Float[Tensor, "B V"], top_k: int | None, top_p: float
+) -> Float[Tensor, "B V"]:
+    """Rule out all tokens but the `top_k` likeliest; of these, keep the nucleus.
+
+    The nucleus (Holtzman et al. 2020) is the fewest tokens whose probabilities reach `top_p`.
+    """
+    ranked, order = logits.topk(min(top_k or logits.shape[1], logits.shape[1]), dim=1)
+    p = ranked.softmax(1)
+    ranked = ranked.masked_fill(p.cumsum(1) - p >= top_p, -torch.inf)
+    return torch.full_like(logits, -torch.inf).scatter(1, order, ranked)
+
+
+class Hypothesis(NamedTuple):
+    """A target that a beam search found."""
+
+    tokens: list[int]
+    log_p: float
+    """Its log-probability in nats, EOS included if it ends there."""
+
+
 def beam(
     model: SequenceModel,
     src: Int[Tensor, "B S"],
     src_mask: Bool[Tensor, "B S"],
     max_len: int | Int[Tensor, " B"],
     width: int,
+    length_penalty: float = 1.0,
 ) -> list[list[int]]:
-    """Keep the `width` most likely hypotheses; return the best by log p / length.
+    """Return the best hypothesis of a beam search for each source."""
+    ranked = search_beams(model, src, src_mask, max_len, width, length_penalty)
+    return [hypotheses[0].tokens for hypotheses in ranked]
 
-    The length counts EOS. A finished hypothesis stays in the beam and is not extended.
+
+@torch.inference_mode()
+def search_beams(
+    model: SequenceModel,
+    src: Int[Tensor, "B S"],
+    src_mask: Bool[Tensor, "B S"],
+    max_len: int | Int[Tensor, " B"],
+    width: int,
+    length_penalty: float = 1.0,
+) -> list[list[Hypothesis]]:
+    """Keep the `width` most likely hypotheses of each source; return them, the best first.
+
+    The best has the highest log p / length ** length_penalty, where the length counts EOS. A
+    finished hypothesis stays in the beam and is not extended. There are fewer than `width` where
+    so few targets are possible.
     """
     B, device, limits = len(src), src.device, LengthLimits(max_len, src)
     beams = torch.arange(B, device=device).repeat_interleave(width)
@@ -181,7 +220,7 @@ def beam(
     log_p[:, 0] = 0.0  # all hypotheses are equal at the start: keep one
     length, finished = torch.zeros_like(log_p), torch.zeros_like(log_p, dtype=torch.bool)
     generated = torch.full((B, width, limits.longest), EOS, device=device)
-    texts, best = torch.arange(B, device=device), torch.full_like(generated[:, 0], EOS)
+    texts, ranked = torch.arange(B, device=device), dict[int, list[Hypothesis]]()
     for t in range(limits.longest):
         logits, state = model.step(y, state)
         log_p, parent, token = expand_beams(log_p, mask_specials(logits), finished)
@@ -189,8 +228,10 @@ def beam(
         finished = finished.gather(1, parent) | (token == EOS)
         generated = generated.gather(1, parent.unsqueeze(2).expand_as(generated))
         generated[:, :, t] = token
-        best[texts] = generated[torch.arange(len(texts), device=device), (log_p / length).argmax(1)]
         if (rows := limits.unfinished(t + 1, finished.all(1))) is not None:
+            gone = torch.ones_like(texts, dtype=torch.bool).index_fill(0, rows, False)
+            best = rank_hypotheses(generated[gone], log_p[gone], length[gone], length_penalty)
+            ranked.update(zip(texts[gone].tolist(), best, strict=True))
             if not len(rows):
                 break
             texts, log_p, length, finished = texts[rows], log_p[rows], length[rows], finished[rows]
@@ -200,7 +241,22 @@ def beam(
             first = torch.arange(len(texts), device=device).unsqueeze(1) * width
         state = reorder(state, (first + parent).flatten(), rows, shared)
         y = token.flatten()
-    return [trim_at_eos(row) for row in best.tolist()]
+    return [ranked[text] for text in range(B)]
+
+
+def rank_hypotheses(
+    generated: Int[Tensor, "B K T"],
+    log_p: Float[Tensor, "B K"],
+    length: Float[Tensor, "B K"],
+    length_penalty: float,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each source, the best first, without impossible ones."""
+    order = (log_p / length**length_penalty).argsort(dim=1, descending=True, stable=True)
+    tokens = generated.gather(1, order.unsqueeze(2).expand_as(generated)).tolist()
+    return [
+        [Hypothesis(trim_at_eos(y), p) for y, p in zip(*row, strict=True) if p != -math.inf]
+        for row in zip(tokens, log_p.gather(1, order).tolist(), strict=True)
+    ]
 
 
 def expand_beams(

@@ -115,7 +115,8 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                         + " (default: laptop)")  # fmt: skip
     training_flags(p)
     p.add_argument("--out", type=Path, metavar="DIR",
-                   help="folder for records and figures (default: runs/TASK-SIZE)")  # fmt: skip
+                   help="folder for records and figures (default: runs/TASK-SIZE or, with "
+                        "--data, runs/TASK-DATA-SIZE)")  # fmt: skip
     p.add_argument("--fresh", action="store_true",
                    help="start these runs again, deleting what the folder has of them")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
@@ -157,8 +158,9 @@ def training_flags(p: Parser) -> None:
                    help="budget: target tokens to train each model on; a larger budget trains a "
                         "finished run further")  # fmt: skip
     p.add_argument("--lr", type=positive_float, metavar="R",
-                   help="peak learning rate of AdamW for all models "
-                        "(default: each recipe's)")  # fmt: skip
+                   help="peak learning rate of AdamW for all models (default: each recipe's); "
+                        "where Muon trains the hidden matrices, --vary muon_lr=R "
+                        "changes theirs")  # fmt: skip
     p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
                    help="auto: cuda if available (default)")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",

@@ -16,9 +16,11 @@ from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import pytest
+from browser import data_of
 from conftest import ROOT, Call, check_one_line, copy_records
 from toys import flags, toy
 
+import seqmodels
 from seqmodels import MODELS, search
 from seqmodels.cli import doctor, main
 from seqmodels.comparison import compare
@@ -95,13 +97,15 @@ def test_a_text_is_continued(trained: Path, call: Call) -> None:
     assert all((code, text[:7], err) == (0, "the cat", "") for code, text, err in results)
     assert call(*given) == results[0]
     assert len({*results}) > 1
+    for greedy in (("--temperature", 0), ("--top-k", 1), ("--top-p", 1e-6)):
+        assert len({call(*given, *greedy, "--seed", n) for n in range(1, 5)}) == 1
 
 
 @pytest.mark.parametrize("name", ["gpt", "lstm_seq2seq"])
 def test_continues_in_blocks(name: str, language_model: Path, call: Call, monkeypatch: Any) -> None:
     """Keeps out a text as source where none was trained on, and an end where a block is full."""
-    sample = Mock(side_effect=search.sample_from_prefix)
-    monkeypatch.setattr(search, "sample_from_prefix", sample)
+    sample = Mock(side_effect=search.continue_prefix)
+    monkeypatch.setattr(search, "continue_prefix", sample)
     tokenizer = tokenizers.load(language_model / "tokenizer.json")
     given = main, "generate", language_model / f"{name}-seed1"
     for text in ("so he said", "so he said 5 and went\n" * 9, ""):
@@ -130,23 +134,31 @@ def test_unknown_words_are_counted(trained: Path, call: Call) -> None:
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
 
 
-HELP_OF_SCORE, MISTAKE = "seqmodels.cli.main score --help", "tasks.translation --source de"
+SLOW_AFTER_TORCH = {"matplotlib", "datasets", "sacrebleu", "scipy", "sympy", "torch._dynamo"}
+ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-seed1 cat"
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(HELP_OF_SCORE, 0), (MISTAKE, 2)])
-def test_help_and_mistakes_import_little(arguments: str, code: int) -> None:
-    """Keeps out an import that makes help, or an answer to a typo, take seconds."""
+@pytest.mark.parametrize(
+    ("arguments", "code", "slow"),
+    [
+        ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
+        ("tasks.translation --source de", 2, SLOW_TO_IMPORT),
+        (ONE_SENTENCE, 0, SLOW_AFTER_TORCH),
+    ],
+)
+def test_commands_import_little(arguments: str, code: int, slow: set[str]) -> None:
+    """Keeps out an import that makes help, an answer to a typo or one sentence take seconds."""
     command = [sys.executable, "-X", "importtime", "-m", *arguments.split()]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == code, process.stderr[-2_000:]
-    imported = {line.split("|")[-1].strip().split(".")[0] for line in process.stderr.splitlines()}
-    assert "seqmodels" in imported
-    assert not imported & SLOW_TO_IMPORT
+    modules = {line.split("|")[-1].strip() for line in process.stderr.splitlines()}
+    assert modules & {"seqmodels", *slow} == {"seqmodels"}
 
 
 def test_every_command_has_help(call: Call) -> None:
-    """Keeps out a help that fails, as by a lone %, and a version that is typed twice."""
+    """Keeps out a help that fails, as by a lone %, a version typed twice, and unlisted names."""
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert {*seqmodels.__all__} <= {*dir(seqmodels)}
     assert call(main, "--version") == (0, f"seqmodels {setup['project']['version']}\n", "")
     code, out, err = call(main)
     assert (code, err) == (0, "")
@@ -159,7 +171,8 @@ def test_every_command_has_help(call: Call) -> None:
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps out messages that fill the screen, and a bug of our own without its traceback."""
+    """Keeps out messages that fill the screen, a bug without its traceback, and a red success."""
+    terminal.run_cli("task", Mock())
     errors = {ValueError("a\nb\n c"): 2, OSError("a\r\nb c"): 2, WriteError("a b c"): 1}
     for error, code in errors.items():
         with pytest.raises(SystemExit) as stopped:
@@ -167,6 +180,18 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
         assert (stopped.value.code, capsys.readouterr().err) == (code, "task: a b c\n")
     with pytest.raises(KeyError):
         terminal.run_cli("task", Mock(side_effect=KeyError("ours")))
+
+
+def test_folders_of_folders(call: Call, tmp_path: Path) -> None:
+    """Keeps out a command that asks for each folder where `plot` takes the one around them."""
+    for name, model in (("b", "gpt"), ("a", "transformer")):
+        copy_records(ROOT / "results" / "recall", tmp_path / name, model=model)
+    (tmp_path / "tensorboard" / "gpt-seed1").mkdir(parents=True)
+    for folder, titles in ((tmp_path, ["a: transformer", "b: gpt"]), (tmp_path / "b", ["gpt"])):
+        lines = call(main, "status", folder)[1].splitlines()
+        assert [line.split(", seed 1 ")[0] for line in lines[1:-2]] == titles
+    assert call(main, "report", tmp_path, "--out", tmp_path / "r.html")[0] == 0
+    assert [folder["name"] for folder in data_of(tmp_path / "r.html")["folders"]] == ["a", "b"]
 
 
 Examine = Callable[[], tuple[int, dict[str, str], list[str]]]

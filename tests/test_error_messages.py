@@ -66,9 +66,9 @@ LONG = "x" * 5_000
 CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     # flags and their values
     (main, "paint", ("'paint'", "models", "plot")),
-    (main, "translate x a --beam 65", ("--beam 65", "64")),
+    (main, "translate x a --beam 65", ("beam of 65", "64")),
     (main, "generate x a --length 10001", ("--length 10001", "10,000")),
-    (main, "generate x a --temperature 0", ("--temperature", "'0'")),
+    (main, "generate x a --top-p 0", ("top-p 0",)),
     (main, "generate x a --seed -1", ("--seed", "'-1'")),
     (recall, "--models bert", ("--models", "'bert'", "rnn_encdec")),
     (recall, "--seeds 2 1 2", ("--seeds", "2 is given twice")),
@@ -349,10 +349,14 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
     [
         (main, "plot @", "README.md"),
         (main, "plot @/recall", "recall/tables.md"),
+        (main, "plot @/recall", "recall/score-copy.svg"),
+        (main, "plot @/recall", "recall/curves.png"),
         (main, "site --runs @ --out @", "index.html"),
         (main, "score --src @/a --ref @/b @/c --out @", "report.html"),
         (main, "score --src @/a --ref @/b @/c --out @", "score.json"),
+        (main, "score --src @/a --ref @/b @/c --out @", "score-length.png"),
         (recall, "--size smoke --out @", "tables.md"),
+        (recall, "--size smoke --out @", "score-reverse.svg"),
     ],
 )
 def test_a_file_of_the_users_is_kept(

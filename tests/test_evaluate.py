@@ -218,8 +218,10 @@ class Chain(SequenceModel):
 ONE_SOURCE = torch.tensor([[4]]), torch.tensor([[True]])
 
 
-def naive_beam(model: SequenceModel, src: Tensor, width: int, max_len: int) -> list[int]:
-    """Search one source with lists of hypotheses: log p, tokens."""
+def naive_beam(
+    model: SequenceModel, src: Tensor, width: int, max_len: int, penalty: float
+) -> list[tuple[list[int], float]]:
+    """Search one source with lists of hypotheses; return tokens and log p, the best first."""
     kept = [(0.0, [])]
     for _ in range(max_len):
         extended = [one for one in kept if one[1][-1:] == [EOS]]
@@ -230,7 +232,8 @@ def naive_beam(model: SequenceModel, src: Tensor, width: int, max_len: int) -> l
             for (log_p, y), row in zip(begun, logits.log_softmax(-1).tolist(), strict=True):
                 extended += [(log_p + row[k], [*y, k]) for k in (EOS, UNK, *range(4, len(row)))]
         kept = sorted(extended, reverse=True)[:width]
-    return search.trim_at_eos(max(kept, key=lambda one: one[0] / len(one[1]))[1])
+    ranked = sorted(kept, key=lambda one: one[0] / len(one[1]) ** penalty, reverse=True)
+    return [(search.trim_at_eos(y), log_p) for log_p, y in ranked]
 
 
 ALL_TEXTS = 1 + 3 + 9 + 27 + 81
@@ -241,18 +244,21 @@ ALL_TEXTS = 1 + 3 + 9 + 27 + 81
 def test_a_beam_is_a_naive_one(name: str) -> None:
     """Keeps out a beam that loses beginnings, mixes up rows or divides by the wrong length.
 
-    The widest one finds the best text; a narrow one tells probabilities over what is kept.
+    The widest one ranks all texts. Sources and limits of a batch differ in length.
     """
-    lengths = set()
-    for n_tokens, widths in 8 * [(6, [ALL_TEXTS]), (V, [2, 3])]:
+    lengths, max_len = set(), torch.tensor([4, 2, 3])
+    for n_tokens, widths, penalty in 4 * [(6, [ALL_TEXTS], 1), (6, [9], 0), (V, [2, 3], 0.6)]:
         model = build(name, n_tokens, **TINY[name]).double().eval()
         for p in model.parameters():
             torch.nn.init.normal_(p, std=0.6)
         src = torch.randint(4, n_tokens, (3, 4)) * (torch.arange(4) < torch.tensor([[4], [1], [3]]))
         for width in widths:
-            found = search.beam(model, src, src > 0, max_len=4, width=width)
-            assert found == [naive_beam(model, row[row > 0], width, 4) for row in src]
-            lengths |= set(map(len, found))
+            found = search.search_beams(model, src, src > 0, max_len, width, penalty)
+            for row, n, ranked in zip(src, max_len.tolist(), found, strict=True):
+                naive = naive_beam(model, row[row > 0], width, n, penalty)
+                assert [y for y, _ in ranked] == [y for y, _ in naive]
+                assert [p for _, p in ranked] == pytest.approx([p for _, p in naive])
+            lengths |= {len(ranked[0].tokens) for ranked in found}
     assert len(lengths) > 1
 
 
@@ -305,7 +311,7 @@ def every_search(model: SequenceModel, max_len: int) -> list[list[int]]:
     return [
         *search.greedy(model, *ONE_SOURCE, max_len),
         *search.beam(model, *ONE_SOURCE, max_len, 3),
-        *search.sample(model, *ONE_SOURCE, max_len, draw),
+        *search.generate(model, *ONE_SOURCE, max_len, search.sampler(draw)),
     ]
 
 
@@ -322,24 +328,38 @@ def test_texts_end_as_they_should() -> None:
     assert every_search(short, 1) == [[4]] * 3
 
 
-def test_samples_follow_the_model() -> None:
-    """Keeps out a sample from other likelihoods than the model's: 0.7² : 0.3² when squared."""
-    model, n = Chain({BOS: {4: 0.7, 5: 0.3}, 4: {EOS: 1.0}, 5: {EOS: 1.0}}), 4000
+@pytest.mark.parametrize(
+    ("settings", "p"),
+    [
+        ((1.0,), [0.5, 0.3, 0.2]),
+        ((0.5,), [25 / 38, 9 / 38, 4 / 38]),
+        ((1.0, 2), [5 / 8, 3 / 8, 0]),
+        ((1.0, None, 0.79), [5 / 8, 3 / 8, 0]),
+        ((1.0, 2, 0.62), [1, 0, 0]),  # 5 / 8 of two, but 0.5 of all
+        ((0.0,), [1, 0, 0]),
+    ],
+)
+def test_samples_follow_the_model(settings: Any, p: list[float]) -> None:
+    """Keeps out a sample from other likelihoods than the model's, or of a token ruled out."""
+    likes = {PAD: 3.0, 6: 0.2, 4: 0.5, 5: 0.3}
+    model, n = Chain({BOS: likes, **{y: {EOS: 1.0} for y in (4, 5, 6)}}), 4000
     src = torch.full((n, 1), 4)
-    for temperature, p in ((1.0, 0.7), (0.5, 0.49 / 0.58)):
-        draw = torch.Generator().manual_seed(1)
-        drawn = search.sample(model, src, src > 0, 3, draw, temperature)
-        assert drawn.count([4]) / n == pytest.approx(p, abs=0.03)
-    for temperature in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(ValueError, match=f"temperature {temperature} is not above zero"):
-            search.sample(model, src, src > 0, 3, draw, temperature)
+    choose = search.sampler(torch.Generator().manual_seed(1), *settings)
+    drawn = search.generate(model, src, src > 0, 3, choose)
+    shares = [drawn.count([y]) / n for y in (4, 5, 6)]
+    assert shares == pytest.approx(p, abs=0.03)
+    assert [share == 0 for share in shares] == [share == 0 for share in p]
+    for temperature in (-1.0, 1e-4, math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"temperature {temperature}: choose"):
+            search.sampler(torch.Generator(), temperature)
 
 
 @pytest.mark.parametrize("n_begun", [0, 1, 4])
 def test_what_has_begun_goes_on(name: str, n_begun: int, tiny: Tiny) -> None:
     """Keeps out a beginning that is read as source, or that is said again, or forgotten."""
     model, begun = tiny(name), torch.randint(4, 11, (1, n_begun))
-    (said,) = search.sample_from_prefix(model, begun, 9, torch.Generator().manual_seed(3), 0.7)
+    choose = search.sampler(torch.Generator().manual_seed(3), 0.7)
+    (said,) = search.continue_prefix(model, begun, 9, choose)
     generator, text, src = torch.Generator().manual_seed(3), begun, torch.tensor([[BOS]])
     while text.shape[1] < 9:  # naive: everything again for every token
         logits = model(src, src > 0, torch.cat([src, text], 1))[:, -1] / 0.7

@@ -410,6 +410,6 @@ def test_trained_models(chromium: Any, tmp_path: Path) -> None:
         text = " ".join(words[n : 2 * n - 1])
         assert len(runs["gpt"].encode_source(text)) == n
         for name, tokens in zip(MODELS, tab.ask(text), strict=True):
-            assert tokens == runs[name].search([text])[0], (name, n)
+            assert tokens == runs[name].search([runs[name].encode_source(text)])[0], (name, n)
     assert tab.messages == []
     tab.context.close()

@@ -6,9 +6,11 @@ import json
 import math
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ from seqmodels.comparison.trained import TrainedRun, load_model
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
 from seqmodels.evaluation import metrics
+from seqmodels.evaluation.evaluate import score_teacher_forced
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
@@ -298,13 +301,30 @@ def with_data(run: TrainedRun, **data: Any) -> TrainedRun:
     return TrainedRun(run.model, run.tokenizer, run.record | {"data": run.record["data"] | data})
 
 
-def test_texts_are_translated_as_by_the_command(run: TrainedRun, call: Call) -> None:
-    """Keeps out two ways to translate, texts in another order, and a beam that is not used."""
+def test_translations_are_the_commands(run: TrainedRun, call: Call, monkeypatch: Any) -> None:
+    """Keeps out two ways to translate, texts or log p of others, and a beam or penalty unused."""
     path = FOLDER / "bahdanau-seed1"
     printed = [call(main, "translate", path, text, "--beam", 4)[1][:-1] for text in SOURCES]
     assert run.translate(SOURCES, beam=4) == printed
     assert len(set(printed)) == 3
     assert run.translate([]) == []
+    lines = [SOURCES[1], "", SOURCES[0]]
+    monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
+    given = "--beam", 4, "--n-best", 3, "--length-penalty", 0
+    code, out, _ = call(main, "translate", FOLDER / "bahdanau-seed1", "\n".join(lines), *given)
+    rows = [row.split("\t") for row in out.splitlines()]
+    assert (code, [row[0] for row in rows]) == (0, [*"1112333"])
+    best = run.translate_n_best(lines, 3, beam=4, length_penalty=0)
+    flat = [[f"{log_p:z.4f}", text] for texts in best for text, log_p in texts]
+    assert flat == [row[1:] for row in rows]
+    assert [texts[0][0] for texts in best] == run.translate(lines, beam=4, length_penalty=0)
+    for line, texts in zip(lines[::2], best[::2], strict=True):
+        example = Example(run.encode_source(line), [*run.encode(texts[1][0]), EOS])
+        (row,) = score_teacher_forced(run.model, [example])
+        assert texts[1][1] == pytest.approx(-row["nats"], rel=1e-4)
+        assert sorted(texts, key=lambda one: -one[1]) == texts  # without a penalty
+    (long,) = run.translate_n_best(lines[:1], 4, beam=4, length_penalty=10)
+    assert len(long[0][0]) > len(long[-1][0])
 
 
 def test_a_loaded_run_drops_nothing(run: TrainedRun) -> None:
@@ -327,9 +347,13 @@ def test_each_line_is_a_sentence(
         "\n".join(wanted[:3]), "", third
     ]  # fmt: skip
     (tmp_path / "lines").write_text("".join(f"{line}\r\n" for line in lines))
-    monkeypatch.setattr(main, "STDIN", tmp_path / "lines")
+    encode = Mock(side_effect=type(run.tokenizer).encode)
+    monkeypatch.setattr(type(run.tokenizer), "encode", lambda self, text: encode(self, text))
     monkeypatch.setattr(main, "LINES_AT_ONCE", 2)
-    code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code, out, err = call(main, "translate", FOLDER / "bahdanau-seed1", "--beam", 1)
+    assert encode.call_count == 3
     assert (code, out.split("\n")) == (0, [*wanted, ""])
     assert err.startswith("2 of 17 words ")  # of all lines
 
@@ -370,7 +394,7 @@ def test_an_alignment_is_that_of_the_model(run: TrainedRun) -> None:
     with torch.inference_mode():
         expected = run.model.align(ids, ids > 0, tgt_in)[0]
     assert np.allclose(weights, expected.numpy(), atol=1e-6)
-    greedy = run.search([SOURCES[0]])[0]
+    greedy = run.search([run.encode_source(SOURCES[0])])[0]
     assert run.align(SOURCES[0]).tgt == run.tokenizer.tokens(greedy)
 
 
@@ -379,7 +403,7 @@ def test_scores_are_sacrebleus(tokenize: str, run: Any, monkeypatch: Any, few_dr
     """Keeps out scores of other texts, swapped sides, and another tokenizer than the run's."""
     hypotheses = [run.tokenizer.encode(f"{text} {text}") for text in REFERENCES]
     written = {2: hypotheses}
-    monkeypatch.setattr(trained, "generate_targets", lambda model, texts, beam: written[beam])
+    monkeypatch.setattr(trained, "generate_targets", lambda model, texts, beam, **_: written[beam])
     run = with_data(run, bleu_tokenize=tokenize)
     texts = run.translate(SOURCES, beam=2)
     scores = run.score(SOURCES, REFERENCES, beam=2)
@@ -398,6 +422,9 @@ def test_mistakes_are_named(run: TrainedRun) -> None:
         (run.score, SOURCES, REFERENCES[:2], "3 sources and 2 references"),
         (run.score, [], [], "0 sources"),
         (run.translate, SOURCES, 0, "beam of 0"),
+        (run.translate, SOURCES, 1, 0.5, "2 or more"),
+        (run.translate_n_best, SOURCES, 3, 2, "3 best of a beam of 2"),
+        (run.translate_n_best, ["a\nb"], 1, "several lines"),
         (run.align, SOURCES[0], "", "empty"),
         (seqmodels.load(FOLDER / "lstm_seq2seq-seed1").align, SOURCES[0], "one vector"),
         (seqmodels.load, FOLDER / "nothing-seed1", "nothing-seed1"),

@@ -85,8 +85,8 @@ FROM_HF = [tokenizers.HuggingFace(json.loads(each.to_str())) for each in THEIRS]
 LOSSLESS = [Bytes(), *MERGED, FROM_HF[0]]
 ALL = [Words.train(LINES), Spaces.train(LINES), Characters.train(LINES), *LOSSLESS, FROM_HF[1]]
 
-each = pytest.mark.parametrize("tokenizer", ALL, ids=lambda t: t.name)
-each_lossless = pytest.mark.parametrize("tokenizer", LOSSLESS, ids=lambda t: t.name)
+each = pytest.mark.parametrize("tokenizer", ALL, ids=lambda t: type(t).__name__)
+each_lossless = pytest.mark.parametrize("tokenizer", LOSSLESS, ids=lambda t: type(t).__name__)
 
 
 @pytest.fixture(autouse=True)

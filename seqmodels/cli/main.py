@@ -18,7 +18,6 @@ from seqmodels.utils.terminal import (
     escape_for_terminal,
     non_negative,
     positive,
-    positive_float,
     printable,
     run_cli,
 )
@@ -32,8 +31,6 @@ MAPS = 24
 """Examples of a report that have attention maps, unless another number is given."""
 LINES_AT_ONCE = 500
 """Lines that are translated together."""
-STDIN = "/dev/stdin"
-"""The path of standard input."""
 MAX_NEW_TOKENS = 10_000
 """Maximum tokens to generate."""
 
@@ -79,14 +76,17 @@ def report(args: argparse.Namespace) -> None:
     """Write the report on folders of records, or serve it."""
     if (args.port is None) == (args.out is None):
         raise ValueError("report: give --out FILE.html or --serve")
+    from seqmodels.records.record import find_folders
+
+    folders = [one for folder in args.folders for one in find_folders(folder)]
     if args.out:
         from seqmodels.site.report import write
 
-        print_paths([write(args.folders, args.out, args.maps)])
+        print_paths([write(folders, args.out, args.maps)])
     else:
         from seqmodels.site.serve import serve
 
-        serve(args.folders, args.maps, args.port)
+        serve(folders, args.maps, args.port)
 
 
 def site(args: argparse.Namespace) -> None:
@@ -128,27 +128,45 @@ def translate(args: argparse.Namespace) -> None:
     """Translate the lines of a text, or of standard input, with a trained run."""
     from tqdm import tqdm
 
-    from seqmodels.comparison.trained import MAX_BEAM, load
+    from seqmodels.comparison.trained import check_search, load
     from seqmodels.data import readers
+    from seqmodels.utils import files
 
-    if args.beam > MAX_BEAM:
-        raise ValueError(f"--beam {args.beam}: at most {MAX_BEAM}")
+    check_search(args.beam, args.length_penalty, args.n_best or 1)
     if args.alignment and (args.text == "-" or "\n" in args.text or not args.text.strip()):
         raise ValueError("--alignment draws one sentence; give one")
+    if args.alignment and args.n_best:
+        raise ValueError("--alignment draws one translation; leave --n-best out")
     run = load(args.run)
     if args.alignment:
         check_drawable(run, args.text)
-    lines = readers.lines(STDIN, takes_pipe=True) if args.text == "-" else args.text.split("\n")
-    rest, sources = iter(lines), []
+    lines: Iterable[str] = args.text.split("\n")
+    if args.text == "-":
+        lines = readers.lines("standard input", files.open_stdin)
+    rest, sources = iter(lines), list[list[int]]()
     with tqdm(unit=" lines", disable=None if args.text == "-" else True) as bar:
-        while chunk := list(islice(rest, LINES_AT_ONCE)):
+        while chunk := [run.encode_line(line) for line in islice(rest, LINES_AT_ONCE)]:
             bar.update(len(chunk))
-            for line in run.translate(chunk, args.beam):
-                print(escape_for_terminal(line), flush=True)
-            sources += [run.encode_source(line) for line in chunk if line.strip()]
+            for row in translate_sources(run, chunk, len(sources), args):
+                print(escape_for_terminal(row), flush=True)
+            sources += chunk
     if args.alignment:
         draw_translation(run, args)
     warn_unknown(sources)
+
+
+def translate_sources(
+    run: TrainedRun, sources: Sequence[list[int]], n_before: int, args: argparse.Namespace
+) -> Iterator[str]:
+    """Yield each translation or, with --n-best, rows of line number, log-probability and text."""
+    decode = run.tokenizer.decode
+    if not args.n_best:
+        yield from map(decode, run.search(sources, args.beam, args.length_penalty))
+        return
+    found = run.search_n_best(sources, args.n_best, args.beam, args.length_penalty)
+    for number, hypotheses in enumerate(found, n_before + 1):
+        for tokens, log_p in hypotheses:
+            yield f"{number}\t{log_p:z.4f}\t{decode(tokens)}"
 
 
 def check_drawable(run: TrainedRun, text: str) -> None:
@@ -163,7 +181,8 @@ def draw_translation(run: TrainedRun, args: argparse.Namespace) -> None:
     """Draw how a text's translation attends to it."""
     from seqmodels.report.alignment import draw_alignment
 
-    src, tgt, weights = run.align_ids(args.text, run.search([args.text], args.beam)[0])
+    (target,) = run.search([run.encode_source(args.text)], args.beam, args.length_penalty)
+    src, tgt, weights = run.align_ids(args.text, target)
     panel = {"src": src, "tgt": tgt, "alpha": weights.tolist(), "gold": None}
     draw_alignment({args.run.stem.split("-")[0]: panel}, args.alignment)
 
@@ -174,15 +193,15 @@ def generate(args: argparse.Namespace) -> None:
 
     from seqmodels.comparison.trained import MAX_TEXT_TOKENS, load
     from seqmodels.interface import PAD
-    from seqmodels.search import sample
+    from seqmodels.search import generate as search
+    from seqmodels.search import sampler
 
     if args.length > MAX_NEW_TOKENS:
         raise ValueError(f"--length {args.length}: at most {MAX_NEW_TOKENS:,}")
-    if not 1e-3 <= args.temperature <= 1e3:
-        raise ValueError(f"--temperature {args.temperature} is not between 0.001 and 1000")
+    generator = torch.Generator().manual_seed(args.seed)
+    choose = sampler(generator, args.temperature, args.top_k, args.top_p)
     run = load(args.run)
     model, data = run.model, run.record["data"]
-    generator = torch.Generator().manual_seed(args.seed)
     if data.get("context") == 0:
         tokens = run.encode(args.text)
         if len(tokens) > MAX_TEXT_TOKENS:
@@ -191,34 +210,30 @@ def generate(args: argparse.Namespace) -> None:
             )
         block = data.get("block")
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
-        generated = continue_text(
-            model, tokens, args.length, max(1, block), generator, args.temperature
-        )
+        generated = continue_text(model, tokens, args.length, max(1, block), choose)
     else:
         tokens = run.encode_source(args.text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))
-        (generated,) = sample(model, src, src != PAD, n, generator, args.temperature)
+        (generated,) = search(model, src, src != PAD, n, choose)
     print(escape_for_terminal(run.tokenizer.decode([*tokens, *generated])))
     warn_unknown([tokens])
 
 
-def continue_text(
-    model: Any, text: list[int], n: int, block: int, generator: Any, temperature: float
-) -> list[int]:
+def continue_text(model: Any, text: list[int], n: int, block: int, choose: Any) -> list[int]:
     """Continue a text by up to n tokens, with a model that was trained on blocks without context.
 
     When a block is full, its second half becomes the beginning of the next.
     """
     import torch
 
-    from seqmodels.search import sample_from_prefix
+    from seqmodels.search import continue_prefix
 
     tokens = text
     while (n_left := len(text) + n - len(tokens)) > 0:
         prefix = tokens if len(tokens) < block else tokens[len(tokens) - block // 2 :]
         max_len = len(prefix) + min(block - len(prefix), n_left)
         rows = torch.tensor([prefix], dtype=torch.long)
-        (generated,) = sample_from_prefix(model, rows, max_len, generator, temperature)
+        (generated,) = continue_prefix(model, rows, max_len, choose)
         tokens = [*tokens, *generated[len(prefix) :]]
         if len(generated) < max_len:
             break
@@ -296,9 +311,10 @@ def build_parser() -> Parser:
     arg = add(plot, "draw figures and tables from records")
     arg("folder", type=folder, metavar="FOLDER", help="folder of records, or of such folders")
     arg = add(status, "show how far the runs of a folder are, on all machines")
-    arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison")
+    arg("folder", type=folder, metavar="FOLDER", help="folder of a comparison, or of such folders")
     arg = add(report, "write a page that links scores, sentences, attention")
-    arg("folders", type=folder, nargs="+", metavar="FOLDER", help="folder of records")
+    arg("folders", type=folder, nargs="+", metavar="FOLDER",
+        help="folder of records, or of such folders")  # fmt: skip
     arg("--out", type=page, metavar="FILE.html", help="write the page to a file")
     arg("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
         help="instead, show it at http://127.0.0.1:PORT, and follow runs in training; default: "
@@ -317,12 +333,21 @@ def build_parser() -> Parser:
     arg("text", nargs="?", default="-",
         help="its lines are translated one by one; default: -, standard input")  # fmt: skip
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
+    arg("--n-best", type=positive, metavar="N",
+        help="print the N best hypotheses of each line: number of the line, log-probability "
+        "and text, separated by tabs")  # fmt: skip
+    arg("--length-penalty", type=float, default=1.0, metavar="A",
+        help="the best has the highest log-probability / length^A; default: 1")  # fmt: skip
     arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
     arg = add(generate, "continue one text with a trained run")
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
     arg("text")
     arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
-    arg("--temperature", type=positive_float, default=0.8, metavar="X", help="default: 0.8")
+    arg("--temperature", type=float, default=0.8, metavar="X",
+        help="0 takes the most likely token; default: 0.8")  # fmt: skip
+    arg("--top-k", type=positive, metavar="K", help="sample from the K most likely tokens alone")
+    arg("--top-p", type=float, default=1.0, metavar="P",
+        help="sample from the fewest tokens whose probabilities reach P; default: 1")  # fmt: skip
     arg("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
     arg = add(export, "write a trained run as ONNX graphs")
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")

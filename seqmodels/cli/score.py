@@ -42,7 +42,8 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
     tokenize = chosen if args.tokenize is None else args.tokenize
     out = ensure_out_folder(args.out) if args.out else None
     if out:
-        files.check_own(out / "score.json", out / "report.html")
+        figures = (out / f"score-length{kind}" for kind in style.STAMPS)
+        files.check_own(out / "score.json", out / "report.html", *figures)
     result = external.score_translations(texts, tokenize, args.lowercase, ends)
     if out is None:
         return [systems.translation_table(result)]
@@ -53,7 +54,7 @@ def score_translations(args: argparse.Namespace, ends: list[int]) -> list[object
         figure = drawing.draw_systems(
             result["systems"], systems.format_subtitle(result), result["unit"]
         )
-        paths += [style.save(figure, out / f"score-length.{ending}") for ending in ("svg", "png")]
+        paths += style.save_own({"score-length": figure}, out)
     paths.append(write_systems(result, texts, tokenize, args.lowercase, out))
     return [systems.translation_table(result), "", *paths]
 

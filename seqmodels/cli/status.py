@@ -20,11 +20,15 @@ ENDED = ("recorded", "waiting", "stopped", "failed")
 
 
 def format_status(folder: Path) -> str:
-    """Return a table of a folder's runs, and their number by state.
+    """Return a table of the runs of a folder, or of the folders in it, and their number by state.
 
-    Raises ValueError if it has none.
+    Raises ValueError if there are none.
     """
-    rows = [status_row(folder / f"{stem}.json") for stem in sorted({*find_runs(folder)})]
+    rows = []
+    for one in records.find_folders(folder):
+        for stem in sorted({*find_runs(one)}):
+            title, *cells = status_row(one / f"{stem}.json")
+            rows.append((title if one == folder else f"{one.name}: {title}", *cells))
     if not rows:
         raise ValueError(f"{folder} has no runs; name the --out folder of a comparison")
     lines = format_table([HEAD, *([printable(cell) for cell in row] for row in rows)])

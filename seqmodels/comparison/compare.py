@@ -64,7 +64,9 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     if args.dry_run:
         print_forecast(out, device, task, args)
         return None
-    files.check_own(ensure_out_folder(out) / "tables.md")
+    figures = ["curves", "state", *(f"score-{test.name}" for test in task.tests)]
+    names = ["tables.md", *(f"{name}.{kind}" for name in figures for kind in ("svg", "png"))]
+    files.check_own(*(ensure_out_folder(out) / name for name in names))
     connection: AbstractContextManager[Any] = nullcontext()
     if args.launcher:
         from seqmodels.comparison import launchers  # only here: few need it

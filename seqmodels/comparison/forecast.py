@@ -78,7 +78,7 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     `n_parallel` is None where a cluster decides how many runs train at once.
     """
     if not forecasts:
-        return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was written."
+        return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was trained."
     rows: list[tuple[str, ...]] = [("run", "tokens", "training", "memory", "disk")]
     for f in forecasts:
         time = "unknown" if f.seconds is None else format_duration(f.seconds)
@@ -89,7 +89,7 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     if any(f.seconds is not None and not f.is_here for f in forecasts):
         lines.append("* from records of another machine, precision or number of threads")
     summary = summarize_forecasts(forecasts, n_recorded, n_parallel)
-    return "\n".join([*lines, "", f"{summary} Nothing was written."])
+    return "\n".join([*lines, "", f"{summary} Nothing was trained."])
 
 
 def summarize_forecasts(

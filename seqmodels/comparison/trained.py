@@ -19,14 +19,16 @@ import numpy as np
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from torch.overrides import TorchFunctionMode
 
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import generate_targets
+from seqmodels.evaluation.evaluate import generate_hypotheses, generate_targets
 from seqmodels.evaluation.metrics import METRICS, sacrebleu_signatures
 from seqmodels.interface import BOS, EOS, SequenceModel
 from seqmodels.models import build
 from seqmodels.records import record
+from seqmodels.search import Hypothesis
 from seqmodels.training import checkpoint
 from seqmodels.training.trainer import check_shapes
 from seqmodels.utils import files
@@ -34,6 +36,7 @@ from seqmodels.utils import files
 MAX_TEXT_TOKENS = 2_000
 """Maximum tokens in an input text: most models have no limit of their own."""
 MAX_BEAM = 64
+MAX_LENGTH_PENALTY = 10
 
 
 class Alignment(NamedTuple):
@@ -53,24 +56,41 @@ class TrainedRun:
     tokenizer: tokenizers.Tokenizer
     record: dict[str, Any]
 
-    def translate(self, texts: Sequence[str], beam: int = 1) -> list[str]:
+    def translate(
+        self, texts: Sequence[str], beam: int = 1, length_penalty: float = 1.0
+    ) -> list[str]:
         """Translate each line of each source; a beam of 1 is greedy search. Blank lines stay blank.
 
-        Raises ValueError for a line that is too long for the model.
+        The best hypothesis of a beam has the highest log p / length ** length_penalty. Raises
+        ValueError for a line that is too long for the model.
         """
         check_texts(texts, "texts")
-        lines = [line for text in texts for line in text.split("\n")]
-        targets = iter(self.search([line for line in lines if line.strip()], beam))
-        decode = self.tokenizer.decode
-        translated = iter([decode(next(targets)) if line.strip() else "" for line in lines])
+        sources = [self.encode_line(line) for text in texts for line in text.split("\n")]
+        translated = map(self.tokenizer.decode, self.search(sources, beam, length_penalty))
         return ["\n".join(islice(translated, 1 + text.count("\n"))) for text in texts]
+
+    def translate_n_best(
+        self, lines: Sequence[str], n: int, beam: int = 5, length_penalty: float = 1.0
+    ) -> list[list[tuple[str, float]]]:
+        """Return each line's n best translations and their log-probabilities, the best first.
+
+        A blank line has one translation. Raises ValueError as `translate` does, and for more
+        translations than the beam has.
+        """
+        check_texts(lines, "lines")
+        if any("\n" in line for line in lines):
+            raise ValueError("n-best: one of the texts has several lines; give a list of lines")
+        found = self.search_n_best([*map(self.encode_line, lines)], n, beam, length_penalty)
+        return [[(self.tokenizer.decode(h.tokens), h.log_p) for h in best] for best in found]
 
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Return the target's attention to the source; by default, the target is the greedy one.
 
         Raises ValueError for a model without attention, and for an empty target.
         """
-        target_ids = self.search([source])[0] if target is None else self.encode(target)
+        target_ids = (
+            self.search([self.encode_source(source)])[0] if target is None else self.encode(target)
+        )
         return self.align_ids(source, target_ids)
 
     def score(
@@ -97,13 +117,23 @@ class TrainedRun:
                 scores[key] = metric.score(terms)
         return scores | {"signatures": sacrebleu_signatures(tokenize)}
 
-    def search(self, texts: Sequence[str], beam: int = 1) -> list[list[int]]:
-        """Return the generated tokens for each source."""
-        check_texts(texts, "texts")
-        if not 1 <= beam <= MAX_BEAM:
-            raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MAX_BEAM}")
-        examples = [Example(src, src) for src in map(self.encode_source, texts)]
-        return generate_targets(self.model, examples, beam) if examples else []
+    def search(
+        self, sources: Sequence[list[int]], beam: int = 1, length_penalty: float = 1.0
+    ) -> list[list[int]]:
+        """Return the generated tokens for each source; none for a blank line's."""
+        check_search(beam, length_penalty)
+        examples = [Example(src, src) for src in sources if src]
+        found = iter(generate_targets(self.model, examples, beam, length_penalty=length_penalty))
+        return [next(found) if src else [] for src in sources]
+
+    def search_n_best(
+        self, sources: Sequence[list[int]], n: int, beam: int, length_penalty: float = 1.0
+    ) -> list[list[Hypothesis]]:
+        """Return the n best hypotheses of a beam for each source, the best first."""
+        check_search(beam, length_penalty, n)
+        examples = [Example(src, src) for src in sources if src]
+        found = iter(generate_hypotheses(self.model, examples, beam, length_penalty))
+        return [next(found)[:n] if src else [Hypothesis([], 0.0)] for src in sources]
 
     def align_ids(self, source: str, target_ids: list[int]) -> Alignment:
         """Return how target tokens attend to the source."""
@@ -132,6 +162,10 @@ class TrainedRun:
             raise ValueError(f"the text has {len(tokens)} tokens; this model reads at most {limit}")
         return src
 
+    def encode_line(self, line: str) -> list[int]:
+        """Return the source's tokens; none for a blank line."""
+        return self.encode_source(line) if line.strip() else []
+
     def encode(self, text: str) -> list[int]:
         """Return the text's tokens."""
         try:
@@ -151,6 +185,18 @@ def check_texts(texts: Sequence[str], name: str) -> None:
     """Raise ValueError for a single text instead of a list of texts."""
     if isinstance(texts, str):
         raise ValueError(f"{name} is a single text; give a list of texts, such as [text]")
+
+
+def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
+    """Raise ValueError for settings of a search that are out of range or without effect."""
+    if not 1 <= beam <= MAX_BEAM:
+        raise ValueError(f"a beam of {beam}: choose 1 (greedy) to {MAX_BEAM}")
+    if not 1 <= n <= beam:
+        raise ValueError(f"the {n} best of a beam of {beam}: choose 1 to {beam}, or a wider beam")
+    if not 0 <= length_penalty <= MAX_LENGTH_PENALTY:
+        raise ValueError(f"length penalty {length_penalty}: choose 0 to {MAX_LENGTH_PENALTY}")
+    if beam == 1 and length_penalty != 1:
+        raise ValueError("a length penalty chooses from a beam; give a beam of 2 or more")
 
 
 def load(run: str | Path) -> TrainedRun:
@@ -183,6 +229,22 @@ def load(run: str | Path) -> TrainedRun:
     return TrainedRun(model, tokenizer, run_record)
 
 
+class SkipNormal(TorchFunctionMode):
+    """Leave weights as they are in place of `normal_`.
+
+    On the meta device, where they have no values, it imports torch's compiler: a second.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Return the weights instead of drawing them; call any other function."""
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") == "normal_":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
 def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
     """Build the record's model with the weights at PATH, in evaluation mode.
 
@@ -207,7 +269,7 @@ def load_model(record: Mapping[str, Any], path: Path) -> SequenceModel:
             raise ValueError(
                 f"{len(weights)} tensors cannot be {record['model_config']['n_layers']} layers"
             )
-        with torch.device("meta"):
+        with torch.device("meta"), SkipNormal():
             expected = build(record["model"], **record["model_config"]).state_dict()
         check_shapes(weights, expected)
         model = build(record["model"], **record["model_config"])

@@ -19,16 +19,18 @@ import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from html import unescape
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from seqmodels.data.presets import LANGUAGES, fingerprint
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
+Open = Callable[[Path], AbstractContextManager[IO[bytes]]]
 CHUNK_BYTES = 2**20
 """Bytes of text that are read at a time, plus the rest of the last line."""
 MAX_LINE = 2**24
@@ -84,7 +86,7 @@ def open_as_utf8(raw: Any, path: str | Path) -> Any:
     return raw
 
 
-def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
+def text_chunks(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
     """Yield the chunks of a UTF-8 file, with LF for CRLF and without a byte-order mark.
 
     If the first chunk has carriage returns and no line feed, lines end at carriage returns. Chunks
@@ -94,7 +96,7 @@ def text_chunks(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
     """
     decode, n, is_empty = codecs.getincrementaldecoder("utf-8-sig")().decode, 1, True
     try:
-        with files.open_regular(Path(path), takes_pipe) as raw_file:
+        with open_file(Path(path)) as raw_file:
             file, is_last, has_only_cr = open_as_utf8(raw_file, path), False, False
             while not is_last:
                 raw = file.read(CHUNK_BYTES) + file.readline(CHUNK_BYTES)
@@ -132,13 +134,13 @@ def segments(path: str | Path, chunks: Iterable[str]) -> list[str]:
     return [" ".join(unescape(segment).split()) for segment in found]
 
 
-def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
+def lines(path: str | Path, open_file: Open = files.open_regular) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their LF or CRLF, or the segments of markup.
 
     Raises as `text_chunks` and `segments` do.
     """
     n, rest = 0, ""
-    chunks = text_chunks(path, takes_pipe)
+    chunks = text_chunks(path, open_file)
     for chunk in chunks:
         if not (n or rest) and MARKUP.match(chunk):
             yield from segments(path, [chunk, *chunks])
@@ -152,9 +154,9 @@ def lines(path: str | Path, takes_pipe: bool = False) -> Iterator[str]:
         yield rest.removesuffix("\r")
 
 
-def read_lines(path: str | Path, takes_pipe: bool = False) -> list[str]:
+def read_lines(path: str | Path, open_file: Open = files.open_regular) -> list[str]:
     """Return the `lines` of a file."""
-    return list(lines(path, takes_pipe))
+    return list(lines(path, open_file))
 
 
 def count_lines(path: str | Path) -> int:

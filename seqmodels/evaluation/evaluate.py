@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.intervals import Row
 from seqmodels.interface import EOS, PAD, SequenceModel
 from seqmodels.models.ops import tensors_of
-from seqmodels.search import beam, greedy
+from seqmodels.search import Hypothesis, beam, greedy, search_beams
 from seqmodels.utils.progress import SILENT, StatusFile
 from seqmodels.utils.world import world
 
 BATCH_TOKENS = 6000
+Found = TypeVar("Found")
 
 
 @torch.no_grad()  # inference mode would spoil the buffers of weights that are shared out
@@ -50,25 +54,42 @@ def generate_targets(
     width: int,
     device: str = "cpu",
     status: StatusFile = SILENT,
+    length_penalty: float = 1.0,
 ) -> list[list[int]]:
-    """Generate each target from its source only: greedily, or with a beam if `width` > 1.
+    """Generate each target from its source only: greedily, or with a beam if `width` > 1."""
+    search = greedy if width == 1 else partial(beam, width=width, length_penalty=length_penalty)
+    return search_in_batches(search, model, examples, width, device, status)
+
+
+def generate_hypotheses(
+    model: SequenceModel, examples: Sequence[Example], width: int, length_penalty: float
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of a beam search for each source, the best first."""
+    search = partial(search_beams, width=width, length_penalty=length_penalty)
+    return search_in_batches(search, model, examples, width)
+
+
+def search_in_batches(
+    search: Callable[[SequenceModel, Tensor, Tensor, Tensor], list[Found]],
+    model: SequenceModel,
+    examples: Sequence[Example],
+    width: int,
+    device: str = "cpu",
+    status: StatusFile = SILENT,
+) -> list[Found]:
+    """Return what a search with beams of this width finds for each source.
 
     The length limit depends on a target's own source (see `max_target_length`), not on its batch.
     """
     model.eval()
-    generated: dict[int, list[int]] = {}
-    batches = world().my_shard(batches_by_length(examples, BATCH_TOKENS // width))
-    for indices in status.track("search", batches):
+    found: dict[int, Found] = {}
+    lots = batches_by_length(examples, BATCH_TOKENS // width) if examples else []
+    for indices in status.track("search", world().my_shard(lots)):
         batch = collate([examples[i] for i in indices], device)
         max_len = torch.tensor([max_target_length(model, len(examples[i].src)) for i in indices])
-        if width == 1:
-            out = greedy(model, batch.src, batch.src_mask, max_len)
-        else:
-            out = beam(model, batch.src, batch.src_mask, max_len, width)
-        for i, tokens in zip(indices, out, strict=True):
-            generated[i] = tokens
-    generated = world().gather(generated)
-    return [generated[i] for i in range(len(examples))]
+        found |= zip(indices, search(model, batch.src, batch.src_mask, max_len), strict=True)
+    found = world().gather(found)
+    return [found[i] for i in range(len(examples))]
 
 
 def max_target_length(model: SequenceModel, n_source: int) -> int:

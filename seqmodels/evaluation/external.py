@@ -34,6 +34,7 @@ from seqmodels.evaluation.metrics import (
     sacrebleu_counts,
     sacrebleu_metrics,
 )
+from seqmodels.utils.files import open_regular_or_pipe
 from seqmodels.utils.terminal import printable
 
 MAX_LINES = 20_000
@@ -76,7 +77,7 @@ def read_files(paths: Sequence[Path]) -> list[Text]:
         with suppress(OSError):  # files that cannot be read are named below
             if one.samefile(other):
                 raise ValueError(f"{one} and {other} are the same file; give each file once")
-    first, *others = [Text(path, readers.read_lines(path, takes_pipe=True)) for path in paths]
+    first, *others = [Text(path, readers.read_lines(path, open_regular_or_pipe)) for path in paths]
     for text in others:
         if len(text.lines) != len(first.lines):
             raise ValueError(

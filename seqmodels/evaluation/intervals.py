@@ -14,7 +14,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 N_BOOTSTRAP = 1000
 MIN_ROWS = 10
@@ -116,9 +115,13 @@ def groups_of(rows: Sequence[Row]) -> list[Hashable] | None:
 
 def student_p_value(t: float, df: float) -> float:
     """Return the two-sided p-value of Student's t."""
+    from scipy.special import stdtr  # takes as long to import as torch
+
     return float(2 * stdtr(df, -abs(t)))
 
 
 def student_quantile(df: float, alpha: float = 0.05) -> float:
     """Return the value beyond which Student's t lies with probability alpha, on either side."""
+    from scipy.special import stdtrit
+
     return float(stdtrit(df, 1 - alpha / 2))

@@ -11,10 +11,9 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 from seqmodels.data.scripts import unspaced_script
 from seqmodels.evaluation.intervals import (
@@ -25,6 +24,9 @@ from seqmodels.evaluation.intervals import (
     groups_of,
     quotient,
 )
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU, CHRF
 
 
 class Part(NamedTuple):
@@ -211,6 +213,8 @@ def make_bleu(
     tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
 ) -> BLEU:
     """Return sacreBLEU's BLEU, without its warning about texts that look tokenized."""
+    from sacrebleu.metrics import BLEU  # only where a text is scored
+
     return BLEU(lowercase=is_lowercase, force=True, tokenize=tokenize, references=references)
 
 
@@ -218,6 +222,8 @@ def make_chrf(
     tokenize: str, is_lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
 ) -> CHRF:
     """Return sacreBLEU's chrF, which needs no tokenizer."""
+    from sacrebleu.metrics import CHRF
+
     return CHRF(lowercase=is_lowercase, references=references)
 
 
@@ -250,6 +256,8 @@ def tokenizer_for(language: str, texts: Iterable[str] = ()) -> str:
 
 def check_tokenizer(name: str, flag: str = "--bleu-tokenize") -> None:
     """Raise ValueError for a tokenizer that sacreBLEU does not have, or that does not work here."""
+    from sacrebleu.metrics import BLEU
+
     if name not in BLEU.TOKENIZERS:
         raise ValueError(f"{flag} {name}: sacreBLEU has {', '.join(BLEU.TOKENIZERS)}")
     try:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from seqmodels.evaluation.intervals import Row, groups_of, number_groups
@@ -463,6 +462,12 @@ def reset_peak_memory(device: str) -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
+def find_folders(folder: Path) -> list[Path]:
+    """Return the folders with runs in a folder without any; otherwise, the folder itself."""
+    folders = sorted({path.parent for path in folder.glob("*/*-seed*") if path.is_file()})
+    return [folder] if any(folder.glob("*-seed*")) else folders or [folder]
+
+
 def peak_memory_bytes(device: str) -> int:
     """Return the peak memory since the last reset: of the GPU, or of this process."""
     if device == "cuda":
@@ -473,5 +478,7 @@ def peak_memory_bytes(device: str) -> int:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) * 1024
+    import psutil
+
     memory = psutil.Process().memory_info()  # Windows: the peak; elsewhere: current use
     return getattr(memory, "peak_wset", memory.rss)

@@ -48,11 +48,7 @@ def plot_folder(
     files.check_own(out / TABLES)
     with style.context():
         figures = draw_all(records, compared, own)
-        paths = [
-            style.save(figure, out / f"{name}.{kind}")
-            for name, figure in figures.items()
-            for kind in ("svg", "png")
-        ]
+        paths = style.save_own(figures, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
     for name, figure in figures.items():
         parts.append(f"![{style.texts_of(figure)[0]}]({name}.svg)\n\n{figure.get_label()}\n")
@@ -184,7 +180,7 @@ def plot_results(root: Path) -> list[Path]:
         parts += _index_entry(folder.path.name, records[folder.path.name], figure_paths)
     with style.context():
         for name, figure in draw_across(records.values()).items():
-            paths += [style.save(figure, root / f"{name}.{kind}") for kind in ("svg", "png")]
+            paths += style.save_own({name: figure}, root)
             parts += [f"## {name}", str(figure.get_label()), f"![{name}]({name}.svg)"]
     if entries:
         parts += [ledger.format_published_figures(entries, records)]

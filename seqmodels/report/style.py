@@ -9,7 +9,7 @@ import sys
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
@@ -74,11 +74,11 @@ FALLBACK_FONTS = (
     *("Noto Sans Armenian", "Noto Sans Georgian", "Noto Sans Ethiopic", "Noto Emoji"),
     *("Arial Unicode MS", "Microsoft YaHei", "Hiragino Sans GB", "WenQuanYi Zen Hei", "Symbola"),
 )
-STAMPS: dict[str, dict[str, None]] = {
+STAMPS: dict[str, dict[str, str | None]] = {
     ".svg": dict.fromkeys(("Date", "Creator")),
-    ".png": {"Software": None},
+    ".png": {"Software": "seqmodels"},
 }
-"""Metadata omitted from each kind of file, because it differs between runs."""
+"""Metadata of each kind of file, without what differs between runs; see `files.OWN`."""
 
 RC: dict[str, Any] = {
     **{"font.size": 9.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 9.5},
@@ -225,6 +225,16 @@ def make_panels(
 
 
 # Files
+
+
+def save_own(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Write figures as NAME.svg and NAME.png; return the paths.
+
+    Raises ValueError, before it writes any, if the folder has a file of such a name from elsewhere.
+    """
+    paths = {folder / f"{name}{kind}": figures[name] for name in figures for kind in STAMPS}
+    files.check_own(*paths)
+    return [save(figure, path) for path, figure in paths.items()]
 
 
 def save(figure: Figure, path: Path) -> Path:

@@ -12,8 +12,10 @@ import io
 import json
 import os
 import platform
+import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -60,19 +62,21 @@ def write(path: Path, content: bytes | str, is_durable: bool = True) -> Path:
 
 
 OWN = {
-    "README.md": b"by `seqmodels plot`",
-    "tables.md": b"](curves.svg)",
+    "README.md": rb"by `seqmodels plot`",
+    "tables.md": rb"\]\(curves\.svg\)",
     ".html": "· seqmodels</title>".encode(),
-    ".json": b'"schema": "seqmodels.',
+    ".json": rb'"schema": "seqmodels\.',
+    ".svg": rb"</title>\n <desc>",
+    ".png": rb"Software\0seqmodels|\A.{37}pHYs\0\0\x18\x9b",  # before it was marked: 160 dpi alone
 }
-"""The mark by which a generated file is recognised, by its name or ending."""
+"""The pattern by which a generated file is recognised, by its name or ending."""
 
 
 def check_own(*paths: Path) -> None:
-    """Raise ValueError if one of the files is there, and was not written by `write_own`."""
+    """Raise ValueError if one of the files is there, and was not written by this program."""
     for path in paths:
         mark = OWN.get(path.name) or OWN[path.suffix]
-        if path.exists() and mark not in path.read_bytes():
+        if path.exists() and not re.search(mark, path.read_bytes(), re.DOTALL):
             raise ValueError(f"{path} was not written by seqmodels; move it, or use another folder")
 
 
@@ -108,22 +112,43 @@ def remove_partial(folder: Path) -> None:
 
 
 @contextmanager
-def open_regular(path: Path, takes_pipe: bool = False) -> Iterator[IO[bytes]]:
-    """Open a regular file for reading or, where `takes_pipe`, a pipe.
+def open_regular(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file for reading.
 
-    Raises ValueError for a device and any other pipe, OSError as `open` does.
+    Raises ValueError for a device and for a pipe, OSError as `open` does.
     """
-    if takes_pipe and stat.S_ISFIFO(os.stat(path).st_mode):
-        with open(path, "rb") as pipe:
-            content = pipe.read(MAX_PIPE_BYTES + 1)
-        if len(content) > MAX_PIPE_BYTES:
-            raise ValueError(f"{path} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
-        yield io.BytesIO(content)
-        return
     with open(path, "rb", opener=open_without_waiting) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError(f"{path} is not a regular file; it is not read")
         yield file
+
+
+@contextmanager
+def open_regular_or_pipe(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file or a pipe for reading; raises as `open_regular` and `read_pipe` do."""
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        with open_regular(path) as file:
+            yield file
+        return
+    with open(path, "rb") as pipe:
+        yield read_pipe(pipe, path)
+
+
+@contextmanager
+def open_stdin(name: Path) -> Iterator[IO[bytes]]:
+    """Return standard input, under this name in messages; raises as `read_pipe` does."""
+    if sys.stdin is None:
+        raise ValueError(f"{name} is closed")
+    stdin = sys.stdin.buffer
+    yield stdin if stdin.seekable() else read_pipe(stdin, name)
+
+
+def read_pipe(pipe: IO[bytes], name: Path) -> io.BytesIO:
+    """Return the content of a pipe as a file; raise ValueError for too many bytes."""
+    content = pipe.read(MAX_PIPE_BYTES + 1)
+    if len(content) > MAX_PIPE_BYTES:
+        raise ValueError(f"{name} gives more than {MAX_PIPE_BYTES:,} bytes, a pipe's limit")
+    return io.BytesIO(content)
 
 
 def open_without_waiting(path: str, flags: int) -> int:

@@ -243,11 +243,11 @@ def is_memory_error(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(reason in str(error) for reason in reasons)
 
 
-def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
-    """Run a command; turn errors that a user can fix into one line and an exit code.
+def run_cli(prog: str, run: Callable[[], None]) -> None:
+    """Run a command; turn errors that a user can fix into one line, and exit with a code.
 
     2 for a mistake, 1 if the disk or the output cannot be written to, 130 for Ctrl-C, 143 for
-    SIGTERM, 129 for SIGHUP.
+    SIGTERM, 129 for SIGHUP. Success returns: a notebook shows any exit as an error.
     """
     if int(os.environ.get("RANK", 0)):  # one of several that torchrun started
         prog = f"{prog} (process {os.environ['RANK']})"
@@ -271,7 +271,8 @@ def run_cli(prog: str, run: Callable[[], None]) -> NoReturn:
         code = print_error(prog, "; ".join(["stopped", *notes]), getattr(stopped, "code", 130))
     except Exception as error:
         code = report_error(prog, error)
-    sys.exit(flush_streams(prog, code))
+    if code := flush_streams(prog, code):
+        sys.exit(code)
 
 
 def report_error(prog: str, error: Exception) -> int:

@@ -80,6 +80,10 @@ def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
 # ------------------------------------------------------------------------------ Packed weights
 
 
+MIN_PACKED = 2**18
+"""Elements of a float32 weight from which on a packed one is faster: 512 × 512."""
+
+
 class PackedLinear(nn.Module):
     """Compute what an `nn.Linear` computes, with the weight in oneDNN's layout."""
 
@@ -94,16 +98,16 @@ class PackedLinear(nn.Module):
 
 
 def can_pack(weight: Tensor) -> bool:
-    """Return whether oneDNN can use this weight packed: on CPUs, with operators of torch.
+    """Return whether to use this weight packed: on CPUs, where its products are faster so.
 
-    These are private, so they can be missing.
+    oneDNN's operators of torch are private, so they can be missing.
     """
     if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     is_bfloat16 = weight.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return weight.dtype == torch.float32 or is_bfloat16
+    return is_bfloat16 or (weight.dtype == torch.float32 and weight.numel() >= MIN_PACKED)
 
 
 def prepack(module: M, n_rows: int) -> M:
