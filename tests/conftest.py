@@ -94,13 +94,18 @@ def _own_caches(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["HF_DATASETS_CACHE"] = str(tmp_path_factory.mktemp("datasets"))
 
 
+VARIANTS = dict(models.VARIANTS)
+"""Before any record of an arm is read, which adds it."""
+
+
 @pytest.fixture(autouse=True)
 def _built_in_variants() -> Iterator[None]:
     """Forget the arms that a test has registered."""
-    before = dict(models.VARIANTS)
+    models.VARIANTS.clear()
+    models.VARIANTS.update(VARIANTS)
     yield
     models.VARIANTS.clear()
-    models.VARIANTS.update(before)
+    models.VARIANTS.update(VARIANTS)
 
 
 @pytest.fixture(autouse=True)

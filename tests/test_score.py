@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from browser import data_of
 from conftest import ROOT, Call, check_one_line
+from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
@@ -44,7 +45,7 @@ def run(call: Call) -> Call:
 @pytest.fixture
 def score(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
     """Return a function that scores files and returns the JSON; figures and page are not made."""
-    monkeypatch.setattr(drawing, "draw_systems", lambda *_: None)
+    monkeypatch.setattr(drawing, "draw_systems", lambda *_: Figure())
     monkeypatch.setattr(style, "save", lambda _, path: path)
     monkeypatch.setattr(report, "write_systems", lambda *_: "")
 
