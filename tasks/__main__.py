@@ -42,10 +42,6 @@ BIASED = "lstm_seq2seq lstm_seq2seq_forward"
 FULL: list[Comparison] = [
     ("translation-grammar-laptop", "translation", "--seeds 1 2 3 4 5"),
     ("translation-grammar", "translation", "--size full --seeds 1 2 3"),
-    (
-        "translation-grammar", "translation",
-        "--size full --models rnn_encdec_x2 rnn_encdec_x4 lstm_seq2seq_x2 lstm_seq2seq_x4",
-    ),
     ("lookup", "lookup", "--seeds 1 2 3"),
     (
         "lookup-convolution", "lookup",

@@ -78,7 +78,7 @@ def format_forecasts(forecasts: Sequence[Forecast], n_recorded: int, n_parallel:
     `n_parallel` is None where a cluster decides how many runs train at once.
     """
     if not forecasts:
-        return f"Nothing to train: all {n_recorded} runs are recorded. Nothing was trained."
+        return f"Nothing to train: all {n_recorded} runs are recorded."
     rows: list[tuple[str, ...]] = [("run", "tokens", "training", "memory", "disk")]
     for f in forecasts:
         time = "unknown" if f.seconds is None else format_duration(f.seconds)
@@ -102,6 +102,6 @@ def summarize_forecasts(
         time = "an unknown time"
     at_once = f"{n_parallel} at once" if n_parallel else "one after the other"
     return (
-        f"To train: {len(forecasts)} runs, {at_once}, {time} without evaluation. "
-        f"Recorded: {n_recorded}."
+        f"To train: {len(forecasts)} run{'s' * (len(forecasts) > 1)}, {at_once}, {time} without "
+        f"evaluation. Recorded: {n_recorded}."
     )
