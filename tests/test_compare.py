@@ -4,6 +4,7 @@ import argparse
 import csv
 import json
 import re
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -100,6 +101,23 @@ def test_other_settings_need_another_folder(copied: Path) -> None:
     with pytest.raises(ValueError, match=r"gpt-seed1.* was made with other settings"):
         compare.compare(toy(), flags(copied, models=["rnn_encdec", "gpt"], lr=0.5))
     assert contents(copied) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"n_heads": 8}, "n_heads was None, is 8"),  # a size that the recipe has gained
+        ({"data.sha256": "b", "data.n_train": 9}, "(data.sha256 was a, is b)"),
+        ({"data.n_train": 9}, "(data.n_train was 7, is 9)"),
+        ({"optimizer": "muon"}, "(optimizer was adamw, is muon)"),
+        ({"data.n_lossy": 3}, ""), ({"shards": 1}, ""),
+    ],
+)  # fmt: skip
+def test_other_settings_are_named(changes: dict[str, Any], named: str, tmp_path: Path) -> None:
+    """Keeps out a setting that is new and therefore ignored, and counts that are named instead."""
+    was = {"data.sha256": "a", "data.n_train": 7, "lr": 0.1}
+    with pytest.raises(ValueError, match=re.escape(named)) if named else nullcontext():
+        check_same_settings(tmp_path, was, was | changes)
 
 
 def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:

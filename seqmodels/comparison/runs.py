@@ -64,8 +64,8 @@ def check_same_settings(path: Path, was: Mapping[str, Any], now: Mapping[str, An
     """Raise ValueError if the file at the path was made with other settings.
 
     A count is not named beside another difference of the data, and a missing one is none: it
-    follows from text and tokenizer. Without `shards`, a
-    batch is not shared, and without `optimizer` it is AdamW.
+    follows from text and tokenizer. Without `shards`, a batch is not shared, and without
+    `optimizer` it is AdamW.
     """
     was, now = ({"shards": 1, "optimizer": "adamw", **settings} for settings in (was, now))
     keys = [k for k in now if k in was or not k.startswith("data.n_")]
