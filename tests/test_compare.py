@@ -19,6 +19,7 @@ from toys import contents, flags, toy
 
 import seqmodels
 from seqmodels import MODELS, models
+from seqmodels.cli import compare as cli_compare
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.comparison import arm, compare, forecast, launch, runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
@@ -73,6 +74,13 @@ def test_only_missing_runs_are_trained(copied: Path, monkeypatch: Any, capsys: A
     assert capsys.readouterr().out.count("recorded in") == len(MODELS)
     for path in copied.glob("gpt-seed1.json*"):
         path.unlink()
+    drawn = []
+    with monkeypatch.context() as patch:  # a run that fails: the others are drawn, and it is said
+        patch.setattr(cli_compare, "draw_and_print", lambda out, _: drawn.append(out))
+        patch.setattr(compare, "run_all", lambda *_: ["gpt, seed 1: no memory"])
+        with pytest.raises(ValueError, match="gpt, seed 1: no memory"):
+            compare_and_report(toy(), flags(copied))
+    assert drawn == [copied]
     compare.compare(toy(), flags(copied))
     after = times(copied)
     changed = {name for name in after if after[name] != before[name]}
