@@ -384,7 +384,8 @@ def test_long_targets_have_positions(folder: Path) -> None:
 def test_records_were_made_with_the_recipes() -> None:
     """Keeps out a learning rate or a size that no committed record was trained with."""
     for folder, chosen in {
-        "grammar": recipes.GRAMMAR,
+        "live": recipes.GRAMMAR,
+        "grammar": recipes.GRAMMAR_MUON,
         "grammar-laptop": recipes.GRAMMAR_MUON,
         "bible": translation.BIBLE.recipes,
         "multi30k": translation.MULTI30K.recipes,
