@@ -49,7 +49,8 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out training one model and searching with another, and a State changed in place.
 
-    A State has the shapes that it says; values can have another width than keys.
+    A State has the shapes that it says: nothing else checks a NamedTuple. Values of another width
+    than keys, where a model can have them, are kept as well.
     """
     model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
     first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -32,7 +33,8 @@ from seqmodels.models.ops import attend
 from seqmodels.records import record
 from seqmodels.training import loop
 from seqmodels.training.trainer import Trainer, take_rows
-from seqmodels.utils.world import World
+from seqmodels.utils import world
+from seqmodels.utils.world import ProcessLostError, World
 from tools import golden
 from tools.survival import results
 
@@ -358,6 +360,27 @@ def test_processes_have_equal_shares() -> None:
         shares = [World(rank, 3).round_robin(range(n)) for rank in range(3)]
         assert len({len(items) for items in shares}) == 1
         assert {i for items in shares for i in items} == {*range(n)}
+
+
+def test_the_first_process_computes_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out work that is done twice, an error that each process prints, and an endless wait."""
+    first, second, mail = World(0, 2), World(1, 2), []
+
+    def broadcast(own: list[Any], source: int) -> None:  # the first process posts, the second takes
+        own[:], mail[:] = (mail[0], []) if mail else (own, [[*own]])
+
+    monkeypatch.setattr(world.dist, "broadcast_object_list", broadcast)
+    assert first.broadcast_from_rank0(lambda: 7) == 7 == second.broadcast_from_rank0(pytest.fail)
+    assert (first.on_rank0(lambda: 8), second.on_rank0(pytest.fail)) == (8, None)
+    with pytest.raises(KeyError):
+        first.on_rank0(Mock(side_effect=KeyError))
+    with pytest.raises(SystemExit) as ended:
+        second.on_rank0(pytest.fail)
+    assert ended.value.code == 2
+    lost = Mock(side_effect=RuntimeError("connection reset by peer"))
+    monkeypatch.setattr(world.dist, "broadcast_object_list", lost)
+    with pytest.raises(ProcessLostError, match="the same command resumes"):
+        second.on_rank0(pytest.fail)
 
 
 def test_processes_do_not_change_the_result(on_two: Path) -> None:

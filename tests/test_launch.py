@@ -1,5 +1,6 @@
 """Runs that an executor carries out; signals; and one model on several processes."""
 
+import io
 import os
 import platform
 import re
@@ -56,7 +57,10 @@ def local(compared: Path) -> dict[str, Any]:
 
 
 def test_a_lost_run_is_submitted_again(local: dict[str, Any], tmp_path: Path, capsys: Any) -> None:
-    """Keeps out runs that disturb each other, or kill each machine in turn, or end with one."""
+    """Keeps out a comparison that ends with a machine, and a run that kills each in turn.
+
+    Runs at once do not disturb each other's random numbers, and leave no files in the folder.
+    """
     with ThreadPoolExecutor(2) as pool:
         compare.compare(toy(), flags(tmp_path / "pool", models=PAIR), pool)
     assert results(tmp_path / "pool") == local
@@ -215,6 +219,38 @@ def board_of(folder: Path, n: int) -> tuple[progress.ProgressBoard, list[Any]]:
         file.write(state="running", began=1_000.0)
         file.update("search", i, n, f"note {i}")
     return progress.ProgressBoard(records, 3), began
+
+
+def test_a_terminal_shows_bars(tmp_path: Path, clock: Any, monkeypatch: Any, capsys: Any) -> None:
+    """Keeps out bars of ended runs, more bars than lines, a wild estimate, and lost last words."""
+    screen = io.StringIO()
+    screen.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "MAX_BARS", 2)
+    monkeypatch.setattr(progress, "READ_EVERY_S", 600.0)
+    board, running = board_of(tmp_path, 4)
+
+    def rows() -> list[str]:
+        board.refresh()
+        return [" ".join(str(bar).split()) for bar in board.bars]
+
+    with board:
+        clock.now_s += 1.0
+        running[3].now.first_tokens = 0
+        running[3].update("training", 60, 100)  # in a second: too soon for an estimate
+        running[3].update("search", 3, 4, "note 3")
+        first, *others = rows()
+        assert first == "all runs 0% | | 3 of 7 runs done, 4 running"
+        assert others == ["run 0 search 0% | | note 0", "run 1 search 25% |##5 | note 1"]
+        for title in ("run 0", "run 1", "run 2"):
+            board.end(title)
+        clock.now_s += 9.0
+        first, *others = rows()
+        assert first == "all runs 87% |########7 | 6 of 7 runs done, 1 running, about 5 s left"
+        assert others == ["run 3 search 75% |#######5 | note 3", ""]
+        running[3].add_line("last words")
+        board.end("run 3")
+    assert capsys.readouterr().out == "run 3: last words\n"
 
 
 def test_lines_without_a_terminal(tmp_path: Path, clock: SimpleNamespace, capsys: Any) -> None:

@@ -3,10 +3,12 @@
 import hashlib
 import itertools
 import json
+import os
 import random
 import re
 import shutil
 import signal
+import stat
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -385,3 +387,22 @@ def test_a_full_disk(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(files.WriteError, match="No space left on device"):
         files.write(figure, "torn")
     assert contents(two.folder) == before
+
+
+def test_content_is_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out an empty file after a power cut, an open folder, and reading without a limit."""
+    flushed, fsync = [], os.fsync
+
+    def watch(handle: int) -> None:
+        flushed.append((stat.S_ISDIR(os.fstat(handle).st_mode), (tmp_path / "a").exists()))
+        fsync(handle)
+
+    monkeypatch.setattr(files.os, "fsync", watch)
+    n_open = len(os.listdir("/proc/self/fd"))
+    files.write(tmp_path / "a", "ä")
+    files.write(tmp_path / "b", b"c", is_durable=False)
+    assert flushed == [(False, False), (True, True)]
+    assert len(os.listdir("/proc/self/fd")) == n_open
+    assert contents(tmp_path) == {"a": files.read(tmp_path / "a", 2), "b": b"c"}
+    with pytest.raises(ValueError, match="has 2 bytes; at most 1"):
+        files.read(tmp_path / "a", 1)

@@ -33,7 +33,10 @@ from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
 
 
 def test_the_rate_climbs_and_falls() -> None:
-    """Keeps out a schedule that starts at its peak, misses it, or does not end at zero."""
+    """Keeps out a schedule that starts at its peak, misses it, or does not end at zero.
+
+    Shares that are not below one are refused: by them it would divide by zero.
+    """
     factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
     assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
     for name, share in product(("warmup", "label_smoothing", "beta_2"), (-0.1, 1.0, math.nan)):
@@ -48,6 +51,16 @@ def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
     examples = [Example([4, 5], [5, 4, 6, 7, EOS])] * 8
     curve = loop.train(Trainer(fresh("gpt"), cfg), examples, examples[:1])
     assert [point["tokens"] for point in curve] == [10, 20, 30]
+
+
+def test_losses_are_shown_and_kept(fresh: Tiny) -> None:
+    """Keeps out a bar with the first losses, and checkpoints that grow with every step."""
+    one = Trainer(fresh("gpt"), CFG)
+    for i in range(105):
+        one.count_step(PreparedBatch([], 1, 1), i / 10, 1.0)
+    assert one.progress.losses == [i / 10 for i in range(5, 105)]
+    one.progress.curve = [{"valid_nats": 2.0}, {"valid_nats": 0.25}]
+    assert loop.describe_losses(one.progress) == "train 9.450, valid 0.250"
 
 
 def test_a_point_of_the_curve_is_a_mean_since_the_last(fresh: Tiny, monkeypatch: Any) -> None:
