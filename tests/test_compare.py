@@ -196,6 +196,22 @@ def test_a_grid_has_each_combination() -> None:
     assert last.papers[last.name].label == "GPT, n_heads 4, 3 × width, lr 0.5"
 
 
+def test_grids_and_widths_are_planned(tmp_path: Path) -> None:
+    """Keeps out flags that are read and not passed on: other arms, or arms of other widths."""
+    given = flags(tmp_path, models=GPT, vary=[("n_heads", ["1"]), ("n_layers", ["2"])])
+
+    def widths(**changes: bool) -> dict[str, int]:
+        given.__dict__.update(changes)
+        planned = compare.plan_runs(tmp_path, "cpu", toy(), given)
+        return {run.arm.name: model_sizes(run.arm.name, run.task)["d_model"] for run, _ in planned}
+
+    fitted = widths()
+    assert [*fitted] == ["gpt", "gpt-n_heads-1", "gpt-n_layers-2"]
+    assert fitted["gpt-n_layers-2"] < fitted["gpt"]
+    assert {*widths(same_width=True).values()} == {fitted["gpt"]}
+    assert [*widths(grid=True)] == ["gpt", "gpt-n_heads-1-n_layers-2"]
+
+
 def test_values_have_the_type_of_their_field() -> None:
     """Keeps out the text "False", which is true, and an optional size that cannot be None."""
     fields = {"is_prenorm": "false", "d_k": "None", "dropout": "0", "n_layers": "1"}

@@ -406,6 +406,11 @@ def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
     overall = [r["tests"][0]["overall"]["nats"]["value"] for r in base]
     assert nats.lines[0].get_ydata()[1] == pytest.approx(np.mean(overall))
     assert (bleu.get_xscale(), nats.get_yscale()) == ("log", "log")
+    # without the model, whose own value is no number; near values on a linear axis
+    records = [*base, *(swept("gpt", 1, "d_k", n, 10.0 * n) for n in (7, 2, 3))]
+    (line,) = arms.draw_sweeps(records)["sweep-d_k"].axes[0].lines
+    assert ([*line.get_xdata()], [*line.get_ydata()]) == ([2, 3, 7], [20.0, 30.0, 70.0])
+    assert line.axes.get_xscale() == "linear"
 
 
 def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:

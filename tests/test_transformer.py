@@ -353,6 +353,13 @@ def test_what_an_ablation_leaves_out(fresh: Tiny, pairs: Pairs) -> None:
     assert torch.equal(weights, mask.expand(1, 2, 3, 5).float())
     for name, least in (("no_residual", 1e-2), ("no_norm", 1e-2), ("no_feed_forward", 1e-2)):
         assert (ablated(name) - logits).abs().amax() > least
+    for name, kind in (
+        ("no_norm", ablations.WithoutNorm),
+        ("no_residual", ablations.WithoutResidual),
+    ):
+        around = [m for m in fresh(f"transformer_{name}").modules() if isinstance(m, kind)]
+        assert len(around) == 2 * 2 + 2 * 3  # each sublayer, of the decoder's three as well
+    assert torch.equal(ablated_attention("lengths").g, torch.full((2, 1, 1), 2.0))  # √4
     x = torch.randn(2, 3, 16)
     cfg = ablations.Config(vocab_size=9, d_model=16, dropout=0.0)
     assert_close(ablations.WithoutNorm(cfg)(x, lambda x: 2 * x), 3 * x)

@@ -94,7 +94,7 @@ class Prepared(NamedTuple):
     data: dict[str, Any]
     """Name, checksum and counts, as a record shows them."""
     lossy_example: str
-    """A line of train that the tokenizer does not return, and what it returns; or nothing."""
+    """A line of train that decoding changes, and the line as decoded; empty if there is none."""
 
 
 def prepare(

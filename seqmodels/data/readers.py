@@ -55,7 +55,7 @@ COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
     b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open,
     b"\x28\xb5\x2f\xfd": open_zstd,
 }  # fmt: skip
-"""What opens a compressed file, by its first bytes."""
+"""Functions that open compressed files, by the first bytes of a file."""
 UNREAD = {b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7z"}
 
 

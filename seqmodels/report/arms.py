@@ -38,13 +38,13 @@ LABELS = {"tokens": "target tokens of training", "width": "multiple of the width
 """Fields whose names do not say what they are."""
 
 VERDICTS = {1: "real: better", -1: "real: worse", 0: "in the noise"}
-"""What an outcome says of a change."""
+"""Verdicts on a change, by its outcome."""
 
 # ------------------------------------------------------------------------------------- Effects
 
 
 class Effect(NamedTuple):
-    """What a change did to a model: the arm's score minus that of the model as it is."""
+    """The effect of a change on a model: the arm's score minus that of the model as it is."""
 
     base: str
     change: str
@@ -157,7 +157,8 @@ Sweep = dict[str, dict[float, list[Record]]]
 def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
     """Return the sweep of each numeric field that alone was varied, over MIN_VALUES values.
 
-    The model as it is belongs to each of its sweeps, at its own value of the field.
+    The model as it is belongs to each of its sweeps, at its own value of the field, unless that is
+    no number, as where d_k follows from the width.
     """
     by_name = reading.group_by_model(records)
     sweeps: dict[str, Sweep] = {}
@@ -171,17 +172,18 @@ def find_sweeps(records: Sequence[Record]) -> dict[str, Sweep]:
             base, {value_of(by_name[base][0], field): by_name[base]}
         )
         values[value] = group
-    return {
-        field: kept
+    numeric = {
+        field: {
+            model: {value: values[value] for value in sorted(filter(is_number, values))}
+            for model, values in sweep.items()
+        }
         for field, sweep in sweeps.items()
-        if (
-            kept := {
-                model: dict(sorted(values.items()))
-                for model, values in sweep.items()
-                if len(values) >= MIN_VALUES and all(map(is_number, values))
-            }
-        )
     }
+    long = {
+        field: {model: values for model, values in sweep.items() if len(values) >= MIN_VALUES}
+        for field, sweep in numeric.items()
+    }
+    return {field: sweep for field, sweep in long.items() if sweep}
 
 
 def changed_fields(record: Record) -> dict[str, Any]:
@@ -200,7 +202,7 @@ def value_of(record: Record, field: str) -> Any:
 
 def is_number(value: Any) -> bool:
     """Return whether a value can be a place on an axis."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float)
 
 
 def draw_sweeps(records: Sequence[Record]) -> dict[str, Figure]:

@@ -11,8 +11,8 @@ Question
 
     13 minutes on two cores. At 31 to 40 words, the longest in training, expect about 98 BLEU from
     Bahdanau's model, 95 and 91 from the Transformer and GPT, 36 from linear attention, and 13 from
-    the models with one vector; with three times the budget, 99 from the first three, and 24 from
-    the models with one vector.
+    the models with one vector; with three times the budget, 99 from the first three, and 23 to 25
+    from the models with one vector.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ BIBLE = DEFAULT._replace(
 )
 
 MAX_EPOCHS = 20
-"""Of train, in the default budget of a corpus without a recipe of its own."""
+"""Most epochs of train in the default budget of a corpus without a recipe of its own."""
 
 CORPUS_RECIPES = {
     ("multi30k", "de"): MULTI30K, ("multi30k", "en"): FROM_ENGLISH, ("bible", "de"): BIBLE,

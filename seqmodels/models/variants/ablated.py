@@ -29,9 +29,7 @@ from seqmodels.models import transformer
 from seqmodels.models.ops import KVCache
 from seqmodels.models.transformer import Layer, MultiHeadAttention, Residual, Transformer, softmax
 
-Part = Literal[
-    "scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"
-]  # fmt: skip
+Part = Literal["scale", "lengths", "normaliser", "residual", "feed_forward", "norm", "tying"]
 
 
 @dataclass(frozen=True, kw_only=True)
