@@ -119,6 +119,9 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
                         "--data, runs/TASK-DATA-SIZE)")  # fmt: skip
     p.add_argument("--fresh", action="store_true",
                    help="start these runs again, deleting what the folder has of them")  # fmt: skip
+    p.add_argument("--trained", type=Path, metavar="DIR",
+                   help="evaluate the runs that another folder has, trained with the same "
+                        "settings, instead of training them again")  # fmt: skip
     p.add_argument("--dry-run", action="store_true",
                    help="train nothing; print the estimated time, memory and disk of the "
                         "missing runs")  # fmt: skip

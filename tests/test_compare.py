@@ -5,6 +5,7 @@ import csv
 import json
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +16,7 @@ import pytest
 import torch
 from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line, rows_of
 from safetensors.torch import load_file
-from toys import contents, flags, toy
+from toys import contents, flags, same, toy
 
 import seqmodels
 from seqmodels import MODELS, models
@@ -27,6 +28,7 @@ from seqmodels.comparison.forecast import Forecast
 from seqmodels.comparison.runs import check_same_settings, recorded_settings, shared_settings
 from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
+from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
 from seqmodels.records import record
 from seqmodels.report import figures, reading
@@ -246,6 +248,47 @@ def test_arms_run_like_models(tmp_path: Path) -> None:
         models.VARIANTS.pop(name, None)  # as in another process
     loaded = seqmodels.load(tmp_path / f"{names[1]}-seed1")
     assert loaded.model.config.rotary_base == 30.0
+
+
+def test_a_task_has_changes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out changes given to another model, and changes that --vary should have replaced."""
+    planned: list[runs.Run] = []
+    monkeypatch.setattr(compare, "run_all", lambda todo, *_: planned.extend(todo) or [])
+    task = toy(vary={"gpt": [{"n_heads": 1}, {"dropout": 0.25, "beta_2": 0.5}]})
+    compare.compare(task, flags(tmp_path / "a", models=["bahdanau", "gpt"]))
+    both = "gpt-dropout-0.25-beta_2-0.5"
+    assert [run.name for run in planned] == ["bahdanau", "gpt", "gpt-n_heads-1", both]
+    assert (planned[-1].settings()["dropout"], planned[-1].cfg.beta_2) == (0.25, 0.5)
+    planned.clear()
+    compare.compare(task, flags(tmp_path / "b", models=GPT, vary=[("n_heads", ["4"])]))
+    assert [run.name for run in planned] == ["gpt", "gpt-n_heads-4"]
+
+
+def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out runs trained twice, and weights that were trained with other settings."""
+    path = recorded_gpt / "gpt-seed1.json"
+    monkeypatch.setattr(runs, "train", lambda *_: pytest.fail("trained again"))
+    tests = [*toy().tests, replace(toy().tests[0], name="short", examples=toy().valid[:5])]
+    seen = list[bool]()
+
+    def compare_weights(model: SequenceModel, untrained: SequenceModel) -> list[dict[str, Any]]:
+        weights = load_file(path.with_suffix(".safetensors"))
+        seen.extend(same(weights, each.state_dict()) for each in (model, untrained))
+        return [{"n": 3.0}]
+
+    task = toy(name="other", tests=tests, measure={"weights": compare_weights})
+    compare.compare(task, flags(tmp_path, models=GPT, trained=recorded_gpt))
+    old, new = record.load(path), record.load(tmp_path / path.name)
+    assert seen == [True, False]
+    assert (new["task"], new["curve"]) == ("other", old["curve"])
+    assert new["weights_sha256"] == old["weights_sha256"]
+    assert new["tests"][0]["overall"] == old["tests"][0]["overall"]
+    assert new["events"][-1]["kind"] == "trained"
+    with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
+        compare.compare(task, flags(tmp_path / "b", models=GPT, trained=recorded_gpt, lr=0.5))
+    with pytest.raises(ValueError, match="no folder"):
+        compare.compare(task, flags(tmp_path / "c", models=GPT, trained=tmp_path / "missing"))
+    assert not (tmp_path / "c").exists()
 
 
 def test_a_forecast_is_of_the_runs_most_like_it(recorded_gpt: Path) -> None:

@@ -104,6 +104,14 @@ def make_arms(models: Iterable[str], vary: Vary, is_grid: bool = False) -> list[
     return arms
 
 
+def task_arms(models: Iterable[str], task: Task) -> list[Arm]:
+    """Return each model as it is, followed by an arm for each of the task's changes of it."""
+    arms = []
+    for base in map(make_arm, models):
+        arms += [base, *(vary_arm(base, changed) for changed in task.vary.get(base.name, ()))]
+    return arms
+
+
 def without_repeats(arms: Iterable[Arm], task: Task, lr: float | None) -> list[Arm]:
     """Leave out arms whose value is the model's default: they would repeat a training."""
     different, trained = list[Arm](), list[tuple[Any, ...]]()

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from seqmodels.comparison.arm import fix_widths, make_arms, without_repeats
+from seqmodels.comparison.arm import fix_widths, make_arms, task_arms, without_repeats
 from seqmodels.comparison.launch import n_parallel_runs, n_remote_threads, run_all
 from seqmodels.comparison.runs import (
     Run,
@@ -58,6 +58,8 @@ def compare(task: Task, args: argparse.Namespace, executor: Executor | None = No
     """
     if args.tensorboard and find_spec("tensorboard") is None:
         raise ValueError("--tensorboard: tensorboard is not installed; pip install tensorboard")
+    if args.trained and not args.trained.is_dir():
+        raise ValueError(f"--trained: no folder {args.trained}")
     world().check_shards(args.shards)
     device = resolve_device("auto" if args.launcher else args.device)
     out = args.out or Path("runs") / default_folder(task, args)
@@ -154,7 +156,9 @@ def plan_runs(
 
     Raises ValueError if anything in the folder was made with other settings.
     """
-    arms = make_arms(args.models, args.vary, args.grid)
+    arms = task_arms(args.models, task)
+    if args.vary:
+        arms = make_arms(args.models, args.vary, args.grid)
     if args.same_width:
         task = fix_widths(task, args.models)
     for arm in arms:
@@ -189,6 +193,7 @@ def plan_runs(
             device,
             args.checkpoint_every,
             args.tensorboard,
+            args.trained,
         )
         for seed in args.seeds
         for arm in arms

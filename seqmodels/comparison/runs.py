@@ -94,6 +94,8 @@ class Run(NamedTuple):
     checkpoint_every_s: float
     tensorboard: bool = False
     """Whether it writes curves for TensorBoard."""
+    trained: Path | None = None
+    """Folder from which the run is taken, if it has been trained there."""
 
     @property
     def name(self) -> str:
@@ -176,7 +178,7 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
     task, device = run.task, run.device
     record.reset_peak_memory(device)
     model = build_model(run)
-    progress = train_run(run, model, status)
+    progress = load_trained(run, model) or train_run(run, model, status)
     since, rows, tests = time.perf_counter(), [], []
     for test in task.tests:
         status.detail = f"test set {test.name}"
@@ -330,6 +332,23 @@ def train_further(trainer: Trainer, run: Run) -> None:
     trainer.log_event(
         "resumed", f"trained further after {last['tokens']:,} tokens, with a new schedule"
     )
+
+
+def load_trained(run: Run, model: SequenceModel) -> Progress | None:
+    """Load the weights of the same run of another folder; return its progress, or None without one.
+
+    Raises ValueError if it was made with other settings.
+    """
+    from seqmodels.comparison.trained import load_model
+
+    if run.trained is None or not (path := run.trained / run.path.name).exists():
+        return None
+    old = record.load(path)
+    check_same_settings(path, recorded_settings(old), run.settings())
+    model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
+    last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
+    event = {"step": last, "kind": "trained", "what": what}
+    return Progress(curve=old["curve"], events=[*old["events"], event])
 
 
 # ------------------------------------------------------------------------------------ Measurement

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import papers
 from seqmodels.records.significance import Comparison, Difference, Significance
 from seqmodels.report import reading, style
 from seqmodels.report.drawing import BETTER, WORSE, outcome
@@ -46,8 +47,8 @@ VERDICTS = {1: "real: better", -1: "real: worse", 0: "in the noise"}
 class Effect(NamedTuple):
     """The effect of a change on a model: the arm's score minus that of the model as it is."""
 
-    base: str
-    change: str
+    label: str
+    """Label of the model with the change."""
     is_tested: bool
     """Whether both have several seeds."""
     overall: Difference
@@ -55,23 +56,34 @@ class Effect(NamedTuple):
 
 
 def find_effects(records: Sequence[Record], comparison: Comparison) -> list[Effect]:
-    """Return the effects of the changes of a folder's arms, by model."""
+    """Return the effects of all changes in a folder with arms; a variant is a change as well."""
     first = {model: group[0] for model, group in reading.group_by_model(records).items()}
+    if not any(record.get("arm") for record in first.values()):
+        return []
     pairs = {(pair.row, pair.column): pair for pair in comparison.pairs}
     effects = []
     for model, record in first.items():
-        base = (record.get("arm") or {}).get("varies")
-        change = ", ".join(f"{k} {format_value(v)}" for k, v in changed_fields(record).items())
-        if not change or base not in first:
+        base, label = base_of(record), label_of(model)
+        if base not in first:
             continue
+        if changed := changed_fields(record):
+            change = ", ".join(f"{k} {format_value(v)}" for k, v in changed.items())
+            label = f"{label_of(base)}: {change}"
         if pair := pairs.get((model, base)):
             parts = [pair.overall, *pair.buckets]
         elif pair := pairs.get((base, model)):
             parts = [negate(part) for part in (pair.overall, *pair.buckets)]
         else:
             continue
-        effects.append(Effect(base, change, pair.is_tested, parts[0], parts[1:]))
+        effects.append(Effect(label, pair.is_tested, parts[0], parts[1:]))
     return effects
+
+
+def base_of(record: Record) -> str:
+    """Return the model that a record's arm or variant varies; empty for a model of its own."""
+    listed = papers()
+    known = listed[record["model"]].variant_of if record["model"] in listed else ""
+    return (record.get("arm") or {}).get("varies") or known
 
 
 def format_value(value: Any) -> str:
@@ -94,7 +106,7 @@ def effect_rows(
         if effect.is_tested:
             verdict = VERDICTS[outcome(effect.overall, metric)]
         rows.append([
-            f"{label_of(effect.base)}: {effect.change}",
+            effect.label,
             f"{format_signed(effect.overall.value, metric)} "
             f"{format_interval(effect.overall, metric)}",
             *(format_ranges(comparison, [o == wanted for o in outcomes]) for wanted in (1, -1)),
@@ -139,9 +151,8 @@ def draw_effects(
         text = f"{format_signed(part.value, metric)} {format_interval(part, metric)}"
         ax.text(1.01, y, text, transform=ax.get_yaxis_transform(), color=GREY, size=9, va="center")
     ax.axvline(0, color=INK, lw=0.9)
-    names = [f"{label_of(effect.base)}: {effect.change}" for effect in effects]
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_yticks(range(len(effects)), [effect.label for effect in effects])
+    ax.set_ylim(len(effects) - 0.5, -0.5)
     better = "lower is better" if metric_of(metric).is_loss else "higher is better"
     ax.set_xlabel(f"difference in {metric_of(metric).name}, {better}")
     ax.grid(True, axis="x")

@@ -1,0 +1,95 @@
+"""Change one thing in the Transformer: which of its design choices matter, and which are noise.
+
+Question
+    The paper of 2017 introduced several ideas at once. Which of them does a small Transformer need
+    to translate the sentences of tasks.translation, and which make no difference that is larger
+    than that of two seeds? Each change is made alone, at the same number of parameters, unless the
+    model without the part is smaller by it.
+
+    python -m tasks.choices                                 eleven changes, one seed
+    python -m tasks.choices --seeds 1 2 3 4 5               the same, five seeds
+    python -m tasks.choices --size full --seeds 1 2 3       more values of heads, layers and d_k
+
+    All are trained with the learning rates that suit the Transformer as published: that a change
+    is worse does not show that it would be at a rate of its own.
+"""
+
+from __future__ import annotations
+
+from tasks.flags import TaskParser, run
+
+WITHOUT = [
+    f"transformer_{part}"
+    for part in (
+        "unscaled", "cosine", "unnormalised", "no_residual", "no_feed_forward", "no_norm", "none",
+        "untied",
+    )
+]  # fmt: skip
+PARSER = TaskParser("tasks.choices", __doc__, models=["transformer", *WITHOUT])
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import argparse
+from dataclasses import replace
+from functools import partial
+
+from seqmodels.comparison.task import Task
+from tasks.made import grammar
+from tasks.made.pairs import grammar_task
+from tasks.translation.__main__ import SIZES
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     The sentences of tasks.translation, tested on lengths that occur in training:
+#
+#     Although the cat watched them, the hat had disappeared.
+#     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
+
+TOKENS = {"smoke": 15_000, "laptop": 800_000, "full": 800_000}
+"""Half of the budget of tasks.translation."""
+
+# ------------------------------------------------------------------------------------- Recipes
+#
+# The Transformer's of tasks.translation: 4 heads, 2 layers, width 128, d_k and d_v 32.
+
+FEW = [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]
+"""Changes that are made at every size."""
+MORE = [
+    {"n_heads": 2}, {"n_heads": 8}, {"n_layers": 3}, {"n_layers": 4},
+    *({"d_k": d_k, "d_v": 32} for d_k in (1, 2, 4, 8, 16)),
+    {"label_smoothing": 0.1}, {"dropout": 0.1},
+]  # fmt: skip
+WIDE = {"transformer_unscaled": [{"n_heads": 1}]}
+"""One head of width 128, whose scores are larger than those of four heads of width 32."""
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task: translation by the Transformer, with its changes."""
+    size = "smoke" if args.size == "smoke" else "laptop"
+    corpus = grammar.draw_corpus(seed=1, **SIZES[size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    (test,) = task.tests
+    trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
+    changes = {"transformer": FEW} if args.size != "full" else {"transformer": FEW + MORE, **WIDE}
+    return replace(
+        task,
+        name="choices",
+        tests=[
+            replace(
+                test,
+                examples=[test.examples[i] for i in trained],
+                x=[test.x[i] for i in trained],
+            )
+        ],
+        vary=changes,
+        contrasts=[(model, "transformer") for model in WITHOUT],
+    )
+
+
+main = partial(run, PARSER, make_task)
+
+if __name__ == "__main__":
+    main()
