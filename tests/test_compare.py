@@ -264,6 +264,7 @@ def test_a_task_has_changes_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert [run.name for run in planned] == ["gpt", "gpt-n_heads-4"]
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out runs trained twice, and weights that were trained with other settings."""
     path = recorded_gpt / "gpt-seed1.json"

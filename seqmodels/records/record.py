@@ -84,7 +84,7 @@ class Event(Strict):
     """An event during training, such as a skipped batch or a spike of the loss."""
 
     step: Count
-    kind: Literal["resumed", "skipped", "spike", "memory", "recipe"]
+    kind: Literal["resumed", "skipped", "spike", "memory", "recipe", "trained"]
     what: Text
 
 
