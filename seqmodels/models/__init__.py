@@ -237,21 +237,21 @@ VARIANTS |= {
         cite=f"after {cite}",
         home=f"seqmodels.models.variants.bahdanau_to_transformer:{kind}",
         group="later",
-        sizes={"n_layers": 1} if name == "recurrent_1" else {},
+        sizes=sizes,
     )
-    for model, year, cite, rungs in (
+    for model, year, cite, between in (
         ("bahdanau", 2017, "Vaswani et al., arXiv:1706.03762", (
-            ("dot", "scaled dot product", "DotBahdanau"),
-            ("heads", "several heads", "HeadsBahdanau"),
-            ("tied", "tied output", "TiedBahdanau"),
+            ("dot", "scaled dot product", "DotBahdanau", {}),
+            ("heads", "several heads", "HeadsBahdanau", {"n_heads": 4}),
+            ("tied", "tied output", "TiedBahdanau", {"n_heads": 4}),
         )),
         ("transformer", 2018, "Chen et al., arXiv:1804.09849", (
-            ("recurrent_1", "recurrent, 1 layer", "RecurrentTransformer"),
-            ("recurrent", "recurrent", "RecurrentTransformer"),
-            ("recurrent_decoder", "recurrent decoder", "RecurrentDecoder"),
+            ("recurrent_1", "recurrent, 1 layer", "RecurrentTransformer", {"n_layers": 1}),
+            ("recurrent", "recurrent", "RecurrentTransformer", {}),
+            ("recurrent_decoder", "recurrent decoder", "RecurrentDecoder", {}),
         )),
     )
-    for name, label, kind in rungs
+    for name, label, kind, sizes in between
 }  # fmt: skip
 VARIANTS["linear_attention_favor"] = vary(
     "linear_attention",

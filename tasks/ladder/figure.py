@@ -241,6 +241,8 @@ def draw_biases(records: Sequence[Record]) -> Figure:
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
+    if "sequential_steps" in records[0]["analyses"]:
+        return {}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
     rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
