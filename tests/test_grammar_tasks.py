@@ -413,7 +413,7 @@ def test_the_ladder_runs(run: Run, tmp_path: Path) -> None:
 def test_rungs_alone_differ(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out a difference in parameters, rate or start that would pass for one of rungs."""
     monkeypatch.setitem(ladder.SIZES, size, ladder.SIZES[size] | {"n_train": 200, "n_valid": 10})
-    task = ladder.make_task(argparse.Namespace(size=size, tokens=None))
+    task = ladder.make_task(argparse.Namespace(size=size, tokens=None, to="attention"))
     sizes = {name: model_sizes(name, task) for name in NAMES}
     counts = [count_parameters(build(name, **sizes[name])) for name in NAMES]
     assert max(counts) / min(counts) < 1.1

@@ -229,6 +229,30 @@ VARIANTS |= {
         ("untied", "tying", "output not tied"),
     )
 }
+VARIANTS |= {
+    f"{model}_{name}": vary(
+        model,
+        label,
+        year=year,
+        cite=f"after {cite}",
+        home=f"seqmodels.models.variants.bahdanau_to_transformer:{kind}",
+        group="later",
+        sizes=sizes,
+    )
+    for model, year, cite, between in (
+        ("bahdanau", 2017, "Vaswani et al., arXiv:1706.03762", (
+            ("dot", "scaled dot product", "DotBahdanau", {}),
+            ("heads", "several heads", "HeadsBahdanau", {"n_heads": 4}),
+            ("tied", "tied output", "TiedBahdanau", {"n_heads": 4}),
+        )),
+        ("transformer", 2018, "Chen et al., arXiv:1804.09849", (
+            ("recurrent_1", "recurrent, 1 layer", "RecurrentTransformer", {"n_layers": 1}),
+            ("recurrent", "recurrent", "RecurrentTransformer", {}),
+            ("recurrent_decoder", "recurrent decoder", "RecurrentDecoder", {}),
+        )),
+    )
+    for name, label, kind, sizes in between
+}  # fmt: skip
 VARIANTS["linear_attention_favor"] = vary(
     "linear_attention",
     "FAVOR+",

@@ -1,4 +1,4 @@
-"""Climb from one vector to attention, rung by rung: what each step gains, by sentence length.
+"""Climb from one vector to attention, and on to the Transformer: what each step gains, by length.
 
 Question
     Between the LSTM of Sutskever et al. 2014 and attention lie small steps. The decoder starts from
@@ -17,9 +17,25 @@ Question
     reversal, 18 with it, 23 with the last vector at every step and 84 to 91 with attention; with
     the larger budget 30, 30, 39 and 94 to 97: reversal then lowers the validation loss, but shows
     no gain in BLEU. Input feeding raises BLEU with neither.
+
+    The Transformer of Vaswani et al. 2017 then changed several things at once. With --to
+    transformer, the models go from Bahdanau's to it, one idea after the other: the score, several
+    heads, the tied output, residual connections, depth, self-attention in the encoder and then in
+    the decoder (seqmodels/models/variants/bahdanau_to_transformer.py). Which of them gain BLEU,
+    which save time or sequential steps, and how evenly does a gradient reach near and far words?
+
+    python -m tasks.ladder --to transformer                one seed
+    python -m tasks.ladder --to transformer --seeds 1 2 3 4 5
+
+    Data, budget and both ends are those of tasks.translation. On real text, with larger models,
+    self-attention mattered more in the encoder than in the decoder, where in most settings a
+    recurrence did as well (Domhan 2018, ACL, P18-1167).
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 from tasks.flags import TaskParser, run
 
@@ -29,20 +45,49 @@ MODELS = [
     "lstm_seq2seq",
     *(f"lstm_seq2seq_{score}{feeding}" for score in SCORES for feeding in ("", "_fed")),
 ]
-PARSER = TaskParser("tasks.ladder", __doc__, models=MODELS)
+TO_TRANSFORMER = [
+    "bahdanau", "bahdanau_dot", "bahdanau_heads", "bahdanau_tied", "transformer_recurrent_1",
+    "transformer_recurrent", "transformer_recurrent_decoder", "transformer",
+]  # fmt: skip
+"""The second ladder: each differs from the one before in one idea."""
+
+
+class LadderParser(TaskParser):
+    """A parser whose default models and folder are those of the ladder that --to names."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the command line; exit with 2 if flags contradict each other."""
+        chosen, _ = self.parse_known_args(args)
+        models, out = MODELS, None
+        if chosen.to == "transformer":
+            models, out = TO_TRANSFORMER, Path("runs", f"ladder-transformer-{chosen.size}")
+        self.set_defaults(models=models, out=out)
+        return super().parse_args(args, namespace)
+
+
+PARSER = LadderParser("tasks.ladder", __doc__, models=MODELS)
+PARSER.add_argument("--to", choices=["attention", "transformer"], default="attention",
+                    help="attention (default): from the LSTM to attention; transformer: from "
+                         f"Bahdanau's model to the Transformer, by {', '.join(TO_TRANSFORMER)}, in "
+                         "runs/ladder-transformer-SIZE")  # fmt: skip
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
 
 import argparse
+from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
-from seqmodels.comparison.task import Recipe, Task
+from seqmodels.comparison.task import Recipe, Task, TestSet
+from seqmodels.data.batches import Example
+from tasks.distance.measure import measure_gradients
 from tasks.ladder.figure import FIGURES
-from tasks.ladder.measure import accuracy_by_place
+from tasks.ladder.measure import accuracy_by_place, count_sequential_steps
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
+from tasks.translation import __main__ as translation
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -50,6 +95,8 @@ from tasks.made.pairs import grammar_task
 #
 #     Although the cat watched them, the hat had disappeared.
 #     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
+#
+# On the way to the Transformer, they are those of tasks.translation without exception.
 
 SIZES = {
     "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 30, "per_bucket": 10},
@@ -63,9 +110,26 @@ SIZES = {
 TOKENS = {"smoke": 15_000, "laptop": 600_000, "full": 1_400_000}
 BUCKETS = [(low, low + 4) for low in range(1, 60, 5)]
 
+
+def pick_equally_long(test: TestSet) -> list[Example]:
+    """Return the test sentences, nearly as long as trained, whose source has the commonest length.
+
+    Their targets are cut to the length of the shortest one.
+    """
+    longest = test.max_train_length or 0
+    near = [e for e, n in zip(test.examples, test.x, strict=True) if longest - 10 < n <= longest]
+    ((n_source, _),) = Counter(len(e.src) for e in near).most_common(1)
+    equal = [e for e in near if len(e.src) == n_source]
+    n_target = min(len(e.tgt) for e in equal)
+    return [e._replace(tgt=e.tgt[:n_target]) for e in equal]
+
+
 # ------------------------------------------------------------------------------------- Recipes
 
-# One recipe for all, except for what is compared; README.md lists the trials.
+# One recipe for all, except for what is compared; README.md lists the trials. On the way to the
+# Transformer, the ends have the recipes of tasks.translation, and each model between them has that
+# of the end that its name begins with, without trials of its own: the learning rate of AdamW, which
+# trains embeddings and biases, falls from 4e-3 to 3e-3 where the layers become the Transformer's.
 
 SHARED = {"d_embed": 96, "n_layers": 1, "init_range": 0.3, "forget_bias": 2.0, "dropout": 0.0}
 RECIPES = {name: Recipe(SHARED, lr=1.6e-2) for name in MODELS}
@@ -82,7 +146,12 @@ CONTRASTS = (
 
 
 def make_task(args: argparse.Namespace) -> Task:
-    """Return the task: translation, with an LSTM for each rung."""
+    """Return the task of the ladder that --to names."""
+    return task_to_transformer(args) if args.to == "transformer" else task_to_attention(args)
+
+
+def task_to_attention(args: argparse.Namespace) -> Task:
+    """Return the task: translation of short sentences, with an LSTM for each rung."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size])
     (test,) = task.tests
@@ -97,6 +166,27 @@ def make_task(args: argparse.Namespace) -> Task:
         training={**task.training, "batch_tokens": 800},
         n_parameters=600_000,
         measure={"places": partial(accuracy_by_place, trained)},
+        figures=FIGURES,
+    )
+
+
+def task_to_transformer(args: argparse.Namespace) -> Task:
+    """Return the task: tasks.translation, with the models from Bahdanau's to the Transformer."""
+    corpus = grammar.draw_corpus(seed=1, **translation.SIZES[args.size])
+    tokens = args.tokens or translation.TOKENS[args.size]
+    task = grammar_task(corpus, tokens, optimizer="muon")
+    measured = pick_equally_long(task.tests[0])
+    n_source, n_target = len(measured[0].src), len(measured[0].tgt)
+    return replace(
+        task,
+        name="ladder",
+        contrasts=[(rung, before) for before, rung in pairwise(TO_TRANSFORMER)],
+        measure={
+            "gradients": partial(measure_gradients, examples=measured),
+            "sequential_steps": partial(
+                count_sequential_steps, n_source=n_source, n_target=n_target
+            ),
+        },
         figures=FIGURES,
     )
 

@@ -1,6 +1,6 @@
-"""Draw the score of each step from one vector to attention, and the gain of reading backwards.
+"""Draw the score of each step from one vector to attention, and from there to the Transformer.
 
-No torch.
+Also the gain of reading backwards. No torch.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from seqmodels.evaluation.intervals import student_quantile, wilson_interval
 from seqmodels.evaluation.metrics import metric_of
+from seqmodels.models import model_of
 from seqmodels.report import reading, style
 from seqmodels.report.reading import (
     MIN_EXAMPLES,
@@ -241,10 +243,105 @@ def draw_biases(records: Sequence[Record]) -> Figure:
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
+    if "sequential_steps" in records[0]["analyses"]:
+        return {}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
     rungs = {"rungs": draw_rungs(records)} if group_by_rung(records) else {}
     return rungs | {"places": draw_places(records)}
 
 
-FIGURES = [draw]
+# ------------------------------------------------------------------------------- to the Transformer
+
+STEPS = {
+    "bahdanau": "Bahdanau", "bahdanau_dot": "scaled dot product",
+    "bahdanau_heads": "several heads", "bahdanau_tied": "tied output",
+    "transformer_recurrent_1": "residuals, norms,\nfeed-forward",
+    "transformer_recurrent": "a second layer",
+    "transformer_recurrent_decoder": "self-attention\nin the encoder",
+    "transformer": "and in the decoder:\nTransformer",
+}  # fmt: skip
+"""Models in order -> what each adds to the one before."""
+N_EDGE = 8
+"""Shortest and longest distances whose gradients are compared."""
+
+
+def seconds_per_step(r: Record) -> float:
+    """Return the mean seconds of a training step between the two validations where it is least."""
+    steps, seconds = np.array([(0, 0), *((p["step"], p["seconds"]) for p in r["curve"])], float).T
+    return float((np.diff(seconds) / np.diff(steps)).min())
+
+
+def gradient_ratio(r: Record, when: str) -> float:
+    """Return the mean of the gradients at the longest distances over that at the shortest."""
+    medians = [row["median"] for row in r["analyses"]["gradients"] if row["when"] == when]
+    return float(np.mean(medians[-N_EDGE:]) / np.mean(medians[:N_EDGE]))
+
+
+def draw_steps(records: Sequence[Record]) -> Figure:
+    """Draw a row per model: score, seconds and sequential steps of training, gradient ratio."""
+    groups = reading.group_by_model(records)
+    groups = {model: groups[model] for model in STEPS if model in groups}
+    test, first = records[0]["tests"][0], next(iter(groups.values()))[0]
+    key, place = test["primary_metric"], longest_trained_bucket(test) or 0
+    (row,), n = first["analyses"]["sequential_steps"], len(first["analyses"]["gradients"]) // 2
+    caption = (
+        "Each row adds to the one above. Filled: mean of the seeds; small: each seed; whisker: "
+        f"95 % interval ({format_interval_methods(records, [key])}), its ends averaged over the "
+        "seeds. Seconds: of the fastest part between two validations, of all seeds. Sequential "
+        "steps: layers, or steps of a recurrence, each of which waits for the one before, in "
+        f"training on a source of {row['n_source']:.0f} and a target of {row['n_target']:.0f} "
+        "tokens. Gradient: of a target token's loss, by a source token's embedding; the mean of "
+        f"the medians at the {N_EDGE} longest distances (to {n} tokens) over that at the {N_EDGE} "
+        "shortest. Hollow: before training."
+    )
+    texts = "From Bahdanau's model to the Transformer", format_subtitle(records), caption
+    figure = style.make_figure(0.6 + 0.42 * len(groups), texts)
+    axes = figure.subplots(1, 4, sharey=True)
+    bucket = f"{metric_of(key).name} at {format_bucket(test['buckets'][place])} {test['unit']}"
+    titles = (bucket, "Seconds a step", "Sequential steps", "Gradient, far / near")
+    for ax, title in zip(axes, titles, strict=True):
+        ax.set_title(title, loc="left", size=10.5)
+        ax.grid(True, axis="both")
+        ax.tick_params(axis="y", length=0)
+        ax.margins(x=0.15)
+    for y, (model, group) in enumerate(groups.items()):
+        colour = style.LOOKS[model_of(model)][0]
+        cells = reading.score_array(group, test["name"], key)[:, 1 + place]
+        axes[0].hlines([y], *(cells[:, i : i + 1].mean(0) for i in (1, 2)), color=style.INK, lw=1.0)
+        (steps,) = group[0]["analyses"]["sequential_steps"]
+        _draw_row(axes[0], y, cells[:, 0], colour, "{:.1f}")
+        _draw_row(axes[1], y, [min(seconds_per_step(r) for r in group)], colour, "{:.2f}")
+        _draw_row(axes[2], y, [steps["steps"]], colour, "{:.0f}")
+        _draw_row(axes[3], y, [gradient_ratio(r, "after") for r in group], colour, "{:.2f}")
+        before = np.mean([gradient_ratio(r, "before") for r in group])
+        axes[3].plot([before], [y], "o", ms=5.5, mfc="white", mec=colour)
+    axes[0].set_yticks(range(len(groups)), [STEPS[model] for model in groups])
+    axes[0].set_ylim(len(groups) - 0.5, -0.6)
+    for ax in axes[1:3]:
+        ax.set_xlim(0)
+    axes[3].set_xscale("log")
+    axes[3].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[3].xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes[3].minorticks_off()
+    axes[3].axvline(1, color=style.GREY, lw=0.8)
+    return figure
+
+
+def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str) -> None:
+    """Draw the mean of some values with its number above, and each of them if there are several."""
+    mean = float(np.mean(values))
+    if len(values) > 1:
+        ax.plot(values, [y] * len(values), "o", color=colour, ms=3, alpha=0.5, mew=0)
+    ax.plot([mean], [y], "o", color=colour, ms=6, zorder=4)
+    ax.annotate(form.format(mean), (mean, y), (0, 5), textcoords="offset points", ha="center",
+                size=8.5, color=style.INK)  # fmt: skip
+
+
+def draw_second(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figure of the way to the Transformer by the name of its file."""
+    is_second = "sequential_steps" in records[0]["analyses"]
+    return {"rungs-to-transformer": draw_steps(records)} if is_second else {}
+
+
+FIGURES = [draw, draw_second]

@@ -1,4 +1,4 @@
-"""Score the words of targets by their places in them, teacher-forced."""
+"""Score the words of targets by their places in them, and count the steps that wait for another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import torch
 from seqmodels.data.batches import Example, batches_by_length, collate
 from seqmodels.evaluation.evaluate import BATCH_TOKENS
 from seqmodels.interface import PAD, SequenceModel
+from seqmodels.models.bahdanau import Bahdanau
+from seqmodels.models.transformer import Transformer
+from seqmodels.models.variants.bahdanau_to_transformer import RecurrentDecoder, RecurrentTransformer
 
 N_PLACES = 4
 """Parts of equal length, to the word, into which a target is cut."""
@@ -38,3 +41,30 @@ def accuracy_by_place(
         {"place": float(k), "n": float(n[k]), "accuracy": 100 * float(n_right[k] / n[k])}
         for k in range(N_PLACES)
     ]
+
+
+def sequential_steps(model: Bahdanau | Transformer, n_source: int, n_target: int) -> int:
+    """Return how many layers, or steps of a recurrence, have to follow one another in training.
+
+    A recurrent layer takes a step per token. Read in both directions, it waits for all tokens of
+    the layer below; in the decoder, it can follow that one a token behind.
+    """
+    if isinstance(model, Bahdanau):
+        return n_source + n_target
+    L = model.config.n_layers
+    encoder = L * n_source if isinstance(model, RecurrentTransformer) else L
+    decoder = n_target + L - 1 if isinstance(model, RecurrentDecoder) else L
+    return encoder + decoder
+
+
+def count_sequential_steps(
+    model: SequenceModel, _: SequenceModel, n_source: int, n_target: int
+) -> list[dict[str, float | str]]:
+    """Return a row with the sequential steps of training on one pair of these lengths.
+
+    A model of another kind has no row.
+    """
+    if not isinstance(model, (Bahdanau, Transformer)):
+        return []
+    steps = sequential_steps(model, n_source, n_target)
+    return [{"n_source": float(n_source), "n_target": float(n_target), "steps": float(steps)}]
