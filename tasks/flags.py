@@ -23,7 +23,7 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
-MAX_SNAPSHOTS = 30
+MAX_SNAPSHOTS = 20
 """With more, a file of snapshots could exceed 100 kB."""
 TASKS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/__main__.py"))
 

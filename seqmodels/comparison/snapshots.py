@@ -28,7 +28,7 @@ class Snapshots:
         self.test = next((test for test in task.tests if test.is_generated), task.tests[0])
         by_length = sorted(range(len(self.test.x)), key=lambda i: self.test.x[i])
         places = (np.arange(N_SENTENCES) + 0.5) / N_SENTENCES * len(by_length)
-        self.chosen = sorted({by_length[int(place)] for place in places})
+        self.chosen = [*dict.fromkeys(by_length[int(place)] for place in places)]
         """The sentences, as indices into the test set: spread over its lengths."""
 
     def take_if_due(self, trainer: Trainer) -> None:
