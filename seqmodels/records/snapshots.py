@@ -71,7 +71,8 @@ class SnapshotsFile(Strict):
         for snapshot in self.snapshots:
             if len(snapshot.hyps) != len(self.sentences):
                 raise ValueError(f"step {snapshot.step} does not have a text for each sentence")
-            if (snapshot.alpha and [*map(len, snapshot.alpha)]) != shape:
+            rows = snapshot.alpha
+            if (None if rows is None else [len(row) for row in rows]) != shape:
                 raise ValueError(f"the weights of step {snapshot.step} do not fit the tokens")
         return self
 

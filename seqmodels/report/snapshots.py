@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -21,9 +23,11 @@ from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Texts
 MAX_ROWS, MAX_MAPS = 15, 6
 ROW, MAP, TEXT = 0.29, 1.42, 1.7
 """Inches: height of a row, side of a map with its title, left edge of the texts."""
-SIZE = 8.5
+SIZE = 8.2
 LETTER = 0.602 * SIZE / 72
-"""Inches per letter of DejaVu Sans Mono at this size."""
+"""Inches per letter of DejaVu Sans Mono at this size; 11 pixels of a PNG."""
+N_LETTERS = 59
+"""Letters that fit beside maps, by which the sentence is chosen: all models show the same one."""
 WRONG = "#D9661F"
 
 
@@ -56,7 +60,14 @@ def draw_snapshots(r: Record, taken: SnapshotsFile) -> Figure:
     ax.set_axis_off()
     if taken.alignment:
         right -= 2 * MAP
-        ax.text(right, ROW / 2, "attention: rows to columns", color=GREY, size=SIZE, va="center")
+        ax.text(
+            right,
+            ROW / 2,
+            "attention: target rows, source columns",
+            color=GREY,
+            size=SIZE,
+            va="center",
+        )
         for i, snapshot in enumerate(maps):
             x, y = right + MAP * (i % 2), ROW + MAP * (i // 2 + 1)  # of its lower left corner
             sides = (MAP - 0.15) / WIDTH, (MAP - 0.3) / height
@@ -90,10 +101,10 @@ def _draw_rows(
 ) -> None:
     """Draw a row for each snapshot between the source and the reference of a sentence."""
     n_letters = int((right - TEXT) / LETTER)
-    fitting = [s for s in sentences if max(len(s.src), len(s.ref)) <= n_letters]
+    fitting = [s for s in sentences if max(len(s.src), len(s.ref)) <= N_LETTERS]
     shown = max(fitting, key=lambda s: len(s.ref), default=sentences[0])
     step = ax.get_ylim()[0] / (len(rows) + 2)
-    grey = {"color": GREY, "size": SIZE, "va": "center"}
+    grey: dict[str, Any] = {"color": GREY, "size": SIZE, "va": "center"}
     ax.text(0.75, ROW / 2, "tokens", ha="right", **grey)
     ax.text(0.9, ROW / 2, "words right", **grey)
     _draw_words(ax, ROW / 2, [(shown.src, GREY)], n_letters)
@@ -109,7 +120,7 @@ def _draw_rows(
             (" ".join(word for word, _ in group), INK if is_right else WRONG)
             for is_right, group in groupby(pairs, key=lambda pair: pair[1])
         ]
-        _draw_words(ax, y, pieces, n_letters)
+        _draw_words(ax, y, pieces or [("(nothing)", GREY)], n_letters)
     y = ROW / 2 + (len(rows) + 1) * step
     ax.text(1.55, y, "reference", ha="right", **grey)
     _draw_words(ax, y, [(shown.ref, GREY)], n_letters)
@@ -121,14 +132,14 @@ def _draw_words(ax: Axes, y: float, pieces: Sequence[tuple[str, str]], n_letters
     for text, colour in pieces:
         left = n_letters - start
         text = text if len(text) <= left else f"{text[: left - 1]}…"
-        look = {"family": "monospace", "size": SIZE, "va": "center"}
+        look: dict[str, Any] = {"family": "monospace", "size": SIZE, "va": "center"}
         ax.text(TEXT + LETTER * start, y, text if left > 0 else "", color=colour, **look)
         start += len(text) + 1
 
 
 def _draw_map(ax: Axes, snapshot: Snapshot, words: Words) -> None:
     """Draw the attention of one snapshot, without the words."""
-    ax.pcolormesh(snapshot.alpha, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.2)
+    ax.pcolormesh(np.array(snapshot.alpha), cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.2)
     for s, t in words.gold or ():
         ax.add_patch(Rectangle((s + 0.06, t + 0.06), 0.88, 0.88, fill=False, ec=WRONG, lw=0.7))
     ax.set_aspect("equal", anchor="NW")
