@@ -47,8 +47,7 @@ def test_training_does_not_notice(name: str, tmp_path: Path, monkeypatch: Any) -
     for suffix in (".safetensors", ".jsonl"):
         assert len({path.with_suffix(suffix).read_bytes() for path in runs}) == 1
     records = [json.loads(path.read_text()) for path in runs]
-    first, second = ([p | {"seconds": 0} for p in made["curve"]] for made in records)
-    assert first == second
+    assert len({str([p | {"seconds": 0} for p in made["curve"]]) for made in records}) == 1
     taken = load(runs[1].with_suffix(".snapshots.json"))
     hyps = {row["src"]: row["hyp"] for row in rows_of(runs[1]) if row["set"] == "length"}
     assert taken.snapshots[-1].hyps == [hyps[s.src] for s in taken.sentences]
