@@ -23,6 +23,8 @@ SIZES = {
     "laptop": "the comparison, in minutes",
     "full": "with larger budgets, in hours",
 }
+MAX_SNAPSHOTS = 20
+"""With more, a file of snapshots could exceed 100 kB."""
 TASKS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/__main__.py"))
 
 
@@ -87,6 +89,10 @@ def check_shared_flags(args: argparse.Namespace) -> None:
             raise ValueError(f"--vary: {error}") from None
     elif args.grid or args.same_width:
         raise ValueError(f"--{'grid' if args.grid else 'same-width'} needs --vary")
+    if args.snapshots and args.trained:
+        raise ValueError("--snapshots are taken in training, which --trained leaves out")
+    if args.snapshots and not 2 <= args.snapshots <= MAX_SNAPSHOTS:
+        raise ValueError(f"--snapshots: choose from 2, start and end, to {MAX_SNAPSHOTS}")
     if args.address and args.launcher != "ray":
         raise ValueError("--address needs --launcher ray")
 
@@ -134,6 +140,9 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     p.add_argument("--address", metavar="HOST:PORT",
                    help="with --launcher ray: the cluster's head (default: RAY_ADDRESS, or this "
                         "machine alone)")  # fmt: skip
+    p.add_argument("--snapshots", type=non_negative, default=0, metavar="N",
+                   help="keep what a model writes, and what it attends to, at N moments of its "
+                        "training, from its start to its end")  # fmt: skip
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip

@@ -29,7 +29,7 @@ COLUMNS = 120
 @cache
 def records(folder: str, model: str) -> list[dict[str, Any]]:
     """Return the records of a model, one for each seed."""
-    paths = sorted((RESULTS / folder).glob(f"{model}-seed*.json"))
+    paths = sorted((RESULTS / folder).glob(f"{model}-seed*[0-9].json"))
     if not paths:
         raise ValueError(f"results/{folder} has no record of {model}")
     return [load_record(path) for path in paths]

@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     task = translation.builtin_task(given)
     args.out.mkdir(parents=True, exist_ok=True)
     task.tokenizer.save(args.out / "tokenizer.json")
-    for path in sorted(args.runs.glob("*-seed*.json")):
+    for path in sorted(args.runs.glob("*-seed*[0-9].json")):
         print(rounded(path, args.out, task))
 
 

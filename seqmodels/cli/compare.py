@@ -28,7 +28,7 @@ def compare_and_report(task: Task, args: argparse.Namespace) -> None:
 
 def draw_and_print(out: Path, task: Task) -> None:
     """Draw and print a folder's records, in the first of several processes."""
-    if not world().is_rank0 or not any(out.glob("*-seed*.json")):
+    if not world().is_rank0 or not any(out.glob("*-seed*[0-9].json")):
         return
     folder = reading.load_folder(out)
     paths = figures.plot_folder(folder, own=task.figures)

@@ -194,6 +194,7 @@ def plan_runs(
             args.checkpoint_every,
             args.tensorboard,
             args.trained,
+            args.snapshots,
         )
         for seed in args.seeds
         for arm in arms
@@ -209,7 +210,7 @@ def read_settings(out: Path, wanted: Collection[Path], is_fresh: bool) -> tuple[
     tokenizer. Files that --fresh deletes are left out.
     """
     recorded = {
-        path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*.json"))
+        path: recorded_settings(record.load(path)) for path in sorted(out.glob("*-seed*[0-9].json"))
     }
     for path in {run_path(part) for part in out.glob("*-seed*.checkpoint-*")} - {
         *wanted,

@@ -40,7 +40,7 @@ def find_records(out: Path) -> list[dict[str, Any]]:
     folders = (out, *out.parent.glob("*"), *Path("results").glob("*"))
     records = []
     for folder in {path.resolve() for path in folders}:
-        for path in sorted(folder.glob("*-seed*.json")):
+        for path in sorted(folder.glob("*-seed*[0-9].json")):
             with suppress(ValueError, OSError):
                 records.append(record.load(path))
     return records

@@ -15,9 +15,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from seqmodels.comparison.arm import Arm, count_parameters, model_sizes
+from seqmodels.comparison.snapshots import Snapshots
 from seqmodels.comparison.task import Task, TestSet
-from seqmodels.data.batches import Example, collate, locate_batch, longest, training_batches
+from seqmodels.data.batches import Example, locate_batch, longest, training_batches
 from seqmodels.evaluation.evaluate import (
+    align_target,
     compare_tokens,
     generate_targets,
     measure_cache_bytes,
@@ -32,7 +34,7 @@ from seqmodels.evaluation.metrics import (
 )
 from seqmodels.interface import BOS, EOS, PAD, Batch, SequenceModel
 from seqmodels.models import build, lineage
-from seqmodels.records import record
+from seqmodels.records import record, snapshots
 from seqmodels.training import checkpoint
 from seqmodels.training.checkpoint import Checkpoints
 from seqmodels.training.config import Progress, TrainConfig
@@ -96,6 +98,8 @@ class Run(NamedTuple):
     """Whether it writes curves for TensorBoard."""
     trained: Path | None = None
     """Folder from which the run is taken, if it has been trained there."""
+    n_snapshots: int = 0
+    """Snapshots of its training; see `Snapshots`."""
 
     @property
     def name(self) -> str:
@@ -113,6 +117,11 @@ class Run(NamedTuple):
         return self.path.parent / "tensorboard" / self.path.stem
 
     @property
+    def snapshots(self) -> Snapshots:
+        """Return what takes its snapshots, if it has any."""
+        return Snapshots(self.task, self.n_snapshots, self.device)
+
+    @property
     def status(self) -> StatusFile:
         """Return its status file."""
         return StatusFile(self.path, self.title, self.cfg.tokens)
@@ -125,7 +134,7 @@ class Run(NamedTuple):
         """Delete all its files."""
         self.checkpoints().remove()
         self.status.delete()
-        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, ".safetensors"):
+        for suffix in (".json", ".jsonl", record.SUMS_SUFFIX, snapshots.SUFFIX, ".safetensors"):
             self.path.with_suffix(suffix).unlink(missing_ok=True)
         shutil.rmtree(self.curves, ignore_errors=True)
 
@@ -200,6 +209,9 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
         sha256 = old["weights_sha256"] if old else None
         started = {"tokens": progress.schedule_from, "weights_sha256": sha256 or "not recorded"}
         result["continued"] = started
+    taken = None
+    if run.n_snapshots:
+        taken = run.snapshots.finish(model, progress, rows, result["alignment"])
     untrained = build_model(run) if task.measure else model
     for i, (name, measure) in enumerate(task.measure.items()):
         status.update("analysis", i, len(task.measure), name)
@@ -208,6 +220,7 @@ def train_and_record(run: Run, old: Mapping[str, Any] | None, status: StatusFile
         with defer_signals():
             weights = run.path.with_suffix(".safetensors")
             result["weights_sha256"] = checkpoint.save_weights(weights, model.state_dict())
+            snapshots.save(snapshots.path_of(run.path), taken)
             record.save(run.path, result, rows)
             run.checkpoints().remove()
     return result
@@ -291,7 +304,14 @@ def train_run(run: Run, model: SequenceModel, status: StatusFile = SILENT) -> Pr
 
         curves = Curves(run.curves, trainer.progress.step)
     with curves as writer:
-        train(trainer, run.task.train, run.task.valid, checkpoints if is_rank0 else None, writer)
+        train(
+            trainer,
+            run.task.train,
+            run.task.valid,
+            checkpoints if is_rank0 else None,
+            writer,
+            run.snapshots.take_if_due,
+        )
     return trainer.progress
 
 
@@ -442,14 +462,12 @@ def example_alignment(model: SequenceModel, task: Task, device: str) -> dict[str
     if task.alignment_example is None or not model.src_attentions:
         return None
     example, links = task.alignment_example
-    batch = collate([example], device)
-    with torch.inference_mode():
-        alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
+    alpha = align_target(model, example, device)
     tgt = [token for token in example.tgt if token != EOS]
     return {
         "src": task.tokenizer.tokens(example.src),
         "tgt": task.tokenizer.tokens(tgt),
-        "alpha": [[round(a, 4) for a in row] for row in alpha[: len(tgt)].tolist()],
+        "alpha": [[round(a, 4) for a in row] for row in alpha],
         "gold": links,
     }
 

@@ -105,6 +105,14 @@ def compare_tokens(hyp: Sequence[int], tgt: Sequence[int]) -> Row:
 
 
 @torch.inference_mode()
+def align_target(model: SequenceModel, example: Example, device: str = "cpu") -> list[list[float]]:
+    """Return the attention of each token of an example's target, EOS left out, to its source."""
+    batch = collate([example], device)
+    alpha = model.align(batch.src, batch.src_mask, batch.tgt_in)[0]
+    return alpha[: sum(token != EOS for token in example.tgt)].tolist()
+
+
+@torch.inference_mode()
 def measure_cache_bytes(model: SequenceModel, device: str = "cpu") -> list[tuple[int, int]]:
     """Return (n, bytes of the state that `encode` returns) for n = 8, 16, … 256 source tokens."""
     sizes = []

@@ -18,7 +18,7 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from seqmodels.records import significance
-from seqmodels.report import alignment, arms, drawing, reading, style, tables
+from seqmodels.report import alignment, arms, drawing, reading, snapshots, style, tables
 from seqmodels.report.reading import Folder, Record, format_subtitle
 from seqmodels.utils import files
 
@@ -47,7 +47,7 @@ def plot_folder(
     out.mkdir(parents=True, exist_ok=True)
     files.check_own(out / TABLES)
     with style.context():
-        figures = draw_all(records, compared, own)
+        figures = draw_all(records, compared, own) | snapshots.draw_all_snapshots(folder)
         paths = style.save_own(figures, out)
     parts = [f"# {folder.path.resolve().name}\n\n{format_subtitle(records)}\n"]
     for name, figure in figures.items():

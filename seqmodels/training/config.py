@@ -87,6 +87,8 @@ class Progress(BaseModel):
     curve: list[dict[str, int | float]] = []
     events: list[dict[str, int | str]] = []
     """Events for the record: the step, the kind of event, and what happened."""
+    snapshots: list[dict[str, Any]] = []
+    """Snapshots of the model so far; see records/snapshots.py."""
 
     @classmethod
     def restore(cls, state: Any) -> Progress:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from statistics import fmean
@@ -54,6 +54,7 @@ def train(
     valid: Sequence[Example],
     checkpoints: Checkpoints | None = None,
     curves: Curves | None = None,
+    take_snapshot_if_due: Callable[[Trainer], None] = lambda trainer: None,
 ) -> list[dict[str, Any]]:
     """Train until the budget is spent; leave the model with its best weights, return the curve.
 
@@ -86,6 +87,7 @@ def train(
                 trainer.status.update(TRAINING, n_trained, cfg.tokens, describe_losses(progress))
                 if progress.tokens >= cfg.tokens:
                     break
+                take_snapshot_if_due(trainer)
                 batch = next(batches)
                 with defer_signals():  # a step is taken completely or not at all
                     training_step(trainer, batch)

@@ -1,0 +1,90 @@
+"""Snapshots: training that does not notice them, the same after a stop, a true last one."""
+
+import json
+import random
+from dataclasses import replace
+from itertools import chain, cycle, repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import rows_of
+from toys import TOKENIZER, flags, stopped_after, toy
+
+from seqmodels.comparison import compare, snapshots
+from seqmodels.comparison.snapshots import Snapshots
+from seqmodels.records.snapshots import load
+from seqmodels.report import figures, reading
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+
+def train(out: Path, n: int, tokens: int = 900, name: str = "gpt", **given: Any) -> Path:
+    """Train a model with dropout, test it teacher-forced and by a beam; return the snapshots."""
+    recipe = (base := toy().recipes[name])._replace(sizes={**base.sizes, "dropout": 0.3})
+    searched = replace(toy().tests[0], beam=3)
+    forced = replace(searched, name="forced", is_generated=False, primary_metric="perplexity")
+    training = {"tokens": tokens, "batch_tokens": 100, "n_validations": 3}
+    task = toy(recipes={name: recipe}, tests=[forced, searched], training=training)
+    compare.compare(task, flags(out, models=[name], snapshots=n, **given))
+    return out / f"{name}-seed1.snapshots.json"
+
+
+def test_training_does_not_notice(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out other random numbers or modes, and a last one of other weights or searches."""
+    points = cycle({"valid_nats": n, "valid_accuracy": 0.0} for n in (1.0, 2.0, 3.0))
+    generate, targets = snapshots.generate_targets, []
+
+    def draw_and_generate(*given: Any) -> Any:
+        targets[:], *_ = generate(*given), random.random(), np.random.rand(), torch.rand(1)
+        return [*targets]
+
+    monkeypatch.setattr(snapshots, "generate_targets", draw_and_generate)
+    monkeypatch.setattr("seqmodels.training.loop.validate", lambda *_: next(points))
+    runs = [train(tmp_path / str(n), n, 300, name).parent / f"{name}-seed1.json" for n in (0, 4)]
+    for suffix in (".safetensors", ".jsonl"):
+        assert len({path.with_suffix(suffix).read_bytes() for path in runs}) == 1
+    records = [json.loads(path.read_text()) for path in runs]
+    assert len({str([p | {"seconds": 0} for p in made["curve"]]) for made in records}) == 1
+    taken = load(runs[1].with_suffix(".snapshots.json"))
+    hyps = {row["src"]: row["hyp"] for row in rows_of(runs[1]) if row["set"] == "length"}
+    assert taken.snapshots[-1].hyps == [hyps[s.src] for s in taken.sentences]
+    assert taken.snapshots[-1].hyps == [TOKENIZER.decode(target) for target in targets]
+    assert [len(s.src.split()) for s in taken.sentences] == [2, 3, 5, 6, 7]
+    if alignment := records[1]["alignment"]:
+        np.testing.assert_allclose(taken.snapshots[-1].alpha, alignment["alpha"], atol=0.006)
+
+
+def test_stopped_equals_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a snapshot lost or taken twice, one at another moment, and stale files."""
+    whole, take, kill = train(tmp_path / "whole", 6), Snapshots.take, chain([1, 1, 0], repeat(1))
+    tokens = [snapshot.tokens for snapshot in load(whole).snapshots]
+    assert (tokens[0], load(whole).snapshots[1].step) == (0, 1)
+    assert whole.stat().st_size < 100_000
+    for moment, n in zip(np.geomspace(tokens[1], 900, 5), tokens[1:], strict=True):
+        assert moment <= n + 1e-6 < moment + 100
+    with stopped_after(1):
+        train(tmp_path, 6)
+    monkeypatch.setattr(Snapshots, "take", lambda *of: 1 // next(kill) and take(*of))
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, 6, checkpoint_every=1e-6)
+    assert train(tmp_path, 6).read_bytes() == whole.read_bytes()
+    assert not train(tmp_path, 0, 1_000).exists()
+    with stopped_after(1):
+        train(whole.parent, 6, fresh=True)
+    assert not whole.exists()
+
+
+def test_what_is_read_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keeps out a word called right out of order, and drawings of half a file."""
+    assert figures.snapshots.match_words("die Der Hund", "Der alte Hund") == [False, True, True]
+    path, draw = train(tmp_path, 2, 100), figures.snapshots.draw_all_snapshots
+    figures.plot_folder(tmp_path, own=[])
+    assert load(path).sentences[-1].ref in (tmp_path / "snapshots-gpt-seed1.svg").read_text()
+    first, last = (whole := json.loads(path.read_text()))["snapshots"]
+    for key, part in (("hyps", last["hyps"][1:]), ("alpha", [[0.5]])):
+        path.write_text(json.dumps(whole | {"snapshots": [first, last | {key: part}]}))
+        assert not draw(reading.load_folder(tmp_path))
+        assert f"not drawn: {path} does not hold" in capsys.readouterr().err
