@@ -82,7 +82,7 @@ def pair_words(words: Sequence[str], tags: Tags) -> Pairs:
     thes = [i for i, form in enumerate(forms) if form == "the"]
     for i, (kind, role, head) in enumerate(zip(*tags, strict=True)):
         if head >= 0:
-            pairs.append((f"{'noun' if role else kind} → {'verb' if role else 'noun'}", i, head))
+            pairs.append(("noun → verb" if role else f"{kind} → noun", i, head))
         if kind == "article":
             pairs.append(("noun → article", head, i))
             others = [j for j, other in enumerate(tags.kinds) if other == "noun" and j != head]
@@ -104,7 +104,7 @@ def pair_places(n: int) -> Pairs:
 
 
 def pair_translations(parse: Parse) -> Pairs:
-    """Return the pairs of a target token and a source word; query t reads y_t and writes y_t+1."""
+    """Return pairs of a query and a source word; query t writes word t and has read word t - 1."""
     pairs = []
     for s, t in parse.sentence.links:
         pairs += [
@@ -122,15 +122,18 @@ def pair_sentence(attention: str, parse: Parse) -> tuple[Pairs, tuple[str, ...],
     The source ends with EOS; what the decoder reads begins with BOS.
     """
     source, target = (*parse.en.kinds, "end"), ("start", *parse.de.kinds)
+    queries, keys = source if attention == "encoder" else target, source
+    name, edge = "end of sentence", len(source) - 1
     if attention == "encoder":
         pairs = pair_words(parse.sentence.en, parse.en) + pair_places(len(source))
-        return [*pairs, *(("end", i, len(source) - 1) for i in range(len(source)))], source, source
-    if attention == "decoder":
+    elif attention == "decoder":
+        keys, name, edge = target, "start of sentence", 0
         pairs = [(k, i + 1, j + 1) for k, i, j in pair_words(parse.sentence.de, parse.de)]
-        pairs += pair_places(len(target)) + [("start", i, 0) for i in range(len(target))]
-        return [pair for pair in pairs if pair[2] <= pair[1]], target, target
-    ends = [("end", i, len(source) - 1) for i in range(len(target))]
-    return pair_translations(parse) + ends, target, source
+        pairs = [pair for pair in pairs + pair_places(len(target)) if pair[2] <= pair[1]]
+        pairs = [pair for pair in pairs if pair[0] not in OTHERS.values()]
+    else:
+        pairs = pair_translations(parse)
+    return pairs + [(name, i, edge) for i in range(len(queries))], queries, keys
 
 
 class Grid(NamedTuple):
@@ -353,7 +356,7 @@ def describe_distances(model: SequenceModel, _: SequenceModel, sample: Sample) -
             near = grid.pairs[name] & (distance == d)
             has_near = near.any(-1, keepdim=True)
             others = share(w, grid.pairs[other] & has_near | near) - share(w, near)
-            own = {"share": share(w, near).item(), "others": others.item()}
+            own = {"share": round(share(w, near).item(), 3), "others": round(others.item(), 3)}
             n = int(has_near.sum())
             rows.append({**name_head(*place), "pair": name, "distance": d, "n": n, **own})
     return rows

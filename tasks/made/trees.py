@@ -170,7 +170,7 @@ class Relative(NamedTuple):
         elif head.kind in "tp":
             pronoun = "which"
         form = RELATIVE[case][PLURAL if is_plural else head.gender]
-        en, de = _link(Node("relative", noun), pronoun, form)
+        en, de = _link(Node("relative pronoun", noun), pronoun, form)
         _extend(en, de, *clause.render(is_final=True, is_plural=is_plural))
         if not self.is_restrictive:
             en = [COMMA, *en, COMMA]
