@@ -26,8 +26,16 @@ ATTENTIONS = {
     "source": "Decoder to the source",
 }
 EXPLAINED = {
-    "kinds": "R² by both parts of speech", "offset": "R² by offset", "both": "R² by both of these",
+    "kinds": "R²: both parts of speech", "offset": "R²: offset", "both": "R²: all of these",
 }  # fmt: skip
+PAIRS = (
+    "article → noun", "article → other noun", "adjective → noun", "relative pronoun → noun",
+    "noun → article", "noun → closest “the”", "noun → other “the”", "noun → verb",
+    "verb → subject", "noun of the article written", "translation of the word written",
+    "translation of the word read", "previous", "own", "next", "same word", "start of sentence",
+    "end of sentence",
+)  # fmt: skip
+"""The order of the kinds of pairs."""
 CHANGES = {
     "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
     "addition": "#D5D5D5",
@@ -69,10 +77,11 @@ def draw_heads(r: Record) -> Figure:
     title = f"What the heads of the {label_of(r['model'])} look for"
     tables = {}
     for attention in ATTENTIONS:
-        pairs = dict.fromkeys(row["pair"] for row in rows_of(r, "heads", attention=attention))
-        tables[attention] = [rows_of(r, "heads", attention=attention, pair=pair) for pair in pairs]
+        rows = rows_of(r, "heads", attention=attention)
+        by_pair = [[row for row in rows if row["pair"] == pair] for pair in PAIRS]
+        tables[attention] = [row for row in by_pair if row]
     n_heads = len(tables["encoder"][0])
-    column, label, cell, gap = 0.36, 2.0, 0.29, 0.7  # inches
+    column, label, cell, gap = 0.35, 1.95, 0.29, 0.7  # inches
     width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
     sizes = {k: cell * (len(table) + len(EXPLAINED) + 0.4) for k, table in tables.items()}
     body = 0.5 + max(sizes["encoder"], sizes["decoder"] + gap + sizes["source"])
@@ -115,7 +124,7 @@ def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[R
 
 def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None = None) -> None:
     """Draw one cell, with its number above that of chance."""
-    colour = "white" if value > 55 else INK
+    colour = "white" if value > 45 else INK
     ax.add_patch(Rectangle((x, y), 1, 1, fc=HEAT(value / 100), ec="#E0E0E0", lw=0.5))
     centred: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
     above = 0.5 if chance is None else 0.36
@@ -146,6 +155,8 @@ def draw_muted(r: Record) -> Figure:
     bars = lost.bar(x, [whole["exact"] - row["exact"] for row in rows], 0.7, color="#444444")
     lost.bar_label(bars, size=8, color=GREY, padding=1)
     lost.set_ylim(min(0, lost.get_ylim()[0]), whole["n"])
+    lost.tick_params(axis="x", length=0)
+    lost.set_xlim(-0.8, x[-1] + 0.8)
     lost.set_title("Exact translations lost", loc="left", size=10.5)
     for place, row in zip(x, rows, strict=True):
         n, base = sum(row[key] for key in CHANGES), 0.0
@@ -216,7 +227,7 @@ def draw_article_head(r: Record) -> Figure:
 
 PANELS = {
     "article → noun": "From an article to its noun",
-    "noun → closest “the”": "From a noun to the closest “the” before it",
+    "noun → closest “the”": "From a noun to the closest “the”",
 }
 
 
@@ -246,7 +257,8 @@ def draw_distances(records: Sequence[Record]) -> Figure:
         ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
         ax.set_ylim(0, 100)
         ax.set_xlabel("distance (words)")
-        ax.set_title(f"{title} (% of weight)", loc="left", size=10.5)
+        ax.set_title(title, loc="left", size=10.5)
+    panels[0, 0].set_ylabel("share of weight (%)")
     return figure
 
 
