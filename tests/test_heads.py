@@ -9,11 +9,14 @@ import torch
 from conftest import Tiny
 from fake_records import fake_record
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from seqmodels import SequenceModel, build
+from seqmodels.data.batches import collate
 from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Words
-from tasks.heads import figure, measure
+from tasks.heads import changes, figure, measure, pairs
+from tasks.heads.__main__ import MEASURES
 from tasks.made import grammar, lexicon
 from tasks.made.pairs import examples
 from tasks.made.trees import NP, VP, Clause, Relative, Tags, parse
@@ -22,28 +25,10 @@ WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
 OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")
 DOG = NP(WORD["dog"], "the", relative=Relative(Clause(None, VP(WORD["run"]))))
 PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("must",)))])
-RNG = random.Random(3)
-PARSES = [PARSE, *(grammar.draw_parse(RNG, n) for n in (7, 9))]
+PARSES = [PARSE, *(grammar.draw_parse(random.Random(n), n) for n in (7, 9))]
 PAIRS = [Pair(p.sentence.en_text, p.sentence.de_text) for p in PARSES]
 WORDS = Words.train([text for pair in PAIRS for text in pair[:2]])
 SAMPLE = measure.Sample(PARSES, examples(PAIRS, WORDS), WORDS)
-
-
-@pytest.fixture(scope="module")
-def model() -> SequenceModel:
-    """Build a Transformer with heads that differ."""
-    torch.manual_seed(2)
-    sizes = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 2}
-    model = build("transformer", WORDS.vocab_size, **sizes).eval()
-    for p in model.parameters():
-        nn.init.normal_(p, std=0.6)
-    return model
-
-
-@pytest.fixture(scope="module")
-def muted(model: SequenceModel) -> measure.Rows:
-    """Measure it without each head."""
-    return measure.mute_each(model, model, SAMPLE)
 
 
 def test_words_depend_on_their_heads() -> None:
@@ -54,14 +39,12 @@ def test_words_depend_on_their_heads() -> None:
     assert PARSE.de.heads == (1, 6, -1, 1, -1, -1, -1, 9, 9, 10, -1, -1)
     assert [PARSE.de.roles[i] for i in (0, 1, 9)] == ["", "subject", "object"]
     assert PARSE.de.kinds[1:5] == ("noun", "comma", "relative pronoun", "verb")
-    drawn = [draw(random.Random(5), 17) for draw in (grammar.draw_sentence, grammar.draw_parse)]
-    assert drawn[0] == drawn[1].sentence
 
 
 def test_pairs_are_named() -> None:
     """Keeps out turned arrows, a target shifted the other way, the future, and another "the"."""
     source, reads, writes = (
-        {*measure.pair_sentence(attention, PARSE)[0]} for attention in measure.ATTENTIONS
+        {*pairs.pair_sentence(attention, PARSE)[0]} for attention in pairs.ATTENTIONS
     )
     assert {("article → noun", 6, 8), ("noun → article", 8, 6), ("adjective → noun", 7, 8),
             ("noun → verb", 1, 4), ("verb → subject", 4, 1), ("noun → verb", 8, 5),
@@ -70,19 +53,19 @@ def test_pairs_are_named() -> None:
     assert ("verb → subject", 5, 8) not in source
     assert {("noun → article", 10, 8), ("own", 0, 0), ("start of sentence", 5, 0)} <= reads
     assert all(key <= query for _, query, key in reads)
-    assert {(measure.WRITTEN, 7, 8), ("translation of the word written", 7, 6),
+    assert {(pairs.WRITTEN, 7, 8), ("translation of the word written", 7, 6),
             ("translation of the word read", 8, 6)} <= writes  # fmt: skip
     kinds = ("article", "noun", "verb") * 2 + ("article", "noun")
     tags = Tags(kinds, ("",) * 8, (1, -1, -1, 4, -1, -1, 7, -1))
-    pairs = measure.pair_words(["The", "cat", "saw", "the", "dog", "see", "a", "girl"], tags)
-    found = [(name == measure.CLOSEST, *places) for name, *places in pairs if "the”" in name]
+    named = pairs.pair_words(["The", "cat", "saw", "the", "dog", "see", "a", "girl"], tags)
+    found = [(name == pairs.CLOSEST, *places) for name, *places in named if "the”" in name]
     assert found == [(is_near, i, j) for i, near in ((1, 0), (4, 3), (7, 3)) for j in (0, 3)
                      for is_near in [j == near]]  # fmt: skip
 
 
 def test_shares_and_explained_variance() -> None:
     """Keeps out pads, chance of the other group, and effects of kinds for those of offsets."""
-    grid = measure.make_grid("encoder", PARSES)
+    grid = pairs.make_grid("encoder", PARSES)
     effects = [torch.randn(40)[grid.by_offset], torch.randn(900)[grid.by_kinds]]
     scores = torch.stack([*effects, sum(effects), torch.randn(grid.visible.shape)], 1).double()
     w = scores.masked_fill(~grid.visible.unsqueeze(1), -torch.inf).softmax(-1).nan_to_num()
@@ -97,26 +80,31 @@ def test_shares_and_explained_variance() -> None:
     assert shares["next"]["share"].item() < 1.2
 
 
-@pytest.mark.parametrize(("other", "changes"), [
-    ("Die Hund sah die alte Katze .", {"ending": 1}),
-    ("Hund sah die alte Katze .", {"omission": 1}),
-    ("Der Hund die alte Katze sah .", {"order": 1}),
-    ("Der Wolf sahen die alten Katze .", {"choice": 1, "ending": 2}),
-    ("Der Hund sah sehr die alte alte Katze .", {"addition": 2}),
-])  # fmt: skip
-def test_changed_words(other: str, changes: dict[str, int]) -> None:
+def test_changed_words() -> None:
     """Keeps out a form for another word, a word that moved for two changes, and a loop."""
     words = ["Der", "Hund", "sah", "die", "alte", "Katze", "."]
-    assert measure.classify_changes(words, other.split()) == changes
-    assert sum(measure.classify_changes(other.split(), []).values()) == len(other.split())
+    for text, expected in {
+        "Die Hund sah die alte Katze .": {"ending": 1},
+        "Hund sah die alte Katze .": {"omission": 1},
+        "Der Hund die alte Katze sah .": {"order": 1},
+        "Der Wolf sahen die alten Katze .": {"choice": 1, "ending": 2},
+        "Der Hund sah sehr die alte alte Katze .": {"addition": 2},
+    }.items():
+        assert changes.classify_changes(words, text.split()) == expected
+        assert changes.classify_changes(text.split(), [])["omission"] == len(text.split())
 
 
-def test_a_muted_head_is_zero_in_its_columns(model: SequenceModel, muted: measure.Rows) -> None:
-    """Keeps out the head next to it, another attention, and translations by the whole model."""
-    whole, *rows = muted
-    assert (len(rows), whole["changed"], whole["n"]) == (12, 0, 3)
+def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out the head next to it, its start for its end, and words changed by another one."""
+    torch.manual_seed(2)
+    sizes = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 2}
+    model = build("transformer", WORDS.vocab_size, **sizes).eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.6)
+    whole, *muted = measure.mute_each(model, model, SAMPLE)
+    assert (len(muted), whole["changed"], whole["n"]) == (12, 0, 3)
     intact = measure.translate(model, SAMPLE)
-    for row in (rows[1], rows[6], rows[11]):
+    for row in (muted[1], muted[6], muted[11]):
         twin = deepcopy(model)
         stack = twin.encoder if row["attention"] == "encoder" else twin.decoder
         part = "src_attention" if row["attention"] == "source" else "self_attention"
@@ -125,56 +113,46 @@ def test_a_muted_head_is_zero_in_its_columns(model: SequenceModel, muted: measur
         changed = measure.compare_translations(SAMPLE, intact, measure.translate(twin, SAMPLE))
         assert row.items() >= changed.items()
         assert row["changed"]
-
-
-def test_the_article_head_is_found_and_drawn(
-    model: SequenceModel, muted: measure.Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keeps out another head, its start for its end, other distances, and cells moved."""
-    real = measure.collect_weights
+    real, start = measure.collect_weights, deepcopy(model)
+    own = model.attention_weights(*collate(SAMPLE.examples)[:3]).flatten(1, 2)
+    assert_close(real(model, SAMPLE)["source"].float(), own, rtol=0, atol=1e-5)
 
     def plant(given: SequenceModel, sample: measure.Sample) -> dict[str, Tensor]:
         weights = {kind: w.clone() for kind, w in real(given, sample).items()}
-        for kind, name in measure.NOUN_OF.items() if given is model else ():
-            grid = measure.make_grid(kind, PARSES)
+        for kind, name in pairs.NOUN_OF.items() if given is model else ():
+            grid, heads = pairs.make_grid(kind, PARSES), weights[kind]
             near = grid.pairs[name] & (grid.offset.abs() != 2)
-            has_near, heads = near.any(-1, keepdim=True), weights[kind]
-            heads[:, 2] = torch.where(has_near, near.double(), heads[:, 2])
+            heads[:, 2] = torch.where(near.any(-1, keepdim=True), near.double(), heads[:, 2])
         return weights
 
     monkeypatch.setattr(measure, "collect_weights", plant)
-    r, start = fake_record("transformer", 1), deepcopy(model)
-    r["analyses"] = {
-        "heads": measure.describe_heads(model, start, SAMPLE), "muting": muted,
-        "scores": measure.describe_scores(model, start, SAMPLE),
-        "distances": measure.describe_distances(model, start, SAMPLE),
-        "article": measure.describe_article_heads(model, start, SAMPLE),
-        "maps": measure.map_article_heads(model, start, SAMPLE),
-    }  # fmt: skip
+    r = fake_record("transformer", 1)
+    others = {name: f(model, start, SAMPLE) for name, f in MEASURES.items() if name != "muting"}
+    r["analyses"] = others | {"muting": [whole, *muted]}
     for row in r["analyses"]["article"]:
         place = {"attention": row["attention"], "layer": 2, "head": 1}
-        assert row.items() >= place.items()
+        (same,) = figure.rows_of(r, "muting", **place)
+        same = {key: same[key] for key in ("exact", "changed", *changes.CHANGES)}
+        assert row.items() >= {**place, **same}.items()
         assert row["share"] > 40 > row["largest_before"] >= row["before"]
-        (same,) = figure.rows_of({"analyses": {"muting": muted}}, "muting", **place)
-        assert row.items() >= {key: same[key] for key in ("exact", *measure.CHANGES)}.items()
-    near, *far = figure.rows_of(r, "distances", pair=measure.ARTICLE)
+    near, *far = figure.rows_of(r, "distances", pair=pairs.ARTICLE)
     assert (near["share"], near["others"]) == (100, 0) > (far[0]["share"], 0)
     drawn = figure.draw([r])
     assert [*drawn] == ["distances", *(f"{n}-transformer" for n in ("heads", "muted", "article"))]
-    cells = {(t.get_position(), t.get_text()) for t in drawn["heads-transformer"].axes[0].texts}
-    names = [t.get_text() for t in drawn["heads-transformer"].axes[0].get_yticklabels()]
+    ax = drawn["heads-transformer"].axes[0]
+    cells = {(t.get_position(), t.get_text()) for t in ax.texts}
+    names = [t.get_text() for t in ax.get_yticklabels()]
     for row in figure.rows_of(r, "heads", attention="encoder"):
         x, y = 2 * row["layer"] - 2 + row["head"] - 0.5, names.index(row["pair"]) + 0.36
         assert ((x, y), f"{row['share']:.0f}") in cells
-    squares = [p for ax in drawn["article-transformer"].axes for p in ax.patches]
-    rows = [row for row in figure.rows_of(r, "maps", attention="encoder") if row["noun"] >= 0]
-    assert squares or rows == []
+    ax = drawn["article-transformer"].axes[1]
+    squares = [square.get_xy() for square in ax.patches]
+    assert 100 in [ax.collections[0].get_array()[int(y), int(x)] for x, y in squares]
 
 
 def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
     """Keeps out a crash at the end of training for --models bahdanau."""
     bahdanau = tiny("bahdanau")
-    for measurement in (measure.describe_heads, measure.mute_each, measure.describe_distances,
-                        measure.describe_article_heads, measure.map_article_heads):  # fmt: skip
+    for measurement in MEASURES.values():
         assert measurement(bahdanau, bahdanau, SAMPLE) == []
     assert figure.draw([fake_record("bahdanau", 1)]) == {}

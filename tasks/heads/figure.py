@@ -94,8 +94,8 @@ def draw_heads(r: Record) -> Figure:
         side, down = places[attention]
         left = label + side * (label + n_heads * column + 0.1)
         bottom = top * height - down - sizes[attention]
-        bounds = left, bottom, n_heads * column, sizes[attention]
-        ax = figure.add_axes([x / d for x, d in zip(bounds, (width, height) * 2, strict=True)])
+        bounds = left / width, bottom / height, n_heads * column / width, sizes[attention] / height
+        ax = figure.add_axes(bounds)
         _draw_shares(ax, table, rows_of(r, "scores", attention=attention))
         x = (left - label + 0.12) / width
         figure.text(x, (bottom + sizes[attention] + 0.05) / height, ATTENTIONS[attention],
@@ -186,6 +186,23 @@ def draw_muted(r: Record) -> Figure:
 def find_article_head(r: Record) -> Row:
     """Return the row of the head that gives an article's noun the largest share of its weight."""
     return max(rows_of(r, "article"), key=lambda row: row["share"])
+
+
+def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
+    """Return a table with a row for each training: its article's head, and what it does."""
+    table = [
+        ["training", "head", "share", "chance", "at the start", "exact, whole", "without it"]
+    ]  # fmt: skip
+    table[0] += CHANGES
+    for r in (r for r in records if rows_of(r, "article")):
+        row = find_article_head(r)
+        chance = max(row["by_offset"], row["by_part_of_speech"])
+        shares = [f"{share:.0f} %" for share in (row["share"], chance, row["before"])]
+        exact = [f"{n} of {row['n']}" for n in (row["whole"], row["exact"])]
+        name = f"{row['attention']} {name_head(row)}"
+        changes = [f"{row[kind]}" for kind in CHANGES]
+        table.append([f"{label_of(r['model'])}, seed {r['seed']}", name, *shares, *exact, *changes])
+    return table
 
 
 def draw_article_head(r: Record) -> Figure:

@@ -11,7 +11,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -25,24 +24,15 @@ from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
 from seqmodels.models.transformer import Transformer
+from tasks.heads.changes import CHANGES, classify_changes
+from tasks.heads.pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 from tasks.made import grammar
-from tasks.made.lexicon import german_lemmas
 from tasks.made.pairs import examples as encode_pairs
-from tasks.made.trees import Parse, Tags
+from tasks.made.trees import Parse
 
 Rows = list[dict[str, float | str]]
-ATTENTIONS = ("encoder", "decoder", "source")
-ARTICLE, WRITTEN = "article → noun", "noun of the article written"
-NOUN_OF = {"encoder": ARTICLE, "source": WRITTEN}
-"""The pair by which a head of an attention finds the noun of an article."""
-CLOSEST = "noun → closest “the”"
-"""Of a noun and the last "the" before it, in a sentence with several."""
-OTHERS = {ARTICLE: "article → other noun", CLOSEST: "noun → other “the”"}
 FAR = 4
 """Words from which all distances are one group."""
-LEMMAS = german_lemmas()
-CHANGES = ("ending", "choice", "order", "omission", "addition")
-"""Kinds of changed words; see `classify_changes`."""
 
 
 class Sample(NamedTuple):
@@ -67,120 +57,6 @@ def draw_sample(
             parses.append(drawn)
     pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
     return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
-
-
-# ------------------------------------------------------------------------------- pairs of words
-
-Pairs = list[tuple[str, int, int]]
-"""The name of a kind of pair, and the places of a query and a key."""
-
-
-def pair_words(words: Sequence[str], tags: Tags) -> Pairs:
-    """Return the pairs of words in one text."""
-    pairs = []
-    forms = [word.lower() for word in words]
-    thes = [i for i, form in enumerate(forms) if form == "the"]
-    for i, (kind, role, head) in enumerate(zip(*tags, strict=True)):
-        if head >= 0:
-            pairs.append(("noun → verb" if role else f"{kind} → noun", i, head))
-        if kind == "article":
-            pairs.append(("noun → article", head, i))
-            others = [j for j, other in enumerate(tags.kinds) if other == "noun" and j != head]
-            pairs += [(OTHERS[ARTICLE], i, j) for j in others]
-        if role == "subject":
-            pairs.append(("verb → subject", head, i))
-        if kind == "noun" and len(thes) > 1 and (before := [j for j in thes if j < i]):
-            pairs += [(CLOSEST if j == before[-1] else OTHERS[CLOSEST], i, j) for j in thes]
-        pairs += [
-            ("same word", i, j) for j, form in enumerate(forms) if form == forms[i] and i != j
-        ]
-    return pairs
-
-
-def pair_places(n: int) -> Pairs:
-    """Return the pairs of neighbours in a text of n tokens."""
-    offsets = {"previous": -1, "own": 0, "next": 1}
-    return [(k, i, i + d) for k, d in offsets.items() for i in range(n) if 0 <= i + d < n]
-
-
-def pair_translations(parse: Parse) -> Pairs:
-    """Return pairs of a query and a source word; query t writes word t and has read word t - 1."""
-    pairs = []
-    for s, t in parse.sentence.links:
-        pairs += [
-            ("translation of the word written", t, s),
-            ("translation of the word read", t + 1, s),
-        ]
-        if parse.en.kinds[s] == "article":
-            pairs.append((WRITTEN, t, parse.en.heads[s]))
-    return pairs
-
-
-def pair_sentence(attention: str, parse: Parse) -> tuple[Pairs, tuple[str, ...], tuple[str, ...]]:
-    """Return the pairs of one sentence, and the kinds of its queries and keys.
-
-    The source ends with EOS; what the decoder reads begins with BOS.
-    """
-    source, target = (*parse.en.kinds, "end"), ("start", *parse.de.kinds)
-    queries, keys = source if attention == "encoder" else target, source
-    name, edge = "end of sentence", len(source) - 1
-    if attention == "encoder":
-        pairs = pair_words(parse.sentence.en, parse.en) + pair_places(len(source))
-    elif attention == "decoder":
-        keys, name, edge = target, "start of sentence", 0
-        pairs = [(k, i + 1, j + 1) for k, i, j in pair_words(parse.sentence.de, parse.de)]
-        pairs = [pair for pair in pairs + pair_places(len(target)) if pair[2] <= pair[1]]
-        pairs = [pair for pair in pairs if pair[0] not in OTHERS.values()]
-    else:
-        pairs = pair_translations(parse)
-    return pairs + [(name, i, edge) for i in range(len(queries))], queries, keys
-
-
-class Grid(NamedTuple):
-    """All pairs of a query and a key in sentences padded to one size."""
-
-    visible: Bool[Tensor, "B N M"]
-    """Whether the key can be attended to."""
-    offset: Int[Tensor, "N M"]
-    query_kind: Int[Tensor, "B N"]
-    key_kind: Int[Tensor, "B M"]
-    pairs: dict[str, Bool[Tensor, "B N M"]]
-
-    @property
-    def by_offset(self) -> Int[Tensor, "B N M"]:
-        """Return a number for each offset of a key from its query, from 0."""
-        return (self.offset - self.offset.min()).expand_as(self.visible)
-
-    @property
-    def by_key(self) -> Int[Tensor, "B N M"]:
-        """Return a number for each part of speech of a key."""
-        return self.key_kind.unsqueeze(1).expand_as(self.visible)
-
-    @property
-    def by_kinds(self) -> Int[Tensor, "B N M"]:
-        """Return a number for each pair of parts of speech."""
-        return self.by_key + (1 + self.key_kind.max()) * self.query_kind.unsqueeze(2)
-
-
-def make_grid(attention: str, parses: Sequence[Parse]) -> Grid:
-    """Return the pairs of sentences in one attention."""
-    rows = [pair_sentence(attention, parse) for parse in parses]
-    numbers = {kind: i for i, kind in enumerate(sorted({k for r in rows for k in (*r[1], *r[2])}))}
-    N, M = (max(len(row[side]) for row in rows) for side in (1, 2))
-    visible = torch.zeros(len(rows), N, M, dtype=torch.bool)
-    queries, keys = torch.zeros(len(rows), N, dtype=torch.long), torch.zeros(len(rows), M).long()
-    names = dict.fromkeys(name for pairs, _, _ in rows for name, _, _ in pairs)
-    pairs = {name: torch.zeros_like(visible) for name in names}
-    for b, (own, query_kinds, key_kinds) in enumerate(rows):
-        visible[b, : len(query_kinds), : len(key_kinds)] = True
-        queries[b, : len(query_kinds)] = torch.tensor([numbers[k] for k in query_kinds])
-        keys[b, : len(key_kinds)] = torch.tensor([numbers[k] for k in key_kinds])
-        for name, i, j in own:
-            pairs[name][b, i, j] = True
-    if attention == "decoder":
-        visible = visible.tril()
-    offset = torch.arange(M) - torch.arange(N).unsqueeze(1)
-    return Grid(visible, offset, queries, keys, pairs)
 
 
 # ----------------------------------------------------------------------------------- the weights
@@ -383,69 +259,6 @@ def muted(W_o: nn.Module, head: int, n_heads: int) -> Iterator[None]:
         hook.remove()
 
 
-@cache
-def lemmas_of(word: str) -> frozenset[str]:
-    """Return the lemmas that a German word can belong to; a word that never changes is its own."""
-    return frozenset(LEMMAS.get(word) or LEMMAS.get(word[:1].lower() + word[1:]) or {word.lower()})
-
-
-FORM, WORD, GAP = 5, 10, 6
-"""Costs of another form of a lemma, of another lemma, and of a word without a counterpart."""
-
-
-def align_words(one: Sequence[str], two: Sequence[str]) -> list[tuple[int | None, int | None]]:
-    """Align two sentences at the least cost; None: a word without a counterpart."""
-    costs = [[GAP * (i + j) for j in range(len(two) + 1)] for i in range(len(one) + 1)]
-
-    def replace(i: int, j: int) -> int:
-        if one[i - 1].lower() == two[j - 1].lower():
-            return costs[i - 1][j - 1]
-        is_form = lemmas_of(one[i - 1]) & lemmas_of(two[j - 1])
-        return costs[i - 1][j - 1] + (FORM if is_form else WORD)
-
-    for i in range(1, len(one) + 1):
-        for j in range(1, len(two) + 1):
-            costs[i][j] = min(replace(i, j), costs[i - 1][j] + GAP, costs[i][j - 1] + GAP)
-    i, j, steps = len(one), len(two), list[tuple[int | None, int | None]]()
-    while i or j:
-        if i and j and costs[i][j] == replace(i, j):
-            i, j = i - 1, j - 1
-            steps.append((i, j))
-        elif i and costs[i][j] == costs[i - 1][j] + GAP:
-            i -= 1
-            steps.append((i, None))
-        else:
-            j -= 1
-            steps.append((None, j))
-    return steps[::-1]
-
-
-def classify_changes(one: Sequence[str], two: Sequence[str]) -> Counter[str]:
-    """Count the words that change from one German sentence to another, by kind of change.
-
-    ending: another form of the lemma in its place; order: the lemma in another place; choice:
-    another word instead of it; omission and addition: the rest.
-    """
-    steps = align_words(one, two)
-    changes: Counter[str] = Counter()
-    lost: list[str] = []
-    new: list[str] = []
-    for i, j in steps:
-        if i is not None and j is not None and lemmas_of(one[i]) & lemmas_of(two[j]):
-            changes["ending"] += one[i].lower() != two[j].lower()
-            continue
-        lost += [one[i]] if i is not None else []
-        new += [two[j]] if j is not None else []
-    for word in [*lost]:
-        moved = next((other for other in new if lemmas_of(word) & lemmas_of(other)), None)
-        if moved is not None:
-            changes["order"] += 1
-            lost.remove(word)
-            new.remove(moved)
-    n = min(len(lost), len(new))
-    return changes + Counter(choice=n, omission=len(lost) - n, addition=len(new) - n)
-
-
 def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
     """Return the greedy translations, in words."""
     device = str(next(model.parameters()).device)
@@ -470,7 +283,7 @@ def mute_each(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
     if not heads:
         return []
     whole, n = translate(model, sample), {"n": len(sample.parses)}
-    nobody = {"attention": "none", "layer": 0, "head": 0}
+    nobody: dict[str, float | str] = {"attention": "none", "layer": 0, "head": 0}
     rows: Rows = [{**nobody, **n, **compare_translations(sample, whole, whole)}]
     for a, head in heads:
         with muted(a.module.W_o, head, model.config.n_heads):
