@@ -39,7 +39,6 @@ from seqmodels.report import figures, reading, style  # noqa: E402
 from seqmodels.utils import files  # noqa: E402
 from tasks.bottleneck import __main__ as bottleneck  # noqa: E402
 from tasks.distance import __main__ as distance  # noqa: E402
-from tasks.heads import __main__ as heads  # noqa: E402
 from tasks.ladder import __main__ as ladder  # noqa: E402
 from tasks.next_token import __main__ as next_token  # noqa: E402
 from tasks.positions import __main__ as positions  # noqa: E402
@@ -260,7 +259,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         bottleneck: {"max_length": 4, "per_length": 3},
         ladder: buckets,
         positions: buckets,
-        heads: buckets | {"max_test": 10},
         distance: {"per_length": 2, "n_gradient": 2, "n_probe": 30},
     }.items():
         monkeypatch.setitem(task.SIZES, "smoke", {"n_train": 60, "n_valid": 6} | sizes)

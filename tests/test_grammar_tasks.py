@@ -1,4 +1,4 @@
-"""Tasks on the grammar's sentences: attention heads, the ladder to attention, and positions."""
+"""Tasks on the grammar's sentences: the ladder to attention, and positions."""
 
 import argparse
 import math
@@ -6,10 +6,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from conftest import RESULTS, Pairs, Run, Tiny, V, check_folder
+from conftest import Pairs, Run, Tiny, V, check_folder
 from fake_records import fake_record, scored
 from matplotlib.colors import to_hex
 from torch import Tensor, nn
@@ -17,256 +16,14 @@ from torch.testing import assert_close
 
 from seqmodels import BOS, EOS, SequenceModel, build
 from seqmodels.comparison.arm import count_parameters, model_sizes
-from seqmodels.data.batches import Example, collate
-from seqmodels.evaluation.evaluate import score_teacher_forced
+from seqmodels.data.batches import Example
 from seqmodels.evaluation.intervals import wilson_interval
 from seqmodels.models import papers
-from seqmodels.report import reading, style
-from tasks.heads import __main__ as heads
-from tasks.heads import figure as heads_figure
-from tasks.heads import measure
+from seqmodels.report import style
 from tasks.ladder import __main__ as ladder
 from tasks.ladder import figure
 from tasks.ladder.measure import accuracy_by_place
 from tasks.positions import __main__ as positions
-
-# -------------------------------------------------------------------------------------------- Heads
-EXAMPLES = [
-    Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
-    Example([9, 8, 6, 5, 7, EOS], [4, 7, EOS]),
-    Example([6, EOS], [10, 5, 8, 4, EOS]),
-]
-GOLD = [[(0, 0), (1, 2), (2, 1)], [(3, 1)], [(0, 0), (0, 1)]]
-
-with_heads = pytest.mark.parametrize("name", ["transformer", "gpt", "linear_attention"])
-
-
-@with_heads
-def test_the_loss_without_each_head(name: str, tiny: Tiny) -> None:
-    """Keeps out the loss without another head, or with one of an attention that is all removed."""
-    model = tiny(name)
-    whole, *rows = measure.remove_each(model, model, EXAMPLES)
-    assert len(rows) == sum(1 + model.config.n_heads for _ in measure.list_attentions(model))
-    for row in [whole | {"head": None}, *rows]:
-        twin = tiny(name)
-        twin.load_state_dict(model.state_dict())
-        gone = [] if row["head"] is None else [row["head"]] if row["head"] else [1, 2]
-        for head in gone:  # set the columns of W_o that merge it to zero, for good
-            stack = twin.encoder if row["attention"] == "encoder" else twin.decoder
-            part = "src_attention" if row["attention"] == "source" else "self_attention"
-            weight = getattr(stack[row["layer"] - 1], part).W_o.weight
-            K = weight.shape[1] // model.config.n_heads
-            weight.data[:, (head - 1) * K : head * K] = 0
-        scored = score_teacher_forced(twin, EXAMPLES)
-        n = sum(r["n_tokens"] for r in scored)
-        assert row["nats"] == pytest.approx(sum(r["nats"] for r in scored) / n)
-        assert row["accuracy"] == pytest.approx(100 * sum(r["n_correct"] for r in scored) / n)
-        assert row["removed"] == len(gone)
-
-
-def test_pruning_removes_the_cheapest_head(tiny: Tiny) -> None:
-    """Keeps out the dearest head first, a head that comes back, and the loss that chose it."""
-    model, choose, report = tiny("transformer"), EXAMPLES[:2], EXAMPLES[2:]
-    whole, *rows = measure.prune_greedily(model, model, choose, report)
-    assert whole == {"removed": 0, **measure.compute_loss(model, report, [])}
-    everything = {(a.kind, a.layer, head): (a, head) for a, head in measure.heads_of(model)}
-    keys = [(row["attention"], row["layer"], row["head"]) for row in rows]
-    assert sorted(keys) == sorted(everything)
-    for i, row in enumerate(rows):
-        gone = [everything[key] for key in keys[:i]]
-        tried = {key: [*gone, everything[key]] for key in keys[i:]}
-        costs = {key: measure.compute_loss(model, choose, a)["nats"] for key, a in tried.items()}
-        assert costs[keys[i]] == min(costs.values())
-        assert row["nats"] == measure.compute_loss(model, report, tried[keys[i]])["nats"]
-        assert row["removed"] == i + 1
-
-
-@with_heads
-def test_every_parameter_is_counted_once(name: str, tiny: Tiny) -> None:
-    """Keeps out norms and embeddings among the feed-forward layers, and what is counted twice."""
-    model = tiny(name)
-    parts = {row["part"]: row["n"] for row in measure.count_parameters(model, model)}
-    assert sum(parts.values()) == sum(p.numel() for p in model.parameters())
-    D = model.config.d_model
-    biases = 0 if name == "transformer" else 4 * D
-    assert parts["attention"] == len(measure.list_attentions(model)) * (4 * D * D + biases)
-    tokens = model.embedding.weight.numel()
-    assert parts["embeddings"] == tokens + (0 if name == "transformer" else 32 * D)
-
-
-def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
-    """Keeps out a crash at the end of training for --models bahdanau."""
-    model = tiny("bahdanau")
-    assert measure.describe_heads(model, model, EXAMPLES, GOLD) == []
-    assert measure.map_heads(model, model, EXAMPLES[0]) == []
-    assert measure.remove_each(model, model, EXAMPLES) == []
-    assert measure.prune_greedily(model, model, EXAMPLES, EXAMPLES) == []
-    assert measure.count_parameters(model, model) == []
-
-
-def test_entropies_offsets_and_links_are_known() -> None:
-    """Keeps out bits, the NaN of 0 log 0, the next word for the previous one, and ends and pads."""
-    weights = torch.tensor([[1.0, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0, 0.5, 0]])
-    assert_close(measure.entropy(weights), torch.tensor([0, math.log(4), math.log(2)]))
-    weights = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]).view(1, 1, 3, 3)
-    real = torch.tensor([[True, True, True]])
-    expected = {-1: [0.1, 0.3], 0: [0.5, 0.2, 0.1], 1: [0.3, 0.7]}
-    for offset, values in expected.items():
-        found, valid = measure.weigh_offset(weights, real, offset)
-        assert_close(found[0, 0][valid[0]], torch.tensor(values))
-    _, valid = measure.weigh_offset(weights, torch.tensor([[True, True, False]]), 1)
-    assert valid.tolist() == [[True, False, False]]
-    found, valid = measure.weigh_offset(weights[:, :, 1:], real[:, 1:], -1)  # 2 of 3 tokens
-    assert_close(found[0, 0][valid[0]], torch.tensor([0.3]))
-    # no link to EOS, none of weights on pads or on the target
-    src = [5, 6, EOS]
-    rows = [[0.6, 0.3, 0.1, 0], [0.2, 0.1, 0.7, 0], [0.1, 0.2, 0, 0.7], [0.3, 0.2, 0.1, 0.4]]
-    weights = torch.tensor(rows)  # BOS y1 y2 y3; the last key is not of the source
-    assert measure.links_of(weights, src, 3, 0) == {(0, 0), (1, 2)}
-    assert measure.links_of(weights, src, 3, 1) == {(1, 1), (0, 2)}
-
-
-@with_heads
-def test_rows_describe_their_heads(name: str, tiny: Tiny) -> None:
-    """Keeps out means over pads, the head next to it, and the mean of the heads as a head."""
-    model = tiny(name)
-    rows = measure.describe_heads(model, model, EXAMPLES, GOLD)
-    H = model.config.n_heads
-    assert len(rows) == (1 + H) * len(measure.list_attentions(model))
-    for row in rows:
-        place = row["attention"], row["layer"]
-        (attention,) = (a for a in measure.list_attentions(model) if (a.kind, a.layer) == place)
-        # without pads
-        seen = [measure.collect_weights(model, [attention.module], [e]) for e in EXAMPLES]
-        single = [weights[0] for one in seen for _, _, (weights,) in one]
-        is_encoder = row["attention"] == "encoder"
-        own = [len(e.src if is_encoder else e.tgt) for e in EXAMPLES]
-        w = [x.mean(0) if not row["head"] else x[row["head"] - 1] for x in single]
-        w = [x[-n:] for x, n in zip(w, own, strict=True)]
-        nats = torch.cat([measure.entropy(x) for x in w]).mean()
-        assert row["entropy"] == pytest.approx(nats.item())
-        if row["attention"] != "source":
-            before = [x[n, x.shape[1] - len(x) + n - 1] for x in w for n in range(1, len(x))]
-            assert row["previous"] == pytest.approx(torch.stack(before).mean().item())
-        assert ("aer_read" in row) == (row["attention"] == "source" or name != "transformer")
-        for key, shift in (("aer_written", 0), ("aer_read", 1)):
-            if key in row:
-                found = [measure.links_of(x, e.src, len(e.tgt) - 1, shift)
-                         for x, e in zip(w, EXAMPLES, strict=True)]  # fmt: skip
-                hits = sum(len(a & set(g)) for a, g in zip(found, GOLD, strict=True))
-                n_links = sum(map(len, [*found, *GOLD]))
-                assert row[key] == pytest.approx(100 * (1 - 2 * hits / n_links))
-
-
-@pytest.mark.parametrize("size", ["smoke", "full"])
-def test_gold_links_are_of_their_sentences(size: str) -> None:
-    """Keeps out links of test for valid, tokens of another text, and one half for both."""
-    few = heads.SIZES[size] | {"n_train": 200, "n_valid": 30}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(heads.SIZES, size, few)
-        task = heads.make_task(argparse.Namespace(size=size, tokens=None))
-    given = task.measure["heads"].keywords
-    assert given["examples"] is task.valid
-    drawn = heads.grammar.draw_corpus(seed=1, **few).valid
-    for example, links, sentence in zip(task.valid, given["gold"], drawn, strict=True):
-        assert task.tokenizer.tokens(example.src)[:-1] == [*sentence.en]
-        assert task.tokenizer.tokens(example.tgt)[:-1] == [*sentence.de]
-        assert links == sentence.links
-    halves = task.measure["pruning"].keywords
-    assert not {*map(str, halves["choose"])} & {*map(str, halves["report"])}
-    assert len(halves["choose"]) + len(halves["report"]) == len(task.valid)
-    example, links = task.alignment_example
-    assert task.measure["maps"].keywords["example"] is example
-    assert all(s < len(example.src) - 1 and t < len(example.tgt) - 1 for s, t in links)
-    assert len(collate([example]).src[0]) <= 12  # the maps are small
-
-
-def words_at(axis: Any) -> list[str]:
-    """Return the labels of an axis."""
-    return [label.get_text() for label in axis.get_ticklabels()]
-
-
-def some_heads(n_seeds: int) -> list[dict[str, Any]]:
-    """Return committed records, with two heads of two layers alone: a figure has a map per head."""
-    records = reading.load_records(RESULTS / "heads")[:n_seeds]
-    for r in records:
-        found = r["analyses"]
-        for name in ("heads", "ablation", "maps"):
-            rows = (
-                row for row in found[name] if max(row.get("head") or 0, row.get("layer", 1)) < 3
-            )
-            found[name] = [*rows]
-        found["pruning"] = found["pruning"][:6]
-    return records
-
-
-def test_heads_are_drawn_at_their_places() -> None:
-    """Keeps out another head or attention, a cost that is a loss, heads removed for heads left."""
-    group, looks = some_heads(2), heads_figure.KINDS
-    *panels, pruning = heads_figure.draw_heads(group).axes
-    for ax, analysis, keys in zip(
-        panels, ("heads", "heads", "ablation"), (["entropy"], heads_figure.READINGS, ["nats"]),
-        strict=True,
-    ):  # fmt: skip
-        expected = []
-        for i, r in enumerate(group):
-            for row in r["analyses"][analysis]:
-                for key in (key for key in keys if key in row and "head" in row):
-                    place = f"{row['attention']}\n{row['layer']}"
-                    if key in heads_figure.READINGS:
-                        place = f"{heads_figure.READINGS[key]}\nlayer {row['layer']}"
-                    base = r["analyses"][analysis][0]["nats"] if key == "nats" else 0
-                    colour = looks[row["attention"]].colour if row["head"] else style.INK
-                    x = words_at(ax.xaxis).index(place) + (i + 0.5) / 2 / len(group) - 0.25
-                    expected.append((colour, x, row[key] - base))
-        found = [(line.get_color(), line.get_xdata(), line.get_ydata()[0]) for line in ax.lines]
-        assert [colour for colour, *_ in found] == [colour for colour, *_ in expected]
-        assert np.allclose([(np.mean(x), y) for _, x, y in found], [e[1:] for e in expected])
-    rows, lines = group[0]["analyses"]["pruning"], pruning.lines
-    assert [*lines[0].get_xdata()] == [*range(len(rows) - 1, -1, -1)]
-    assert [*lines[0].get_ydata()] == [row["nats"] for row in rows]
-    for left, row, mark in zip(range(len(rows) - 2, -1, -1), rows[1:], lines[1:], strict=False):
-        assert mark.get_xydata().tolist() == [[left, row["nats"]]]
-        assert mark.get_color() == looks[row["attention"]].colour
-    assert lines[len(rows)].get_ydata()[0] == rows[0]["nats"] + heads_figure.NEARLY
-    assert pruning.get_xlim() == (len(rows) - 0.5, -0.5)
-
-
-def test_maps_of_heads_have_their_words_and_links() -> None:
-    """Keeps out another head's weights, words of the other side, links a row off, a worse rate."""
-    (r,) = some_heads(1)
-    for name in ("heads", "maps"):
-        r["analyses"][name] = [row for row in r["analyses"][name] if row["layer"] == 2]
-    plot, (src, tgt) = heads_figure.draw_maps(r), (r["alignment"][side] for side in ("src", "tgt"))
-    rows = {heads_figure.identify_head(row): row for row in r["analyses"]["heads"] if row["head"]}
-    texts, previous = [text.get_text() for text in plot.texts], {}
-    for ax, (head, row) in zip(plot.axes, rows.items(), strict=True):
-        kind, layer, number = head
-        weights = [
-            [float(w) / 100 for w in line["weights"].split()]
-            for line in r["analyses"]["maps"] if heads_figure.identify_head(line) == head
-        ]  # fmt: skip
-        read = src if kind == "encoder" else ["<bos>", *tgt]
-        assert np.allclose(ax.collections[0].get_array(), weights[-len(read) :])
-        assert words_at(ax.xaxis) == (["<bos>", *tgt] if kind == "decoder" else src)
-        assert words_at(ax.yaxis) == ([""] * len(read) if kind in previous else read)
-        previous = {kind}
-        note = f"{layer}.{number}"
-        if kind == "source":
-            rates = row["aer_read"], row["aer_written"]
-            note += f" · AER {min(rates):.0f} %"
-            places = [
-                (s + 0.06, t + (rates[0] <= rates[1]) + 0.06) for s, t in r["alignment"]["gold"]
-            ]
-            assert [square.get_xy() for square in ax.patches] == places
-        else:
-            name = max(("previous", "own", "next"), key=row.get)
-            note += f" · {name} {100 * row[name]:.0f} %" if row[name] >= 0.5 else ""
-        assert note in texts
-    written = {i: axis for i, ax in enumerate(plot.axes) for axis in ax.child_axes}
-    assert [words_at(ax.yaxis) for ax in written.values()] == [[*tgt, "<eos>"]] * len(written)
-    assert [*written] == [len(plot.axes) - 1]
-
 
 # --------------------------------------------------------------------------------------- The ladder
 KINDS = ["last", "dot", "general", "additive"]

@@ -1,314 +1,292 @@
-"""Draw the heads of a model: what they attend to, and its loss without them. No torch."""
+"""Draw what each head looks for, which words change without it, and the article's head. No torch.
+
+Records of a model without heads, or without these analyses, have no figures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import mean
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
+from matplotlib.patches import Patch, Rectangle
 
 from seqmodels.report import reading, style
 from seqmodels.report.reading import Record, format_subtitle, label_of
-from seqmodels.report.style import GREY, HEAT, INK, WIDTH, Look
-
-KINDS = {
-    "encoder": Look("encoder to its own text", "#1B75BC", "-", "o"),
-    "decoder": Look("decoder to its own text", "#C98200", "-", "s"),
-    "source": Look("decoder to the source", "#009B77", "-", "^"),
-}
-"""The look of each kind of attention."""
-READINGS = {"aer_read": "read", "aer_written": "written"}
-"""The row of weights that aligns a target word: the one where the decoder reads or writes it."""
-NEARLY = 0.05
-"""Nats per token that a model can lose and count as nearly as good."""
-OFFSETS = {"previous": "the previous word", "own": "the same word", "next": "the next word"}
-MOSTLY = 0.5
-"""Mean weight from which a head is said to look at a place."""
-LETTER = 0.066
-"""Inches per letter in the labels."""
+from seqmodels.report.style import GREY, HEAT, INK, WIDTH
 
 Row = Mapping[str, Any]
-Point = tuple[int, float, str, int]
-"""Place on the x axis, value, kind of attention, head."""
-Head = tuple[str, int, int]
-"""Attention, layer, number."""
+ATTENTIONS = {
+    "encoder": "Encoder to its own text",
+    "decoder": "Decoder to its own text",
+    "source": "Decoder to the source",
+}
+EXPLAINED = {
+    "kinds": "R²: both parts of speech", "offset": "R²: offset", "both": "R²: all of these",
+}  # fmt: skip
+PAIRS = (
+    "article → noun", "article → other noun", "adjective → noun", "relative pronoun → noun",
+    "noun → article", "noun → closest “the”", "noun → other “the”", "noun → verb",
+    "verb → subject", "noun of the article written", "translation of the word written",
+    "translation of the word read", "previous", "own", "next", "same word", "start of sentence",
+    "end of sentence",
+)  # fmt: skip
+"""The order of the kinds of pairs."""
+CHANGES = {
+    "ending": "#009B77", "choice": "#C98200", "order": "#1B75BC", "omission": "#8A8A8A",
+    "addition": "#D5D5D5",
+}  # fmt: skip
+"""The colour of each kind of changed word."""
+FEW = 10
+"""Changed words below which their kinds are not drawn."""
 
 
-def rows_of(r: Record, analysis: str) -> list[Row]:
-    """Return the rows of an analysis; none for a model without heads."""
-    return list(r["analyses"][analysis])
-
-
-# ---------------------------------------------------------------------------------------- panels
-
-
-def draw_heads(group: Sequence[Record]) -> Figure:
-    """Draw entropy, error rate and cost of every head of every seed, and the pruning curves."""
-    caption = (
-        "A small marker is one head of one seed; a wide bar, all heads of an attention: their mean "
-        "weights above, all removed below. Each word is linked to the source word of the largest "
-        "weight, and compared with the gold links. Heads to remove are chosen on other sentences "
-        f"than those shown; the dotted line is {NEARLY:g} nats above the whole model. A removed "
-        "head gives zero; nothing is trained again."
-    )
-    title = f"Heads of the {label_of(group[0]['model'])}: what they do, and the loss without them"
-    texts = title, f"{format_subtitle(group)}{_parts(group)}", caption
-    figure, bottom, top = style.make_canvas(6.6, *texts)
-    height = figure.get_figheight()
-    kinds = [k for k in KINDS if any(row["attention"] == k for row in rows_of(group[0], "heads"))]
-    handles = [_marker(KINDS[kind], label=KINDS[kind].label) for kind in kinds]
-    figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(0.06 / WIDTH, top), ncols=3,
-                  frameon=False, borderaxespad=0, fontsize=9.5, handletextpad=0.2)  # fmt: skip
-    axes = figure.subplots(2, 2, gridspec_kw={
-        "left": 0.55 / WIDTH, "right": 1 - 0.2 / WIDTH, "bottom": bottom + 0.45 / height,
-        "top": top - 0.6 / height, "hspace": 0.42, "wspace": 0.2,
-    })  # fmt: skip
-    _draw_entropy(axes[0, 0], group)
-    _draw_rates(axes[0, 1], group)
-    _draw_costs(axes[1, 0], group)
-    _draw_pruning(axes[1, 1], group)
-    return figure
-
-
-def _parts(group: Sequence[Record]) -> str:
-    """Return which share of the parameters is in each part of the model."""
-    rows = rows_of(group[0], "parameters")
-    total = sum(row["n"] for row in rows)
-    shares = ", ".join(f"{row['part']} {100 * row['n'] / total:.0f} %" for row in rows)
-    return f"\nParameters: {shares}" if rows else ""
-
-
-def _marker(look: Look, **how: Any) -> Line2D:
-    return Line2D([], [], color=look.colour, marker=look.marker, ls="", ms=5, **how)
-
-
-def _places(group: Sequence[Record]) -> dict[tuple[str, int], int]:
-    """Return the place of each attention on the x axis."""
-    attentions = dict.fromkeys((r["attention"], r["layer"]) for r in rows_of(group[0], "heads"))
-    return {attention: i for i, attention in enumerate(attentions)}
-
-
-def _point(places: Mapping[tuple[str, int], int], row: Row, value: float) -> Point:
-    return places[row["attention"], row["layer"]], value, row["attention"], row["head"]
-
-
-def _dots(ax: Axes, points: Iterable[Point], n_seeds: int) -> None:
-    """Draw values at their places: seeds side by side, head 0 as a bar."""
-    seeds: dict[tuple[int, int], int] = {}
-    for x, y, kind, head in points:
-        look, i = KINDS[kind], seeds.get((x, head), 0)
-        seeds[x, head] = i + 1
-        place = x + 0.5 * ((i + 0.5) / n_seeds - 0.5)
-        wide = 0.2 / n_seeds
-        if head:
-            ax.plot([place], [y], look.marker, color=look.colour, ms=4.5, alpha=0.75, mew=0)
-        else:
-            ax.plot([place - wide, place + wide], [y, y], color=INK, lw=2, solid_capstyle="butt")
-
-
-def _on_x(ax: Axes, names: Mapping[int, str]) -> None:
-    ax.set_xticks([*names], [*names.values()])
-    ax.set_xlim(min(names) - 0.5, max(names) + 0.5)
-    ax.tick_params(axis="x", length=0)
-
-
-def _draw_entropy(ax: Axes, group: Sequence[Record]) -> None:
-    """Draw the entropy of the weights by attention."""
-    places = _places(group)
-    rows = [row for r in group for row in rows_of(r, "heads")]
-    _dots(ax, [_point(places, row, row["entropy"]) for row in rows], len(group))
-    ax.set_title("Entropy of the weights (nats)", loc="left", size=10.5)
-    ax.set_ylim(0)
-    _on_x(ax, {x: f"{kind}\n{layer}" for (kind, layer), x in places.items()})
-
-
-def _draw_rates(ax: Axes, group: Sequence[Record]) -> None:
-    """Draw AER over the source, by layer and by the row of weights that is read."""
-    rows = [row for r in group for row in rows_of(r, "heads") if "aer_read" in row]
-    layers = sorted({row["layer"] for row in rows})
-    x = {(layer, n): 2 * i + j for i, layer in enumerate(layers) for j, n in enumerate(READINGS)}
-    points = [(x[row["layer"], n], row[n], row["attention"], row["head"])
-              for row in rows for n in READINGS]  # fmt: skip
-    _dots(ax, points, len(group))
-    ax.set_title("Alignment error rate (%), by reading or writing", loc="left", size=10.5)
-    ax.set_ylim(0, 100)
-    _on_x(ax, {place: f"{READINGS[n]}\nlayer {layer}" for (layer, n), place in x.items()})
-
-
-def _draw_costs(ax: Axes, group: Sequence[Record]) -> None:
-    """Draw the loss that the removal of one head, or of all of an attention, adds."""
-    places, points = _places(group), []
-    for r in group:
-        whole, *rows = rows_of(r, "ablation")
-        points += [_point(places, row, row["nats"] - whole["nats"]) for row in rows]
-    _dots(ax, points, len(group))
-    ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
-    ax.set_title("Nats per token lost without one head", loc="left", size=10.5)
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    _on_x(ax, {x: f"{kind}\n{layer}" for (kind, layer), x in places.items()})
-
-
-def _draw_pruning(ax: Axes, group: Sequence[Record]) -> None:
-    """Draw the loss against the number of heads left; a marker is the head removed last."""
-    for r in group:
-        rows = rows_of(r, "pruning")
-        x = [len(rows) - 1 - row["removed"] for row in rows]
-        ax.plot(x, [row["nats"] for row in rows], color=GREY, lw=1, zorder=1)
-        for left, row in zip(x[1:], rows[1:], strict=True):
-            look = KINDS[row["attention"]]
-            ax.plot([left], [row["nats"]], look.marker, color=look.colour, ms=4.5, mew=0)
-        ax.axhline(rows[0]["nats"] + NEARLY, color=GREY, lw=0.8, ls=":")
-    ax.set_yscale("log")
-    ax.set_xlim(len(rows) - 0.5, -0.5)
-    ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    ax.minorticks_off()
-    ax.set_xlabel("heads left; markers: the head removed last")
-    ax.set_title("Nats per token, the cheapest head removed first", loc="left", size=10.5)
-
-
-# ------------------------------------------------------------------------------------------ maps
-
-
-def identify_head(row: Row) -> Head:
-    """Return which head a row is about."""
-    return row["attention"], row["layer"], row["head"]
-
-
-def describe_habit(row: Row) -> str:
-    """Return where most of a head's weight is among the words of its own text; empty if nowhere."""
-    if "previous" not in row:
-        return ""
-    name = max(OFFSETS, key=lambda name: row[name])
-    return name if row[name] >= MOSTLY else ""
-
-
-class Sides(NamedTuple):
-    """The words at the edges of a map: left, right, top."""
-
-    read: Sequence[str]
-    written: Sequence[str]
-    keys: Sequence[str]
-
-
-def label_sides(kind: str, alignment: Mapping[str, Any], n_keys: int) -> Sides:
-    """Return the words of a kind of attention; a decoder's keys can include the source."""
-    src, tgt = alignment["src"], alignment["tgt"]
-    read, written = ["<bos>", *tgt], [*tgt, "<eos>"]
-    if kind == "encoder":
-        return Sides(src, [], src)
-    if kind == "source":
-        return Sides(read, written, src)
-    return Sides(read, written if n_keys > len(read) else [], [*src, *read][-n_keys:])
-
-
-def draw_maps(r: Record) -> Figure:
-    """Draw a row of maps for each kind of attention: its layers, and in each its heads."""
-    maps: dict[Head, list[list[float]]] = {}
-    for row in rows_of(r, "maps"):
-        maps.setdefault(identify_head(row), []).append(
-            [float(w) / 100 for w in row["weights"].split()]
-        )
-    rows = {identify_head(row): row for row in rows_of(r, "heads")}
-    per_row = 8 if max(len(weights[0]) for weights in maps.values()) <= 12 else 4
-    map_rows = [
-        (kind, own[i : i + per_row])
-        for kind in KINDS
-        for own in [[head for head in maps if head[0] == kind]]
-        for i in range(0, len(own), per_row)
+def rows_of(r: Record, analysis: str, **columns: Any) -> list[Row]:
+    """Return the rows of an analysis that have these values; none if it was not made."""
+    return [
+        row for row in r.get("analyses", {}).get(analysis, []) if row.items() >= columns.items()
     ]
-    edges = [label_sides(kind, r["alignment"], len(maps[own[0]][0])) for kind, own in map_rows]
-    longest = max(len(word) for e in edges for words in e for word in words) * LETTER
-    n, gap, margin, above = (
-        max(len(own) for _, own in map_rows),
-        0.1,
-        longest + 0.25,
-        longest + 0.42,
+
+
+def name_head(row: Row) -> str:
+    """Return layer and number of a head."""
+    return f"{row['layer']}.{row['head']}"
+
+
+def describe(r: Record) -> str:
+    """Return the subtitle of a figure of one training."""
+    return format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
+
+
+# ------------------------------------------------------------------------------- shares of weight
+
+
+def draw_heads(r: Record) -> Figure:
+    """Draw heat maps of the share of weight by kind of pair and head, for each attention."""
+    caption = (
+        "Share of a query's weight (%) on the keys of a kind of pair, averaged over queries that "
+        "have such a key; 2.1 is head 1 of layer 2. Below it, chance: the larger of the shares "
+        "that the offset alone and the key's part of speech alone predict. An article is any "
+        "determiner. The decoder sees no later words. R²: variance of the scores before the "
+        "softmax, centred for each query, that a least-squares fit explains."
     )
-    n_keys = max(len(e.keys) for e in edges)
-    cell = min(0.16, max(0.1, ((WIDTH - 2 * margin) / n - gap) / n_keys))
-    width = max(WIDTH, 2 * margin + n * (cell * n_keys + gap))
-    body = 0.3 + sum(above + cell * len(e.read) + 0.2 for e in edges)
-    figure, _, top = style.make_canvas(body, *_texts(r), width)
+    title = f"What the heads of the {label_of(r['model'])} look for"
+    tables = {}
+    for attention in ATTENTIONS:
+        rows = rows_of(r, "heads", attention=attention)
+        by_pair = [[row for row in rows if row["pair"] == pair] for pair in PAIRS]
+        tables[attention] = [row for row in by_pair if row]
+    n_heads = len(tables["encoder"][0])
+    column, label, cell, gap = 0.35, 1.95, 0.29, 0.7  # inches
+    width = max(WIDTH, 2 * (label + n_heads * column) + 0.3)
+    sizes = {k: cell * (len(table) + len(EXPLAINED) + 0.4) for k, table in tables.items()}
+    body = 0.5 + max(sizes["encoder"], sizes["decoder"] + gap + sizes["source"])
+    figure, _, top = style.make_canvas(body, title, describe(r), caption, width)
     height = figure.get_figheight()
-    y = top * height - 0.2
-    for (kind, own), e in zip(map_rows, edges, strict=True):
-        tall, wide, look = cell * len(e.read), cell * len(e.keys), KINDS[kind]
-        heading: dict[str, Any] = {"va": "top", "weight": "bold", "size": 10, "color": look.colour}
-        figure.text(0.12 / width, y / height, look.label[0].upper() + look.label[1:], **heading)
-        y -= above
-        for i, head in enumerate(own):
-            x = margin + i * (wide + gap)
-            ax = figure.add_axes((x / width, (y - tall) / height, wide / width, tall / height))
-            _draw_map(ax, np.array(maps[head][-len(e.read) :]), e, i == 0, i == len(own) - 1)
-            _mark_gold(ax, rows[head], r["alignment"]["gold"] or ())
-            text = f"{head[1]}.{head[2]}{_note(rows[head])}"
-            figure.text(x / width, (y + longest + 0.08) / height, text, size=8.5, color=INK)
-        y -= tall + 0.2
+    places = {
+        "encoder": (0, 0.45), "decoder": (1, 0.45), "source": (1, 0.45 + sizes["decoder"] + gap),
+    }  # fmt: skip
+    for attention, table in tables.items():
+        side, down = places[attention]
+        left = label + side * (label + n_heads * column + 0.1)
+        bottom = top * height - down - sizes[attention]
+        bounds = left / width, bottom / height, n_heads * column / width, sizes[attention] / height
+        ax = figure.add_axes(bounds)
+        _draw_shares(ax, table, rows_of(r, "scores", attention=attention))
+        x = (left - label + 0.12) / width
+        figure.text(x, (bottom + sizes[attention] + 0.05) / height, ATTENTIONS[attention],
+                    weight="bold", color=INK, size=9.5)  # fmt: skip
     return figure
 
 
-def _texts(r: Record) -> tuple[str, str, str]:
-    """Return title, subtitle and caption."""
-    about = format_subtitle([r]).replace("one seed", f"seed {r['seed']}")
-    title = f"Heads of the {label_of(r['model'])} in one sentence: rows attend to columns"
-    caption = (
-        "Darker is more. 2.1 is head 1 of layer 2. Each row sums to one. Squares: gold links, "
-        "solid where they fit the row that reads the target word (labels on the left) better, "
-        "dashed where they fit the row that writes it (labels on the right); AER: the head's "
-        "alignment error rate over the validation split. The share is that of the weight on a "
-        "place, over the same split."
-    )
-    return title, about, caption
-
-
-def _note(row: Row) -> str:
-    """Return what to say of a head beside its number."""
-    if "aer_read" in row:
-        return f" · AER {min(row[name] for name in READINGS):.0f} %"
-    name = describe_habit(row)
-    return f" · {name} {100 * row[name]:.0f} %" if name else ""
-
-
-def _draw_map(ax: Axes, weights: np.ndarray, e: Sides, is_rank0: bool, is_last: bool) -> None:
-    """Draw one map, with the words of its rows at the edges of the grid."""
-    ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=1, edgecolors="#EDEDED", lw=0.3)
-    ax.invert_yaxis()
-    ax.grid(False)
+def _draw_shares(ax: Axes, table: Sequence[Sequence[Row]], explained: Sequence[Row]) -> None:
+    """Draw a row of cells for each kind of pair, and below them those of explained variance."""
+    names = {row[0]["pair"]: float(y) for y, row in enumerate(table)}
+    names |= {text: len(table) + 0.4 + i for i, text in enumerate(EXPLAINED.values())}
+    for y, row in enumerate(table):
+        for x, head in enumerate(row):
+            _draw_cell(ax, x, y, head["share"], max(head["by_offset"], head["by_part_of_speech"]))
+    for key, text in EXPLAINED.items():
+        for x, head in enumerate(explained):
+            _draw_cell(ax, x, names[text], head[key])
+    ax.set(xlim=(0, len(explained)), ylim=(len(table) + 0.4 + len(EXPLAINED), 0))
+    ax.set_yticks([y + 0.5 for y in names.values()], [*names])
+    ax.set_xticks(np.arange(len(explained)) + 0.5, [name_head(head) for head in explained])
     ax.xaxis.tick_top()
-    ax.tick_params(length=0, labelcolor=INK, pad=1.5, labelsize=7)
-    ax.set_xticks(np.arange(len(e.keys)) + 0.5, e.keys, rotation=90)
-    ax.set_yticks(np.arange(len(e.read)) + 0.5, e.read if is_rank0 else [""] * len(e.read))
-    if is_last and e.written:
-        right = ax.secondary_yaxis("right")
-        right.set_yticks(np.arange(len(e.written)) + 0.5, e.written)
-        right.tick_params(length=0, labelcolor=INK, pad=1.5, labelsize=7)
-        right.spines["right"].set_visible(False)
+    ax.tick_params(length=0, labelcolor=INK)
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
 
 
-def _mark_gold(ax: Axes, row: Row, links: Sequence[Sequence[int]]) -> None:
-    """Mark the gold links in the rows that fit them better, if the head is over the source."""
-    if "aer_read" not in row:
-        return
-    is_read = row["aer_read"] <= row["aer_written"]
-    look: dict[str, Any] = {"ec": "#E8741C", "lw": 1.1, "ls": "-" if is_read else (0, (2, 1))}
-    for s, t in links:
-        ax.add_patch(Rectangle((s + 0.06, t + is_read + 0.06), 0.88, 0.88, fill=False, **look))
+def _draw_cell(ax: Axes, x: float, y: float, value: float, chance: float | None = None) -> None:
+    """Draw one cell, with its number above that of chance."""
+    colour = "white" if value > 45 else INK
+    ax.add_patch(Rectangle((x, y), 1, 1, fc=HEAT(value / 100), ec="#E0E0E0", lw=0.5))
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "color": colour}
+    above = 0.5 if chance is None else 0.36
+    ax.text(x + 0.5, y + above, f"{value:.0f}", size=8, **centred)
+    if chance is not None:
+        ax.text(x + 0.5, y + 0.79, f"{chance:.0f}", size=5.5, alpha=0.75, **centred)
+
+
+# ------------------------------------------------------------------------------ without one head
+
+
+def draw_muted(r: Record) -> Figure:
+    """Draw the exact translations lost without each head, and the kinds of words that change."""
+    whole, *rows = rows_of(r, "muting")
+    caption = (
+        "The head gives zero; nothing is trained again. Compared with the translation by the whole "
+        "model, a word changes its ending (another form of the same lemma), is replaced by another "
+        "word (choice), moves (order), is left out or added. Numbers: changed words; below "
+        f"{FEW}, their kinds are not drawn."
+    )
+    title = f"Without one head of the {label_of(r['model'])}: translations lost, words changed"
+    text = f"{describe(r)}\nThe whole model: {whole['exact']} of {whole['n']} translations exact"
+    width = max(WIDTH, 0.9 + 0.34 * len(rows))
+    figure = style.make_figure(4.3, (title, text, caption), width)
+    lost, kinds = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1.1))
+    starts = [one["attention"] != two["attention"] for one, two in pairwise(rows)]
+    x = np.arange(len(rows)) + np.cumsum([0, *starts])
+    bars = lost.bar(x, [whole["exact"] - row["exact"] for row in rows], 0.7, color="#444444")
+    lost.bar_label(bars, size=8, color=GREY, padding=1)
+    lost.set_ylim(min(0, lost.get_ylim()[0]), whole["n"])
+    lost.tick_params(axis="x", length=0)
+    lost.set_xlim(-0.8, x[-1] + 0.8)
+    lost.set_title("Exact translations lost", loc="left", size=10.5)
+    for place, row in zip(x, rows, strict=True):
+        n, base = sum(row[key] for key in CHANGES), 0.0
+        kinds.text(place, 101, f"{n}", ha="center", va="bottom", size=8, color=GREY)
+        for key, colour in CHANGES.items():
+            if n >= FEW:
+                kinds.bar(place, 100 * row[key] / n, 0.7, base, color=colour)
+                base += 100 * row[key] / n
+    kinds.set_ylim(0, 112)
+    kinds.set_yticks([0, 50, 100])
+    kinds.set_title("Changed words by kind of change (%)", loc="left", size=10.5)
+    kinds.set_xticks(x, [name_head(row) for row in rows])
+    kinds.tick_params(axis="x", length=0)
+    for attention, text in ATTENTIONS.items():
+        own = [place for place, row in zip(x, rows, strict=True) if row["attention"] == attention]
+        kinds.text(
+            mean(own), -0.2, text, ha="center", va="top", transform=kinds.get_xaxis_transform()
+        )
+    handles = [Patch(color=colour, label=key) for key, colour in CHANGES.items()]
+    kinds.legend(handles=handles, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    return figure
+
+
+# --------------------------------------------------------------------------------- article's head
+
+
+def find_article_head(r: Record) -> Row:
+    """Return the row of the head that gives an article's noun the largest share of its weight."""
+    return max(rows_of(r, "article"), key=lambda row: row["share"])
+
+
+def format_article_heads(records: Sequence[Record]) -> list[list[str]]:
+    """Return a table with a row for each training: its article's head, and what it does."""
+    table = [
+        ["training", "head", "share", "chance", "at the start", "exact, whole", "without it"]
+    ]  # fmt: skip
+    table[0] += CHANGES
+    for r in (r for r in records if rows_of(r, "article")):
+        row = find_article_head(r)
+        chance = max(row["by_offset"], row["by_part_of_speech"])
+        shares = [f"{share:.0f} %" for share in (row["share"], chance, row["before"])]
+        exact = [f"{n} of {row['n']}" for n in (row["whole"], row["exact"])]
+        name = f"{row['attention']} {name_head(row)}"
+        changes = [f"{row[kind]}" for kind in CHANGES]
+        table.append([f"{label_of(r['model'])}, seed {r['seed']}", name, *shares, *exact, *changes])
+    return table
+
+
+def draw_article_head(r: Record) -> Figure:
+    """Draw the weights of the article's head in one sentence, before and after training."""
+    best = find_article_head(r)
+    place = {key: best[key] for key in ("attention", "layer", "head")}
+    caption = (
+        "Rows: the query; in attention to the source, the target word that is written. Columns: "
+        "source words. Darker is more; each row sums to one. Squares: the article's noun."
+    )
+    title = f"The head of the {label_of(r['model'])} by which an article finds its noun"
+    text = (
+        f"{describe(r)}\n{ATTENTIONS[best['attention']]}, head {name_head(best)}: an article gives "
+        f"its noun {best['share']:.0f} % of its weight, before training {best['before']:.0f} %"
+    )
+    maps = {when: rows_of(r, "maps", when=when, **place) for when in ("before", "after")}
+    n = len(maps["after"])
+    figure = style.make_figure(0.9 + 0.21 * n, (title, text, caption))
+    axes = figure.subplots(1, 2)
+    for ax, (when, rows) in zip(axes, maps.items(), strict=True):
+        keys = rows[0]["keys"].split()
+        weights = [[float(w) for w in row["weights"].split()] for row in rows]
+        ax.pcolormesh(weights, cmap=HEAT, vmin=0, vmax=100, edgecolors="#EDEDED", lw=0.3)
+        for y, row in enumerate(rows):
+            if row["noun"] >= 0:
+                spot = row["noun"] + 0.06, y + 0.06
+                ax.add_patch(Rectangle(spot, 0.88, 0.88, fill=False, ec="#E8741C", lw=1.3))
+        ax.invert_yaxis()
+        ax.grid(False)
+        ax.xaxis.tick_top()
+        ax.set_xticks(np.arange(len(keys)) + 0.5, keys, rotation=90)
+        ax.set_yticks(np.arange(len(rows)) + 0.5, [row["query"] for row in rows])
+        ax.tick_params(length=0, labelcolor=INK, pad=2)
+        ax.set_xlabel(f"{when} training", size=10.5, weight="bold")
+    return figure
+
+
+# -------------------------------------------------------------------------------------- distances
+
+PANELS = {
+    "article → noun": "From an article to its noun",
+    "noun → closest “the”": "From a noun to the closest “the”",
+}
+
+
+def draw_distances(records: Sequence[Record]) -> Figure:
+    """Draw the share of weight by distance, of the best encoder head for each of two questions."""
+    groups = reading.group_by_model(records)
+    caption = (
+        "For each model, the encoder head with the largest share over all distances; mean of the "
+        "seeds. Thin and dashed: its share on all other nouns, or on all other occurrences of "
+        "“the”. Nouns are those of sentences with several “the”."
+    )
+    texts = "Can one head find the closest word?", format_subtitle(records), caption
+    figure, panels = style.make_panels(texts, style.label_looks(records))
+    for ax, (pair, title) in zip(panels[0], PANELS.items(), strict=True):
+        for model, look in style.choose_looks(groups).items():
+            for key, how in (
+                ("share", {"lw": 1.8, "marker": look.marker, "ms": 5}),
+                ("others", {"lw": 0.9, "ls": ":"}),
+            ):
+                values: dict[int, list[float]] = {}
+                for row in (
+                    row for r in groups[model] for row in rows_of(r, "distances", pair=pair)
+                ):
+                    values.setdefault(row["distance"], []).append(row[key])
+                ax.plot([*values], [mean(v) for v in values.values()], color=look.colour, **how)
+        far = max(row["distance"] for row in rows_of(records[0], "distances"))
+        ax.set_xticks(range(1, far + 1), [*map(str, range(1, far)), f"{far} or more"])
+        ax.set_ylim(0, 100)
+        ax.set_xlabel("distance (words)")
+        ax.set_title(title, loc="left", size=10.5)
+    panels[0, 0].set_ylabel("share of weight (%)")
+    return figure
 
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
-    """Return two figures for each model with heads by the names of their files."""
-    figures = {}
-    for model, group in reading.group_by_model(records).items():
-        if all(rows_of(r, "heads") for r in group):
-            figures[f"heads-{model}"] = draw_heads(group)
-            figures[f"head-maps-{model}"] = draw_maps(group[0])
+    """Return the figures of a folder by the names of their files: each model's first seed."""
+    measured = [r for r in records if rows_of(r, "article")]
+    figures = {"distances": draw_distances(measured)} if measured else {}
+    for model, (r, *_) in reading.group_by_model(measured).items():
+        figures[f"heads-{model}"] = draw_heads(r)
+        figures[f"muted-{model}"] = draw_muted(r)
+        figures[f"article-{model}"] = draw_article_head(r)
     return figures
 
 

@@ -1,30 +1,65 @@
-"""Measure what the heads of a Transformer or a GPT attend to, and what it loses without them.
+"""Measure what the heads of a Transformer look for, and which words change without one.
 
-A head is silenced where it is merged: it gives zero, as in Michel et al. 2019 (arXiv:1905.10650).
-A model without heads has no rows.
+The grammar says what each word is and on which it depends: `draw_sample` makes sentences with both.
+A model that is not a Transformer has no rows. Shares and explained variance are in percent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import copy
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from seqmodels.data.batches import Example, batches_by_length, collate
-from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
-from seqmodels.evaluation.external import RATES, Link, Links, link_counts
-from seqmodels.interface import EOS, PAD, SequenceModel, watch_attention
+from seqmodels.data.batches import Example, collate
+from seqmodels.data.corpus import Pair
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.evaluation.evaluate import generate_targets
+from seqmodels.interface import SequenceModel, watch_attention
+from seqmodels.models.transformer import Transformer
+from tasks.heads.changes import CHANGES, classify_changes
+from tasks.heads.pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
+from tasks.made import grammar
+from tasks.made.pairs import examples as encode_pairs
+from tasks.made.trees import Parse
 
 Rows = list[dict[str, float | str]]
-OFFSETS = {"previous": -1, "own": 0, "next": 1}
-"""The tokens of its own text, seen from a query, whose weight is measured."""
-READINGS = {"aer_written": 0, "aer_read": 1}
-"""Which row of weights aligns target word t: the one that writes it, or the next, which reads it
-(Chen et al. 2020, arXiv:2004.14837)."""
+FAR = 4
+"""Words from which all distances are one group."""
+
+
+class Sample(NamedTuple):
+    """Sentences to measure on."""
+
+    parses: Sequence[Parse]
+    examples: Sequence[Example]
+    tokenizer: Tokenizer
+
+
+def draw_sample(
+    n: int, lengths: range, corpus: grammar.Splits, tokenizer: Tokenizer, seed: int = 2
+) -> Sample:
+    """Draw sentences of these lengths in turn, none of which is in the corpus."""
+    rng = random.Random(seed)
+    seen = {sentence.en for split in corpus for sentence in split}
+    parses: list[Parse] = []
+    while len(parses) < n:
+        drawn = grammar.draw_parse(rng, lengths[len(parses) % len(lengths)])
+        if drawn.sentence.en not in seen:
+            seen.add(drawn.sentence.en)
+            parses.append(drawn)
+    pairs = [Pair(p.sentence.en_text, p.sentence.de_text) for p in parses]
+    return Sample(parses, encode_pairs(pairs, tokenizer), tokenizer)
+
+
+# ----------------------------------------------------------------------------------- the weights
 
 
 class Attention(NamedTuple):
@@ -36,231 +71,281 @@ class Attention(NamedTuple):
     """From 1."""
     module: Any
 
-    def named(self, head: int) -> dict[str, float | str]:
-        """Return the columns that name one of its heads, counted from 1."""
-        return {"attention": self.kind, "layer": self.layer, "head": head}
+
+def list_attentions(model: SequenceModel) -> list[Attention]:
+    """Return the attentions of a Transformer; of another model, none."""
+    if not isinstance(model, Transformer):
+        return []
+    stacks = {"encoder": model.encoder, "decoder": model.decoder, "source": model.decoder}
+    return [
+        Attention(kind, i, layer.src_attention if kind == "source" else layer.self_attention)
+        for kind, stack in stacks.items()
+        for i, layer in enumerate(stack, 1)
+    ]
 
 
-def list_attentions(model: nn.Module) -> list[Attention]:
-    """Return the modules that merge heads with a W_o, from the source to the target."""
-    modules = []
-    for path, module in model.named_modules():
-        if hasattr(module, "attention_weights") and hasattr(module, "W_o"):
-            stack, layer, name = path.split(".")
-            kind = "source" if name == "src_attention" else stack
-            modules.append(Attention(kind, int(layer) + 1, module))
-    return sorted(modules, key=lambda a: ("encoder", "decoder", "source").index(a.kind))
+def heads_of(
+    model: SequenceModel, kinds: Sequence[str] = ATTENTIONS
+) -> list[tuple[Attention, int]]:
+    """Return all heads of these attentions, numbered from 1 in each layer."""
+    n_heads = range(1, 1 + getattr(model.config, "n_heads", 0))
+    return [(a, head) for a in list_attentions(model) if a.kind in kinds for head in n_heads]
 
 
-# --------------------------------------------------------------------------------- the weights
+def name_head(a: Attention, head: int) -> dict[str, float | str]:
+    """Return the columns that name a head."""
+    return {"attention": a.kind, "layer": a.layer, "head": head}
 
 
-def entropy(weights: Float[Tensor, "*B M"]) -> Float[Tensor, "*B"]:
-    """Return the entropy of each distribution, in nats; 0 log 0 is 0."""
-    return -torch.xlogy(weights, weights).sum(-1)
+@torch.inference_mode()
+def collect_weights(model: SequenceModel, sample: Sample) -> dict[str, Float[Tensor, "B H N M"]]:
+    """Return the weights of all heads of each attention, layer by layer; none for other models.
 
-
-def weigh_offset(
-    weights: Float[Tensor, "B H N M"], real: Bool[Tensor, "B N"], offset: int
-) -> tuple[Float[Tensor, "B H N"], Bool[Tensor, "B N"]]:
-    """Return each query's weight on the token `offset` places on, and which queries have one.
-
-    The queries are the last N of M tokens.
+    They are computed in double precision, in which even tiny weights have a logarithm.
     """
-    N, M = weights.shape[-2:]
-    n = torch.arange(N, device=weights.device)
-    exists = (n + offset >= 0) & (n + offset < real.sum(1, keepdim=True))
-    place = (M - N + n + offset).clamp(0, M - 1).view(N, 1).expand(*weights.shape[:2], N, 1)
-    return weights.gather(-1, place).squeeze(-1), real & exists
-
-
-def links_of(
-    weights: Float[Tensor, "T S"], src: Sequence[int], n_words: int, shift: int
-) -> frozenset[Link]:
-    """Link each target word to the source word of the largest weight; none if that is EOS."""
-    best = weights[shift : shift + n_words, : len(src)].argmax(-1).tolist()
-    return frozenset((s, t) for t, s in enumerate(best) if src[s] != EOS)
-
-
-def error_rate(predicted: Sequence[frozenset[Link]], gold: Sequence[Sequence[Link]]) -> float:
-    """Return the alignment error rate over all sentences (%); all gold links are sure."""
-    ours, true = ([Links(frozenset(a), frozenset(a)) for a in side] for side in (predicted, gold))
-    return float(RATES["aer"].of(link_counts(ours, true).sum(0, keepdims=True))[0])
-
-
-def with_mean(weights: Float[Tensor, "B H N M"]) -> Float[Tensor, "B H1 N M"]:
-    """Return the mean of all heads as head 0, then the heads."""
-    return torch.cat([weights.mean(1, keepdim=True), weights], 1)
-
-
-def collect_weights(
-    model: SequenceModel, modules: Sequence[nn.Module], examples: Sequence[Example]
-) -> Iterator[tuple[list[int], Any, list[Tensor]]]:
-    """Yield batches: which examples, the batch, and each module's weights (B,H,N,M)."""
-    device = next(model.parameters()).device
-    for run in batches_by_length(examples, BATCH_TOKENS):
-        batch = collate([examples[i] for i in run], str(device))
-        with watch_attention(modules) as calls:
-            model(batch.src, batch.src_mask, batch.tgt_in)
-        yield run, batch, [weights for (weights,) in calls]
-
-
-@torch.inference_mode()
-def compute_statistics(
-    model: SequenceModel, a: Attention, examples: Sequence[Example]
-) -> dict[str, list[float]]:
-    """Return the mean over all real queries of what `describe_heads` names, per row of it."""
-    sums: dict[str, Tensor] = {}
-    for _, batch, (w,) in collect_weights(model, [a.module], examples):
-        real = batch.src_mask if a.kind == "encoder" else batch.tgt_in != PAD
-        w = with_mean(w)[:, :, -real.shape[1] :]  # GPT's queries begin with the source's
-        parts = {"entropy": (entropy(w), real)}
-        if a.kind != "source":
-            parts |= {key: weigh_offset(w, real, offset) for key, offset in OFFSETS.items()}
-        for key, (values, valid) in parts.items():
-            total = (values * valid.unsqueeze(1)).sum((0, 2))
-            sums[key] = sums.get(key, 0) + torch.cat([total, valid.sum().view(1)])
-    return {key: (total[:-1] / total[-1]).tolist() for key, total in sums.items()}
-
-
-@torch.inference_mode()
-def error_rates(
-    model: SequenceModel, a: Attention, examples: Sequence[Example], gold: Sequence[Sequence[Link]]
-) -> dict[str, list[float]]:
-    """Return the alignment error rates (%) over the source, per row of `describe_heads`."""
-    links_by_row: dict[str, list[list[frozenset[Link]]]] = {key: [] for key in READINGS}
-    order: list[int] = []
-    for run, batch, (w,) in collect_weights(model, [a.module], examples):
-        w, order = with_mean(w)[:, :, -batch.tgt_in.shape[1] :], order + run
-        for i, heads in zip(run, w, strict=True):
-            src, n_words = examples[i].src, len(examples[i].tgt) - 1  # without EOS
-            for key, shift in READINGS.items():
-                links_by_row[key].append([links_of(head, src, n_words, shift) for head in heads])
-    true = [gold[i] for i in order]
+    if not list_attentions(model):
+        return {}
+    attentions = list_attentions(double := copy.deepcopy(model).double().eval())
+    batch = collate(sample.examples, str(next(model.parameters()).device))
+    with watch_attention([a.module for a in attentions]) as calls:
+        double(batch.src, batch.src_mask, batch.tgt_in)
     return {
-        key: [error_rate(links, true) for links in zip(*sentences, strict=True)]
-        for key, sentences in links_by_row.items()
+        kind: torch.cat(
+            [w.cpu() for a, (w,) in zip(attentions, calls, strict=True) if a.kind == kind], 1
+        )
+        for kind in ATTENTIONS
     }
 
 
-def describe_heads(
-    model: SequenceModel,
-    _: SequenceModel,
-    examples: Sequence[Example],
-    gold: Sequence[Sequence[Link]],
-) -> Rows:
-    """Return a row for each head, and for each attention one for the mean of its heads: head 0.
+def share(weights: Float[Tensor, "B H N M"], pair: Bool[Tensor, "B N M"]) -> Float[Tensor, " H"]:
+    """Return the weight (%) on the keys of a kind of pair, averaged over queries that have one."""
+    on_pair = (weights * pair.unsqueeze(1)).sum(-1).transpose(0, 1)
+    return 100 * on_pair[:, pair.any(-1)].mean(-1)
 
-    Columns: entropy (nats); the mean weight on the previous, own and next token of the same text;
-    over the source, AER (%) by the row that writes a word and by the row that reads it.
+
+def predict_weights(
+    weights: Float[Tensor, "B H N M"], group: Int[Tensor, "B N M"], visible: Bool[Tensor, "B N M"]
+) -> Float[Tensor, "B H N M"]:
+    """Return weights in proportion to each group's mean weight; each query's sum to 1."""
+    members = F.one_hot(group[visible], int(group.max()) + 1).double()
+    means = members.T @ weights.transpose(0, 1)[:, visible].T / members.sum(0).unsqueeze(1)
+    predicted = means.nan_to_num()[group].movedim(-1, 1) * visible.unsqueeze(1)
+    return predicted / predicted.sum(-1, keepdim=True).clamp_min(1e-30)
+
+
+def centre(x: Float[Tensor, "*B N M"], visible: Bool[Tensor, "*B N M"]) -> Tensor:
+    """Subtract each query's mean over its keys; the others are 0."""
+    mean = (x * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True).clamp_min(1)
+    return (x - mean) * visible
+
+
+def explain_scores(weights: Float[Tensor, "B H N M"], grid: Grid) -> dict[str, list[float]]:
+    """Return how much variance (%) of each head's scores is explained by groups of pairs.
+
+    Scores are those before the softmax, less their mean over the query's keys: the logarithms of
+    the weights are. They are fitted by least squares to an effect for each pair of parts of speech,
+    for each offset, and for both.
+    """
+    visible = grid.visible
+    y = centre(weights.clamp_min(1e-300).log(), visible.unsqueeze(1)).transpose(0, 1)
+    groups = grid.by_kinds, grid.by_offset
+    sizes = [int(group.max()) + 1 for group in groups]
+    n_kinds, n = sizes[0], sum(sizes)
+    gram, moments = torch.zeros(n, n).double(), torch.zeros(n, len(y)).double()
+    for b in range(len(visible)):
+        effects = [F.one_hot(group[b], size) for group, size in zip(groups, sizes, strict=True)]
+        x = centre(torch.cat(effects, -1).movedim(-1, 0).double(), visible[b]).flatten(1)
+        gram += x @ x.T
+        moments += x @ y[:, b].flatten(1).T
+    found = {}
+    for name, own in (
+        ("kinds", slice(0, n_kinds)),
+        ("offset", slice(n_kinds, n)),
+        ("both", slice(n)),
+    ):
+        fit = torch.linalg.pinv(gram[own, own], hermitian=True, rtol=1e-9) @ moments[own]
+        explained = (fit * moments[own]).sum(0) / y.flatten(1).square().sum(1)
+        found[name] = (100 * explained).tolist()
+    return found
+
+
+# ---------------------------------------------------------------------------------- the analyses
+
+
+def list_shares(w: Float[Tensor, "B H N M"], grid: Grid) -> dict[str, dict[str, Tensor]]:
+    """Return `share` for each kind of pair, and the same of predicted weights, by head."""
+    each = {
+        "share": w,
+        "by_offset": predict_weights(w, grid.by_offset, grid.visible),
+        "by_part_of_speech": predict_weights(w, grid.by_key, grid.visible),
+    }
+    return {
+        name: {key: share(weights, pair) for key, weights in each.items()}
+        for name, pair in grid.pairs.items()
+    }
+
+
+def describe_heads(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
+    """Return a row for each kind of pair and each head.
+
+    Columns: the queries that have a key of this kind; the share of their weight (%) on such keys;
+    the same share of weights that are predicted by the offset alone, and by the key's part of
+    speech alone, in proportion to the head's mean weights.
     """
     rows: Rows = []
-    for a in list_attentions(model):
-        columns = compute_statistics(model, a, examples)
-        if a.module in model.src_attentions:
-            columns |= error_rates(model, a, examples, gold)
-        for head, values in enumerate(zip(*columns.values(), strict=True)):
-            rows.append(a.named(head) | dict(zip(columns, values, strict=True)))
+    for kind, w in collect_weights(model, sample).items():
+        grid = make_grid(kind, sample.parses)
+        for name, columns in list_shares(w, grid).items():
+            n = int(grid.pairs[name].any(-1).sum())
+            for i, (a, head) in enumerate(heads_of(model, [kind])):
+                own = {key: round(values[i].item(), 3) for key, values in columns.items()}
+                rows.append({**name_head(a, head), "pair": name, "n": n, **own})
     return rows
 
 
-@torch.inference_mode()
-def map_heads(model: SequenceModel, _: SequenceModel, example: Example) -> Rows:
-    """Return a row for each query of each head in one example: its weights, in percent."""
-    merging, rows = list_attentions(model), []
-    for _run, _batch, maps in (
-        collect_weights(model, [a.module for a in merging], [example]) if merging else ()
-    ):
-        for a, weights in zip(merging, maps, strict=True):
-            for head, queries in enumerate(weights[0], 1):
-                for n, keys in enumerate(queries):
-                    text = " ".join(f"{100 * w:.0f}" for w in keys.tolist())
-                    rows.append(a.named(head) | {"query": n, "weights": text})
+def describe_scores(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
+    """Return a row for each head: what of its scores' variance (%) `explain_scores` explains."""
+    rows: Rows = []
+    for kind, w in collect_weights(model, sample).items():
+        explained = explain_scores(w, make_grid(kind, sample.parses))
+        for i, (a, head) in enumerate(heads_of(model, [kind])):
+            own = {key: round(values[i], 3) for key, values in explained.items()}
+            rows.append({**name_head(a, head), **own})
     return rows
 
 
-# ---------------------------------------------------------------------------- without some heads
+def describe_distances(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
+    """Return rows by distance, for two encoder heads: the best at "article → noun", at CLOSEST.
 
-
-def compute_loss(
-    model: SequenceModel, examples: Sequence[Example], without: Sequence[tuple[Attention, int]]
-) -> dict[str, float]:
-    """Return nats per token and the share of right tokens, without these heads (from 1)."""
-    device = str(next(model.parameters()).device)
-    heads = [(a.module.W_o, head - 1) for a, head in without]
-    with silenced(heads, getattr(model.config, "n_heads", 1)):
-        rows = score_teacher_forced(model, examples, device, "without heads")
-    n = sum(row["n_tokens"] for row in rows)
-    nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
-    return {"nats": nats, "accuracy": 100 * right}
-
-
-def heads_of(model: SequenceModel) -> list[tuple[Attention, int]]:
-    """Return all heads, counted from 1 in each attention."""
-    return [(a, h) for a in list_attentions(model) for h in range(1, model.config.n_heads + 1)]
-
-
-def remove_each(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return nats and accuracy (%) without each head alone; head 0: without all of its attention.
-
-    The first row, removed 0, is of the whole model.
+    Columns: the share of weight (%) on the key of this pair, and on the others of its kind: other
+    nouns, or other occurrences of "the". The last distance is FAR words or more.
     """
-    heads = heads_of(model)
-    rows: Rows = [{"removed": 0, **compute_loss(model, examples, [])}] if heads else []
-    for a in list_attentions(model):
-        own = [one for one in heads if one[0] == a]
-        for head, gone in enumerate([own, *([one] for one in own)]):
-            rows.append(
-                {"removed": len(gone), **a.named(head), **compute_loss(model, examples, gone)}
-            )
+    rows: Rows = []
+    if not (weights := collect_weights(model, sample)):
+        return rows
+    grid = make_grid("encoder", sample.parses)
+    distance = grid.offset.abs().clamp_max(FAR)
+    for name, other in (pair for pair in OTHERS.items() if pair[0] in grid.pairs):
+        best = int(share(weights["encoder"], grid.pairs[name]).argmax())
+        w, place = weights["encoder"][:, best : best + 1], heads_of(model, ["encoder"])[best]
+        for d in range(1, FAR + 1):
+            near = grid.pairs[name] & (distance == d)
+            has_near = near.any(-1, keepdim=True)
+            others = share(w, grid.pairs[other] & has_near | near) - share(w, near)
+            own = {"share": round(share(w, near).item(), 3), "others": round(others.item(), 3)}
+            n = int(has_near.sum())
+            rows.append({**name_head(*place), "pair": name, "distance": d, "n": n, **own})
     return rows
 
 
-def prune_greedily(
-    model: SequenceModel,
-    _: SequenceModel,
-    choose: Sequence[Example],
-    report: Sequence[Example],
-) -> Rows:
-    """Remove the head whose removal costs least, again and again; return a row per step.
-
-    It is chosen by the loss on some examples; the loss in the row is that on others.
-    """
-    left = heads_of(model)
-    gone: list[tuple[Attention, int]] = []
-    rows: Rows = [{"removed": 0, **compute_loss(model, report, [])}] if left else []
-    while left:
-        costs = [compute_loss(model, choose, [*gone, head])["nats"] for head in left]
-        gone.append(left.pop(costs.index(min(costs))))
-        a, head = gone[-1]
-        rows.append({"removed": len(gone), **a.named(head), **compute_loss(model, report, gone)})
-    return rows
-
-
-def count_parameters(model: SequenceModel, _: SequenceModel) -> Rows:
-    """Return the number of parameters in each part of a model with heads; they sum to all."""
-    inside = {id(p) for a in list_attentions(model) for p in a.module.parameters()}
-    parts = dict.fromkeys(("attention", "feed-forward", "embeddings", "norms"), 0)
-    kinds = {nn.Embedding: "embeddings", nn.LayerNorm: "norms"}
-    for module in model.modules():
-        for p in module.parameters(recurse=False):
-            part = kinds.get(type(module), "attention" if id(p) in inside else "feed-forward")
-            parts[part] += p.numel()
-    return [{"part": part, "n": n} for part, n in parts.items()] if inside else []
+# ------------------------------------------------------------------------------- without one head
 
 
 @contextmanager
-def silenced(heads: Iterable[tuple[nn.Module, int]], n_heads: int) -> Iterator[None]:
-    """Let these heads give zero inside the context, as if their columns of W_o were zero.
+def muted(W_o: nn.Module, head: int, n_heads: int) -> Iterator[None]:
+    """Let a head, counted from 1, give zero in the context, as if its columns of W_o were zero.
 
-    A head is the module that merges it, called with (B, N, H × K), and its number from 0.
+    W_o merges the heads: it is called with (B, N, H × K).
     """
-    with ExitStack() as hooks:
-        for W_o, head in heads:
 
-            def silence(_: Any, args: tuple[Tensor], head: int = head) -> Tensor:
-                is_kept = torch.arange(n_heads, device=args[0].device) != head
-                return (args[0].unflatten(-1, (n_heads, -1)) * is_kept.unsqueeze(1)).flatten(-2)
+    def mute(_: Any, args: tuple[Tensor]) -> Tensor:
+        is_kept = torch.arange(1, n_heads + 1, device=args[0].device) != head
+        return (args[0].unflatten(-1, (n_heads, -1)) * is_kept.unsqueeze(1)).flatten(-2)
 
-            hooks.enter_context(W_o.register_forward_pre_hook(silence))
+    hook = W_o.register_forward_pre_hook(mute)
+    try:
         yield
+    finally:
+        hook.remove()
+
+
+def translate(model: SequenceModel, sample: Sample) -> list[list[str]]:
+    """Return the greedy translations, in words."""
+    device = str(next(model.parameters()).device)
+    return [
+        sample.tokenizer.tokens(ids) for ids in generate_targets(model, sample.examples, 1, device)
+    ]
+
+
+def compare_translations(
+    sample: Sample, whole: Sequence[list[str]], other: Sequence[list[str]]
+) -> dict[str, float | str]:
+    """Return how many translations are exact and how many are changed, and the changed words."""
+    n_exact = sum(hyp == [*p.sentence.de] for hyp, p in zip(other, sample.parses, strict=True))
+    differing = [pair for pair in zip(whole, other, strict=True) if pair[0] != pair[1]]
+    changes = sum((classify_changes(*pair) for pair in differing), Counter[str]())
+    return {"exact": n_exact, "changed": len(differing), **{key: changes[key] for key in CHANGES}}
+
+
+def mute_each(model: SequenceModel, _: SequenceModel, sample: Sample) -> Rows:
+    """Return a row of `compare_translations` for each muted head; the first is the whole model."""
+    heads = heads_of(model)
+    if not heads:
+        return []
+    whole, n = translate(model, sample), {"n": len(sample.parses)}
+    nobody: dict[str, float | str] = {"attention": "none", "layer": 0, "head": 0}
+    rows: Rows = [{**nobody, **n, **compare_translations(sample, whole, whole)}]
+    for a, head in heads:
+        with muted(a.module.W_o, head, model.config.n_heads):
+            found = translate(model, sample)
+        rows.append({**name_head(a, head), **n, **compare_translations(sample, whole, found)})
+    return rows
+
+
+def describe_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sample) -> Rows:
+    """Return a row for the head with the largest share of NOUN_OF, in the encoder and the source.
+
+    Columns: its share and the predicted ones (see `describe_heads`), its share before training and
+    the largest of any head then; exact translations by the whole model and without the head, and
+    the words that change (see `compare_translations`).
+    """
+    rows: Rows = []
+    if not (after := collect_weights(model, sample)):
+        return rows
+    before, whole = collect_weights(untrained, sample), translate(model, sample)
+    n_exact = compare_translations(sample, whole, whole)["exact"]
+    for kind, name in NOUN_OF.items():
+        grid = make_grid(kind, sample.parses)
+        columns = list_shares(after[kind], grid)[name]
+        best, start = int(columns["share"].argmax()), share(before[kind], grid.pairs[name])
+        a, head = heads_of(model, [kind])[best]
+        with muted(a.module.W_o, head, model.config.n_heads):
+            found = compare_translations(sample, whole, translate(model, sample))
+        shares = {key: values[best] for key, values in columns.items()}
+        shares |= {"before": start[best], "largest_before": start.max()}
+        own = {key: round(value.item(), 3) for key, value in shares.items()}
+        n = {"n": len(whole), "whole": n_exact}
+        rows.append({**name_head(a, head), "pair": name, **own, **n, **found})
+    return rows
+
+
+def map_article_heads(model: SequenceModel, untrained: SequenceModel, sample: Sample) -> Rows:
+    """Return the weights (%) of these heads in one sentence, before and after training.
+
+    A row is one query: its word (in the source, the target word that is written), the source words
+    with EOS, the weights on them, and the place of the article's noun, or -1.
+    """
+    rows: Rows = []
+    if not (after := collect_weights(model, sample)):
+        return rows
+    shown = max(
+        range(len(sample.parses)),
+        key=lambda b: (
+            8 <= (p := sample.parses[b]).sentence.n_words <= 12, p.en.kinds.count("article"),
+        ),
+    )  # fmt: skip
+    sentence, before = sample.parses[shown].sentence, collect_weights(untrained, sample)
+    keys = [*sentence.en, "<eos>"]
+    for kind, name in NOUN_OF.items():
+        pair = make_grid(kind, sample.parses).pairs[name]
+        best = int(share(after[kind], pair).argmax())
+        queries = keys if kind == "encoder" else [*sentence.de, "<eos>"]
+        for when, weights in (("before", before), ("after", after)):
+            for i, query in enumerate(queries):
+                own = weights[kind][shown, best, i, : len(keys)].tolist()
+                text = " ".join(f"{100 * w:.0f}" for w in own)
+                nouns = pair[shown, i].nonzero().flatten().tolist()
+                words = {"query": query, "keys": " ".join(keys), "weights": text}
+                place = name_head(*heads_of(model, [kind])[best])
+                rows.append({"when": when, **place, **words, "noun": nouns[0] if nouns else -1})
+    return rows

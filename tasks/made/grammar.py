@@ -40,7 +40,7 @@ from tasks.made.lexicon import (
     Noun,
     Verb,
 )
-from tasks.made.trees import NP, PP, VP, Clause, Relative, Sentence, Sub, render
+from tasks.made.trees import NP, PP, VP, Clause, Parse, Relative, Sentence, Sub, parse, render
 
 T = TypeVar("T")
 
@@ -343,6 +343,11 @@ def draw_sentence(rng: random.Random, n_words: int) -> Sentence:
     if n_words < 4:
         raise ValueError(f"n_words is {n_words}, but the shortest sentence has 4; give 4 or more")
     return render(*Sampler(rng).sentence(n_words))
+
+
+def draw_parse(rng: random.Random, n_words: int) -> Parse:
+    """Draw the sentence pair that `draw_sentence` draws, with the tags of its words."""
+    return parse(*Sampler(rng).sentence(n_words))
 
 
 # ---- Corpus ----------------------------------------------------------------------------------

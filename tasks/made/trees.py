@@ -25,15 +25,28 @@ from tasks.made.lexicon import (
     english,
 )
 
-Word = tuple[str, object]  # a token and an identity that it shares with its translation
+
+class Node:
+    """What a word shares with its translation: its part of speech, and the node it depends on.
+
+    The head of an article, an adjective or a relative pronoun is its noun; that of a subject is the
+    finite verb, that of an object the verb that takes it. `role` is subject, object or empty.
+    """
+
+    __slots__ = ("head", "kind", "role")
+
+    def __init__(self, kind: str, head: "Node | None" = None, role: str = "") -> None:
+        self.kind, self.head, self.role = kind, head, role
+
+
+Word = tuple[str, Node | None]  # a comma has no node
 Words = list[Word]
 COMMA: Word = (",", None)
 
 
-def _link(en: str, de: str) -> tuple[Words, Words]:
+def _link(node: Node, en: str, de: str) -> tuple[Words, Words]:
     """Link every English word to every German word."""
-    key = object()
-    return [(word, key) for word in en.split()], [(word, key) for word in de.split()]
+    return [(word, node) for word in en.split()], [(word, node) for word in de.split()]
 
 
 class NP(NamedTuple):
@@ -59,12 +72,16 @@ class NP(NamedTuple):
         is_definite = isinstance(self.head, Pronoun) or self.head.is_name or self.det in DEFINITE
         return is_definite and not self.relative and (not self.other or self.other.is_light)
 
-    def render(self, case: int) -> tuple[Words, Words, Words]:
+    def render(
+        self, case: int, governor: Node | None = None, role: str = ""
+    ) -> tuple[Words, Words, Words]:
         """Return the English, the German, and the German relative clause, which may move away."""
         head = self.head
         if isinstance(head, Pronoun):
-            en, de = _link(head.en[case != NOM], head.de[case])
+            node = Node("pronoun", governor, role)
+            en, de = _link(node, head.en[case != NOM], head.de[case])
             return en, de, []
+        node = Node("name" if head.is_name else "noun", governor, role)
         column = PLURAL if self.is_plural else head.gender
         stem, article_endings, adjective_endings = DETERMINERS[self.det]
         noun = head.en[self.is_plural]
@@ -72,25 +89,26 @@ class NP(NamedTuple):
         if self.det:
             follower = (self.degree or self.adjectives[0]).en if self.adjectives else noun
             det = "an" if self.det == "a" and follower[0] in "aeio" else self.det
-            en, de = _link(det, stem + article_endings[case][column])
+            en, de = _link(Node("article", node), det, stem + article_endings[case][column])
         degree = self.degree
         for adjective in self.adjectives:
             if degree:
-                _extend(en, de, *_link(degree.en, degree.de))
+                _extend(en, de, *_link(Node("adverb"), degree.en, degree.de))
                 degree = None
             ending = adjective_endings[case][column]
-            _extend(en, de, *_link(adjective.en, adjective.stem + ending))
-        _extend(en, de, *_link(noun, head.de[self.is_plural][case]))
+            adjective_node = Node("adjective", node)
+            _extend(en, de, *_link(adjective_node, adjective.en, adjective.stem + ending))
+        _extend(en, de, *_link(node, noun, head.de[self.is_plural][case]))
         tail: Words = []
         if self.pp:
             pp_en, pp_de, tail = self.pp.render()
             _extend(en, de, pp_en, pp_de)
         if self.relative:
-            relative_en, tail = self.relative.render(head, self.is_plural)
+            relative_en, tail = self.relative.render(head, self.is_plural, node)
             en += relative_en
         if self.other:
-            _extend(en, de, *_link("and", "und"))
-            other_en, other_de, tail = self.other.render(case)
+            _extend(en, de, *_link(Node("conjunction"), "and", "und"))
+            other_en, other_de, tail = self.other.render(case, governor, role)
             _extend(en, de, other_en, other_de)
         return en, de, tail
 
@@ -109,7 +127,7 @@ class PP(NamedTuple):
 
     def render(self) -> tuple[Words, Words, Words]:
         """Return the English, the German, and the German relative clause, which may move away."""
-        en, de = _link(self.preposition.en, self.preposition.de)
+        en, de = _link(Node("preposition"), self.preposition.en, self.preposition.de)
         np_en, np_de, tail = self.np.render(self.preposition.case)
         return en + np_en, de + np_de, tail
 
@@ -126,11 +144,11 @@ class Sub(NamedTuple):
         de: Words = [COMMA]
         for i, clause in enumerate(self.clauses):
             if i:
-                _extend(en, de, *_link("and", "und"))
+                _extend(en, de, *_link(Node("conjunction"), "and", "und"))
             german = CONJUNCTIONS[self.conjunction]
             if self.conjunction == "when" and clause.vp.is_past:
                 german = "als"  # once; "wenn" would mean whenever
-            _extend(en, de, *_link(self.conjunction, german))
+            _extend(en, de, *_link(Node("conjunction"), self.conjunction, german))
             _extend(en, de, *clause.render(is_final=True))
         de.append(COMMA)
         return en, de
@@ -142,7 +160,7 @@ class Relative(NamedTuple):
     clause: "Clause"
     is_restrictive: bool = True
 
-    def render(self, head: Noun, is_plural: bool) -> tuple[Words, Words]:
+    def render(self, head: Noun, is_plural: bool, noun: Node) -> tuple[Words, Words]:
         """Return both sides; the German pronoun gets its gender from the head, its case inside."""
         clause = self.clause
         case = clause.vp.verb.cases[-1] if clause.subject else NOM
@@ -151,7 +169,8 @@ class Relative(NamedTuple):
             pronoun = "that"
         elif head.kind in "tp":
             pronoun = "which"
-        en, de = _link(pronoun, RELATIVE[case][PLURAL if is_plural else head.gender])
+        form = RELATIVE[case][PLURAL if is_plural else head.gender]
+        en, de = _link(Node("relative pronoun", noun), pronoun, form)
         _extend(en, de, *clause.render(is_final=True, is_plural=is_plural))
         if not self.is_restrictive:
             en = [COMMA, *en, COMMA]
@@ -190,10 +209,10 @@ class VP(NamedTuple):
         the second is "has had to be able to see".
         """
         en: Words = []
-        chain: list[tuple[Verb, object]] = []
+        chain: list[tuple[Verb, Node]] = []
         status = "finite"
         for operator in self.operators:
-            key = object()
+            key = Node("auxiliary")
             if operator in MODALS:
                 words = [operator]
             elif operator in ("able", "allowed"):
@@ -206,18 +225,19 @@ class VP(NamedTuple):
             en += [(word, key) for word in words]
             chain.append((OPERATORS[operator], key))
             status = "participle" if operator == "perfect" else "infinitive"
-        key = object()
+        key = Node("verb")
         en.append((english(self.verb.en, status, is_plural, self.is_past), key))
         if self.verb.particle:
             en.append((self.verb.particle, key))
         chain.append((self.verb, key))
         doing: Words = []
         if self.doing:
-            doing.append((self.doing.en[4], object()))
-            chain.append((self.doing, doing[0][1]))
+            key = Node("verb")
+            doing.append((self.doing.en[4], key))
+            chain.append((self.doing, key))
         return en, doing, *self._cluster(chain, is_plural)
 
-    def _cluster(self, chain: list[tuple[Verb, object]], is_plural: bool) -> tuple[Words, Words]:
+    def _cluster(self, chain: list[tuple[Verb, Node]], is_plural: bool) -> tuple[Words, Words]:
         """Inflect and order the German verbs, given outermost first: for V2 and for the end."""
         last = len(chain) - 1
         perfect = self.operators.index("perfect") if "perfect" in self.operators else -2
@@ -241,31 +261,34 @@ class VP(NamedTuple):
     def render(self, is_plural: bool) -> tuple[Words, Words, Words, Words, Words]:
         """Return the English, then German: verbs for V2, verbs for the end, middle, right."""
         en, doing, second, end = self.render_verbs(is_plural)
+        verb = en[-1][1]
         middle: Words = []
         right: Words = []
         heavy: Words = []
         for np, case in zip(self.objects, self.verb.cases, strict=False):
-            np_en, np_de, right = np.render(case)
+            np_en, np_de, right = np.render(case, verb, "object")
             en += np_en
             if heavy or not np.is_light:
                 heavy += np_de
             else:
                 middle += np_de
         en += doing
-        time_en, time_de = _link(self.time.en, self.time.de) if self.time else ([], [])
-        middle += time_de
+        time_en: Words = []
+        if self.time:
+            time_en, time_de = _link(Node("adverb"), self.time.en, self.time.de)
+            middle += time_de
         if self.frequency:
             first = self.operators[0] if self.operators else ""
             place = 1 if self.verb is BE or first not in ("", "want", "have") else 0
-            often_en, often_de = _link(self.frequency.en, self.frequency.de)
+            often_en, often_de = _link(Node("adverb"), self.frequency.en, self.frequency.de)
             en[place:place] = often_en
             middle += often_de
         middle += heavy
         for adverb in (self.manner, self.degree):
             if adverb:
-                _extend(en, middle, *_link(adverb.en, adverb.de))
+                _extend(en, middle, *_link(Node("adverb"), adverb.en, adverb.de))
         if self.adjective:
-            _extend(en, middle, *_link(self.adjective.en, self.adjective.de))
+            _extend(en, middle, *_link(Node("adjective"), self.adjective.en, self.adjective.de))
         if self.pp:
             pp_en, pp_de, right = self.pp.render()
             _extend(en, middle, pp_en, pp_de)
@@ -288,10 +311,11 @@ class Clause(NamedTuple):
         en: Words = []
         subject: Words = []
         if self.subject:
-            en, subject, tail = self.subject.render(NOM)
-            subject = subject + tail
             is_plural = self.subject.agrees_plural
         vp_en, second, end, middle, right = self.vp.render(is_plural)
+        if self.subject:
+            en, subject, tail = self.subject.render(NOM, second[0][1], "subject")
+            subject = subject + tail
         en = en + vp_en
         for adjunct in self.adjuncts:
             _extend(en, right, *adjunct.render())
@@ -300,7 +324,7 @@ class Clause(NamedTuple):
         if not self.front:
             return en, subject + second[:1] + middle + second[1:] + right
         if isinstance(self.front, Adverb):
-            front_en, front_de = _link(self.front.en, self.front.de)
+            front_en, front_de = _link(Node("adverb"), self.front.en, self.front.de)
         elif isinstance(self.front, PP):
             front_en, front_de, tail = self.front.render()
             front_en, front_de = [*front_en, COMMA], front_de + tail
@@ -350,18 +374,67 @@ def _punctuate(words: Words) -> Words:
     return merged
 
 
-def render(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Sentence:
-    """Render main clauses, joined by "and" or "but", as a sentence pair."""
+def _render_words(
+    clauses: Sequence[Clause], coordinators: Sequence[str] = ()
+) -> tuple[Words, Words]:
+    """Render both sides, with their nodes."""
     en, de = clauses[0].render(is_final=False)
     for coordinator, clause in zip(coordinators, clauses[1:], strict=True):
         _extend(en, de, [COMMA], [COMMA])
-        _extend(en, de, *_link(coordinator, COORDINATORS[coordinator]))
+        _extend(en, de, *_link(Node("conjunction"), coordinator, COORDINATORS[coordinator]))
         _extend(en, de, *clause.render(is_final=False))
-    stop = (".", object())
-    en, de = [*_punctuate(en), stop], [*_punctuate(de), stop]
-    places: dict[object, list[int]] = {}
-    for j, (_, key) in enumerate(de):
-        if key is not None:
-            places.setdefault(key, []).append(j)
-    links = [(i, j) for i, (_, key) in enumerate(en) for j in places.get(key, ())]
+    stop = (".", Node("full stop"))
+    return [*_punctuate(en), stop], [*_punctuate(de), stop]
+
+
+def _places(words: Words) -> dict[Node | None, list[int]]:
+    """Return the places of each node's words."""
+    places: dict[Node | None, list[int]] = {}
+    for j, (_, node) in enumerate(words):
+        places.setdefault(node, []).append(j)
+    return places
+
+
+def _join(en: Words, de: Words) -> Sentence:
+    """Return both sides and the links between words of the same node."""
+    places = _places(de)
+    links = [(i, j) for i, (_, node) in enumerate(en) if node for j in places.get(node, ())]
     return Sentence(tuple(word for word, _ in en), tuple(word for word, _ in de), tuple(links))
+
+
+def render(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Sentence:
+    """Render main clauses, joined by "and" or "but", as a sentence pair."""
+    return _join(*_render_words(clauses, coordinators))
+
+
+class Tags(NamedTuple):
+    """The words of one side: what each is, and on which it depends."""
+
+    kinds: tuple[str, ...]
+    """Parts of speech. An article is any determiner: the, a, this, my, every …"""
+    roles: tuple[str, ...]
+    """subject, object or empty."""
+    heads: tuple[int, ...]
+    """The place of the first word of what it depends on, or -1; see Node."""
+
+
+class Parse(NamedTuple):
+    """A sentence pair, with the tags of both sides."""
+
+    sentence: Sentence
+    en: Tags
+    de: Tags
+
+
+def _tag(words: Words) -> Tags:
+    """Return what the nodes of these words say."""
+    places = _places(words)
+    nodes = [node or Node("comma") for _, node in words]
+    heads = [places[node.head][0] if node.head else -1 for node in nodes]
+    return Tags(tuple(n.kind for n in nodes), tuple(n.role for n in nodes), tuple(heads))
+
+
+def parse(clauses: Sequence[Clause], coordinators: Sequence[str] = ()) -> Parse:
+    """Render main clauses like `render`, with the tags of their words."""
+    en, de = _render_words(clauses, coordinators)
+    return Parse(_join(en, de), _tag(en), _tag(de))

@@ -1,0 +1,158 @@
+"""What heads look for, and the words that change without one."""
+
+import random
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from conftest import Tiny
+from fake_records import fake_record
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from seqmodels import SequenceModel, build
+from seqmodels.data.batches import collate
+from seqmodels.data.corpus import Pair
+from seqmodels.data.tokenizers import Words
+from tasks.heads import changes, figure, measure, pairs
+from tasks.heads.__main__ import MEASURES
+from tasks.made import grammar, lexicon
+from tasks.made.pairs import examples
+from tasks.made.trees import NP, VP, Clause, Relative, Tags, parse
+
+WORD = {word.en[0]: word for word in (*lexicon.NOUNS, *lexicon.VERBS)}
+OLD = next(adjective for adjective in lexicon.ADJECTIVES["a"] if adjective.en == "old")
+DOG = NP(WORD["dog"], "the", relative=Relative(Clause(None, VP(WORD["run"]))))
+PARSE = parse([Clause(DOG, VP(WORD["see"], (NP(WORD["cat"], "a", (OLD,)),), ("must",)))])
+PARSES = [PARSE, *(grammar.draw_parse(random.Random(n), n) for n in (7, 9))]
+PAIRS = [Pair(p.sentence.en_text, p.sentence.de_text) for p in PARSES]
+WORDS = Words.train([text for pair in PAIRS for text in pair[:2]])
+SAMPLE = measure.Sample(PARSES, examples(PAIRS, WORDS), WORDS)
+
+
+def test_words_depend_on_their_heads() -> None:
+    """Keeps out the noun next to it, the main verb for the finite one, and the other language."""
+    assert PARSE.sentence.en_text == "The dog that runs must see an old cat."
+    assert PARSE.sentence.de_text == "Der Hund, der läuft, muss eine alte Katze sehen."
+    assert PARSE.en.heads == (1, 4, 1, -1, -1, -1, 8, 8, 5, -1)
+    assert PARSE.de.heads == (1, 6, -1, 1, -1, -1, -1, 9, 9, 10, -1, -1)
+    assert [PARSE.de.roles[i] for i in (0, 1, 9)] == ["", "subject", "object"]
+    assert PARSE.de.kinds[1:5] == ("noun", "comma", "relative pronoun", "verb")
+
+
+def test_pairs_are_named() -> None:
+    """Keeps out turned arrows, a target shifted the other way, the future, and another "the"."""
+    source, reads, writes = (
+        {*pairs.pair_sentence(attention, PARSE)[0]} for attention in pairs.ATTENTIONS
+    )
+    assert {("article → noun", 6, 8), ("noun → article", 8, 6), ("adjective → noun", 7, 8),
+            ("noun → verb", 1, 4), ("verb → subject", 4, 1), ("noun → verb", 8, 5),
+            ("article → other noun", 0, 8), ("next", 8, 9), ("previous", 9, 8),
+            ("end of sentence", 0, 10)} <= source  # fmt: skip
+    assert ("verb → subject", 5, 8) not in source
+    assert {("noun → article", 10, 8), ("own", 0, 0), ("start of sentence", 5, 0)} <= reads
+    assert all(key <= query for _, query, key in reads)
+    assert {(pairs.WRITTEN, 7, 8), ("translation of the word written", 7, 6),
+            ("translation of the word read", 8, 6)} <= writes  # fmt: skip
+    kinds = ("article", "noun", "verb") * 2 + ("article", "noun")
+    tags = Tags(kinds, ("",) * 8, (1, -1, -1, 4, -1, -1, 7, -1))
+    named = pairs.pair_words(["The", "cat", "saw", "the", "dog", "see", "a", "girl"], tags)
+    found = [(name == pairs.CLOSEST, *places) for name, *places in named if "the”" in name]
+    assert found == [(is_near, i, j) for i, near in ((1, 0), (4, 3), (7, 3)) for j in (0, 3)
+                     for is_near in [j == near]]  # fmt: skip
+
+
+def test_shares_and_explained_variance() -> None:
+    """Keeps out pads, chance of the other group, and effects of kinds for those of offsets."""
+    grid = pairs.make_grid("encoder", PARSES)
+    effects = [torch.randn(40)[grid.by_offset], torch.randn(900)[grid.by_kinds]]
+    scores = torch.stack([*effects, sum(effects), torch.randn(grid.visible.shape)], 1).double()
+    w = scores.masked_fill(~grid.visible.unsqueeze(1), -torch.inf).softmax(-1).nan_to_num()
+    found = {key: np.round(values) for key, values in measure.explain_scores(w, grid).items()}
+    assert [found["offset"][0], found["kinds"][1], *found["both"][:3]] == [100] * 5
+    assert max(found["offset"][1], found["kinds"][0], found["both"][3], found["kinds"][2]) < 95
+    flat = (grid.visible / grid.visible.sum(-1, keepdim=True).clamp_min(1)).double()
+    shares = measure.list_shares((0.9 * grid.pairs["previous"] + 0.1 * flat).unsqueeze(1), grid)
+    share, by_offset, by_kind = (values.item() for values in shares["previous"].values())
+    assert (share, by_offset) == (pytest.approx(90.8, abs=0.5),) * 2
+    assert 5 < by_kind < 30
+    assert shares["next"]["share"].item() < 1.2
+
+
+def test_changed_words() -> None:
+    """Keeps out a form for another word, a word that moved for two changes, and a loop."""
+    words = ["Der", "Hund", "sah", "die", "alte", "Katze", "."]
+    for text, expected in {
+        "Die Hund sah die alte Katze .": {"ending": 1},
+        "Hund sah die alte Katze .": {"omission": 1},
+        "Der Hund die alte Katze sah .": {"order": 1},
+        "Der Wolf sahen die alten Katze .": {"choice": 1, "ending": 2},
+        "Der Hund sah sehr die alte alte Katze .": {"addition": 2},
+    }.items():
+        assert changes.classify_changes(words, text.split()) == expected
+        assert changes.classify_changes(text.split(), [])["omission"] == len(text.split())
+
+
+def test_heads_are_measured_and_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out the head next to it, its start for its end, and words changed by another one."""
+    torch.manual_seed(2)
+    sizes = {"d_model": 8, "d_ff": 8, "n_heads": 2, "n_layers": 2}
+    model = build("transformer", WORDS.vocab_size, **sizes).eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.6)
+    whole, *muted = measure.mute_each(model, model, SAMPLE)
+    assert (len(muted), whole["changed"], whole["n"]) == (12, 0, 3)
+    intact = measure.translate(model, SAMPLE)
+    for row in (muted[1], muted[6], muted[11]):
+        twin = deepcopy(model)
+        stack = twin.encoder if row["attention"] == "encoder" else twin.decoder
+        part = "src_attention" if row["attention"] == "source" else "self_attention"
+        columns = slice(4 * row["head"] - 4, 4 * row["head"])
+        getattr(stack[row["layer"] - 1], part).W_o.weight.data[:, columns] = 0
+        changed = measure.compare_translations(SAMPLE, intact, measure.translate(twin, SAMPLE))
+        assert row.items() >= changed.items()
+        assert row["changed"]
+    real, start = measure.collect_weights, deepcopy(model)
+    own = model.attention_weights(*collate(SAMPLE.examples)[:3]).flatten(1, 2)
+    assert_close(real(model, SAMPLE)["source"].float(), own, rtol=0, atol=1e-5)
+
+    def plant(given: SequenceModel, sample: measure.Sample) -> dict[str, Tensor]:
+        weights = {kind: w.clone() for kind, w in real(given, sample).items()}
+        for kind, name in pairs.NOUN_OF.items() if given is model else ():
+            grid, heads = pairs.make_grid(kind, PARSES), weights[kind]
+            near = grid.pairs[name] & (grid.offset.abs() != 2)
+            heads[:, 2] = torch.where(near.any(-1, keepdim=True), near.double(), heads[:, 2])
+        return weights
+
+    monkeypatch.setattr(measure, "collect_weights", plant)
+    r = fake_record("transformer", 1)
+    others = {name: f(model, start, SAMPLE) for name, f in MEASURES.items() if name != "muting"}
+    r["analyses"] = others | {"muting": [whole, *muted]}
+    for row in r["analyses"]["article"]:
+        place = {"attention": row["attention"], "layer": 2, "head": 1}
+        (same,) = figure.rows_of(r, "muting", **place)
+        same = {key: same[key] for key in ("exact", "changed", *changes.CHANGES)}
+        assert row.items() >= {**place, **same}.items()
+        assert row["share"] > 40 > row["largest_before"] >= row["before"]
+    near, *far = figure.rows_of(r, "distances", pair=pairs.ARTICLE)
+    assert (near["share"], near["others"]) == (100, 0) > (far[0]["share"], 0)
+    drawn = figure.draw([r])
+    assert [*drawn] == ["distances", *(f"{n}-transformer" for n in ("heads", "muted", "article"))]
+    ax = drawn["heads-transformer"].axes[0]
+    cells = {(t.get_position(), t.get_text()) for t in ax.texts}
+    names = [t.get_text() for t in ax.get_yticklabels()]
+    for row in figure.rows_of(r, "heads", attention="encoder"):
+        x, y = 2 * row["layer"] - 2 + row["head"] - 0.5, names.index(row["pair"]) + 0.36
+        assert ((x, y), f"{row['share']:.0f}") in cells
+    ax = drawn["article-transformer"].axes[1]
+    squares = [square.get_xy() for square in ax.patches]
+    assert 100 in [ax.collections[0].get_array()[int(y), int(x)] for x, y in squares]
+
+
+def test_a_model_without_heads_has_no_rows(tiny: Tiny) -> None:
+    """Keeps out a crash at the end of training for --models bahdanau."""
+    bahdanau = tiny("bahdanau")
+    for measurement in MEASURES.values():
+        assert measurement(bahdanau, bahdanau, SAMPLE) == []
+    assert figure.draw([fake_record("bahdanau", 1)]) == {}
