@@ -1,0 +1,79 @@
+"""Ask in what sense attention is kernel smoothing, and with what bandwidth.
+
+Question
+    A Transformer's attention averages values, with weights that fall with the distance of a key
+    from the query: Nadaraya and Watson's kernel smoother of 1964, with a Gaussian kernel of
+    bandwidth d_k^¼ that counts longer keys more. Do the learned queries and keys use their lengths,
+    or angles alone? What does the model lose with another bandwidth, without the weights by
+    length, or with FAVOR+'s random features in place of the kernel? And what if it is trained with
+    cosines, without 1/√d_k, or without the normaliser?
+
+    python -m tasks.smoothing                  the Transformer and three variants, one seed
+    python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
+
+    Data, recipes and budget are those of tasks.translation. 15 minutes on two cores.
+"""
+
+from __future__ import annotations
+
+from tasks.flags import TaskParser, run
+
+MODELS = [
+    "transformer",
+    *(f"transformer_{name}" for name in ("unscaled", "cosine", "unnormalised")),
+]
+PARSER = TaskParser("tasks.smoothing", __doc__, models=MODELS)
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import argparse
+from dataclasses import replace
+from functools import partial
+
+from seqmodels.comparison.task import Task
+from tasks.made import grammar
+from tasks.made.pairs import grammar_task
+from tasks.smoothing import measure
+from tasks.smoothing.figure import FIGURES
+from tasks.translation.__main__ import SIZES, TOKENS
+
+# ---------------------------------------------------------------------------------------- Data
+#
+# The sentences of tasks.translation; what is measured besides scores is measured on validation
+# sentences.
+
+N_MEASURED = 100
+"""Sentences of valid with which queries and keys are measured."""
+
+# ------------------------------------------------------------------------------------- Recipes
+#
+# Those of tasks.translation; a variant has its model's.
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task of tasks.translation, with measurements of the Transformer's kernel."""
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    sentences = task.valid[:N_MEASURED]
+    return replace(
+        task,
+        name="smoothing",
+        contrasts=[(variant, MODELS[0]) for variant in MODELS[1:]],
+        measure={
+            name: partial(function, examples=sentences)
+            for name, function in (
+                ("lengths", measure.measure_lengths), ("kernel", measure.measure_kernel),
+                ("bandwidth", measure.measure_bandwidth), ("favor", measure.measure_favor),
+            )
+        },
+        figures=FIGURES,
+    )  # fmt: skip
+
+
+main = partial(run, PARSER, make_task)
+
+if __name__ == "__main__":
+    main()
