@@ -40,11 +40,12 @@ from tasks.translation.__main__ import SIZES, TOKENS
 
 # ---------------------------------------------------------------------------------------- Data
 #
-# The sentences of tasks.translation; what is measured besides scores is measured on validation
-# sentences.
+# The sentences of tasks.translation. Queries and keys are those of validation sentences.
 
-N_MEASURED = 100
-"""Sentences of valid with which queries and keys are measured."""
+N_MEASURED = 200
+"""Validation sentences that are measured."""
+N_SAMPLED = 50
+"""Validation sentences on which random features are tried, which takes most of the time."""
 
 # ------------------------------------------------------------------------------------- Recipes
 #
@@ -57,20 +58,19 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with measurements of the Transformer's kernel."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
     task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
-    sentences = task.valid[:N_MEASURED]
+    measured, sampled = task.valid[:N_MEASURED], task.valid[:N_SAMPLED]
     return replace(
         task,
         name="smoothing",
         contrasts=[(variant, MODELS[0]) for variant in MODELS[1:]],
         measure={
-            name: partial(function, examples=sentences)
-            for name, function in (
-                ("lengths", measure.measure_lengths), ("kernel", measure.measure_kernel),
-                ("bandwidth", measure.measure_bandwidth), ("favor", measure.measure_favor),
-            )
+            "lengths": partial(measure.measure_lengths, examples=measured),
+            "kernel": partial(measure.measure_kernel, examples=measured),
+            "bandwidth": partial(measure.measure_bandwidth, examples=measured),
+            "favor": partial(measure.measure_favor, examples=sampled),
         },
         figures=FIGURES,
-    )  # fmt: skip
+    )
 
 
 main = partial(run, PARSER, make_task)

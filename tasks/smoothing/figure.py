@@ -35,18 +35,19 @@ def rows_of(r: Record, analysis: str, key: str) -> list[Row]:
 
 def draw_smoothing(group: Sequence[Record]) -> Figure:
     """Draw the lengths, and the losses with other weights in place of the learned ones."""
-    losses = {
+    nats = {
         name: mean(row["nats"] for r in group for row in rows_of(r, "kernel", "weights")
                    if row["weights"] == name)
-        for name in ("softmax", "kernel")
+        for name in ("softmax", "kernel", "equal lengths")
     }  # fmt: skip
     caption = (
         "Markers are heads of each seed, before training hollow. Weights are replaced in all heads "
-        "at test time, and nothing is trained again. Kernel alone: Nadaraya and Watson's weights "
-        "without the factor exp(|k|²/2h²) of each key; the distance is the total variation from "
-        f"the learned weights. The loss with it is {losses['kernel']:.2g} nats per token, "
-        f"{losses['softmax']:.2g} with the learned weights (dotted lines). A bandwidth of f h "
-        "divides the scores by f²√d. Random features: mean, lowest and highest of all draws."
+        "at test time; nothing is trained again, and dotted lines are the loss without it. Kernel "
+        "alone: Nadaraya and Watson's weights without the factor exp(|k|²/2h²) of each key; its "
+        f"loss is {nats['kernel']:.2g} nats per token, with the learned weights it is "
+        f"{nats['softmax']:.2g}, with keys of equal length {nats['equal lengths']:.2g}. Distance: "
+        "total variation from the learned weights. A bandwidth of f h divides the scores by f²√d. "
+        "Random features: mean, lowest and highest of all draws."
     )
     title = f"Attention of the {label_of(group[0]['model'])} as kernel smoothing"
     figure, bottom, top = style.make_canvas(5.6, title, format_subtitle(group), caption)
@@ -64,8 +65,9 @@ def draw_smoothing(group: Sequence[Record]) -> Figure:
     _draw_bandwidth(axes[1, 1], group, "entropy")
     _draw_favor(axes[0, 2], group, "nats")
     _draw_favor(axes[1, 2], group, "distance")
-    for ax in (axes[0, 1], axes[0, 2]):
-        ax.axhline(losses["softmax"], color=GREY, lw=0.8, ls=":")
+    exact = mean(r["analyses"]["favor"][0]["nats"] for r in group)
+    for ax, value in ((axes[0, 1], nats["softmax"]), (axes[0, 2], exact)):
+        ax.axhline(value, color=GREY, lw=0.8, ls=":")
     return figure
 
 
@@ -97,7 +99,7 @@ def _draw_lengths(ax: Axes, group: Sequence[Record]) -> None:
 
 def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
     """Draw the distance of the kernel alone from the learned weights, by layer."""
-    rows = [(r, row) for r in group for row in rows_of(r, "kernel", "distance")]
+    rows = [(r, row) for r in group for row in rows_of(r, "kernel", "head")]
     places = {key: i for i, key in enumerate(dict.fromkeys(
         (row["attention"], row["layer"]) for _, row in rows
     ))}  # fmt: skip
@@ -107,12 +109,12 @@ def _draw_kernel(ax: Axes, group: Sequence[Record]) -> None:
             + 0.5 * (group.index(r) + 0.5) / len(group)
             - 0.25
         )
-        ax.plot([x], [row["distance"]], "o", color=KINDS[row["attention"]].colour, ms=4.5, mew=0,
+        ax.plot([x], [row["kernel"]], "o", color=KINDS[row["attention"]].colour, ms=4.5, mew=0,
                 alpha=0.75)  # fmt: skip
-    ax.set_xticks([*places.values()], [f"{kind}\n{layer}" for kind, layer in places], size=7.5)
+    ax.set_xticks([*places.values()], [layer for _, layer in places])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_ylim(0)
-    ax.tick_params(axis="x", length=0)
+    ax.set_xlabel("layer")
     ax.set_title("Distance of the kernel alone", loc="left", size=10.5)
 
 
@@ -146,7 +148,7 @@ def _draw_favor(ax: Axes, group: Sequence[Record], column: str) -> None:
     ax.fill_between(x, [*map(min, values.values())], [*map(max, values.values())], color=colour,
                     alpha=0.15, lw=0)  # fmt: skip
     ax.plot(x, [*map(mean, values.values())], color=colour, lw=1.6, marker="o", ms=3.5)
-    title = NATS if column == "nats" else "Distance from the softmax"
+    title = NATS if column == "nats" else "Distance"
     _finish(ax, f"{title}, FAVOR+", FEATURES, "{:.0f}".format)
     if column == "nats":
         _log_y(ax)

@@ -13,8 +13,10 @@ attention has no rows, and one with other scores has only those of `measure_leng
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -109,25 +111,38 @@ def average(
     return {a: torch.cat(parts).double().mean(0) for a, parts in values.items()}
 
 
+def mean_of(values: Mapping[Attention, Tensor]) -> float:
+    """Return the mean over all heads."""
+    return torch.stack([*values.values()]).mean().item()
+
+
 # -------------------------------------------------------------------------------------- Lengths
 
 
+def mean_visible(x: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N 1"]:
+    """Return the mean over the keys that each query can see."""
+    visible = mask.expand(x.shape).to(x)
+    return (x * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)
+
+
+def split_scores(q: Tensor, k: Tensor, mask: Tensor) -> list[Float[Tensor, "B H N M"]]:
+    """Return q·k_j; then if the keys had their mean length; then if they had their mean cosine."""
+    length = k.norm(dim=-1).unsqueeze(-2).expand(*q.shape[:3], -1)
+    projected = q @ F.normalize(k, dim=-1).mT
+    return [
+        projected * length,
+        projected * mean_visible(length, mask),
+        mean_visible(projected, mask) * length,
+    ]
+
+
 def spread_of_scores(call: Call) -> Float[Tensor, "B H N 3"]:
-    """Return the variance over the keys of each query: of q·k_j, and of two parts of it.
-
-    In the first one the keys have their mean length, in the second one their mean cosine.
-    """
-    q, k = call.q.norm(dim=-1), call.k.norm(dim=-1).unsqueeze(-2)
-    cosine = F.normalize(call.q, dim=-1) @ F.normalize(call.k, dim=-1).mT
-    visible = call.mask.expand(cosine.shape).to(cosine)
-    weights = visible / visible.sum(-1, keepdim=True)
-
-    def mean(x: Tensor) -> Tensor:
-        return (weights * x).sum(-1, keepdim=True)
-
-    scores = (cosine * k, cosine * mean(k), mean(cosine) * k)
-    variances = [mean((x - mean(x)).square()).squeeze(-1) for x in scores]
-    return torch.stack(variances, -1) * q.square().unsqueeze(-1)
+    """Return the variance over the keys of each of `split_scores`."""
+    variances = []
+    for score in split_scores(call.q, call.k, call.mask):
+        square = (score - mean_visible(score, call.mask)).square()
+        variances.append(mean_visible(square, call.mask).squeeze(-1))
+    return torch.stack(variances, -1)
 
 
 def measure_lengths(
@@ -181,55 +196,71 @@ def kernel_weights(
     return softmax(log_kernel + log_prior * has_prior, mask)
 
 
-def total_variation(
-    one: Float[Tensor, "B H N M"], other: Float[Tensor, "B H N M"]
-) -> Float[Tensor, "B H N"]:
-    """Return half of the sum of absolute differences, from 0 to 1."""
-    return (one - other).abs().sum(-1) / 2
+def equal_weights(q: Tensor, k: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+    """Return the chapter's weights if all keys that a query sees had their mean length."""
+    return softmax(split_scores(q, k, mask)[1] / q.shape[-1] ** 0.5, mask)
+
+
+REPLACED: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "kernel": partial(kernel_weights, has_prior=False), "equal lengths": equal_weights,
+}  # fmt: skip
+"""What replaces the learned weights: the kernel alone, and the softmax of keys of equal length."""
+
+
+def try_weights(
+    model: SequenceModel, examples: Sequence[Example], calls: Sequence[Call], weigh: Weigh
+) -> tuple[dict[str, float], dict[Attention, Float[Tensor, " H"]]]:
+    """Return the loss with other weights, and their total variation from the softmax, per head.
+
+    The distance is measured at the queries and keys of the unchanged model, `calls`.
+    """
+
+    def distance(c: Call) -> Tensor:
+        other = weigh(c.attention.module, c.q, c.k, c.mask)
+        return (other - softmax_weights(c.q, c.k, c.mask)).abs().sum(-1) / 2
+
+    distances = average(calls, distance)
+    with replace_weights([*distances], weigh):
+        return compute_loss(model, examples, []), distances
 
 
 def measure_kernel(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return the loss with the weights as they are and with those of the kernel alone.
+    """Return the loss with the learned weights, and a row for each of REPLACED.
 
-    Then follows a row per head: the total variation distance between the two.
+    Then follows a row per head: the total variation distance of each from the learned weights.
     """
-    if not (attentions := list_smoothers(model)):
+    if not (calls := collect_calls(model, list_smoothers(model), examples)):
         return []
-    calls = collect_calls(model, attentions, examples)
-    distance = average(
-        calls,
-        lambda c: total_variation(
-            softmax_weights(c.q, c.k, c.mask), kernel_weights(c.q, c.k, c.mask, has_prior=False)
-        ),
-    )
     rows: Rows = [{"weights": "softmax", **compute_loss(model, examples, [])}]
-    with replace_weights(
-        attentions, lambda _, q, k, mask: kernel_weights(q, k, mask, has_prior=False)
-    ):
-        rows.append({"weights": "kernel", **compute_loss(model, examples, [])})
-    for a in attentions:
-        rows += [a.named(h) | {"distance": x} for h, x in enumerate(distance[a].tolist(), 1)]
-    return rows
+    heads: dict[tuple[Attention, int], dict[str, float]] = {}
+    for name, function in REPLACED.items():
+
+        def weigh(_: nn.Module, *qk: Tensor, function: Any = function) -> Tensor:
+            return function(*qk)
+
+        loss, distances = try_weights(model, examples, calls, weigh)
+        rows.append({"weights": name, **loss})
+        for a in list_smoothers(model):
+            for head, value in enumerate(distances[a].tolist(), 1):
+                heads.setdefault((a, head), {})[name] = value
+    return rows + [a.named(head) | columns for (a, head), columns in heads.items()]
 
 
 def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
     """Return a row per multiple of the bandwidth: the loss, and the mean entropy of the weights.
 
-    A bandwidth of f h divides the scores by f² √d_k: f² is a temperature.
+    A bandwidth of f h divides the scores by f² √d_k: f² is a temperature. The entropy is that at
+    the queries and keys of the unchanged model.
     """
-    rows: Rows = []
-    for factor in FACTORS if (attentions := list_smoothers(model)) else ():
+    calls, rows = collect_calls(model, list_smoothers(model), examples), Rows()
+    for factor in FACTORS if calls else ():
 
         def weigh(_: nn.Module, q: Tensor, k: Tensor, mask: Tensor, f: float = factor) -> Tensor:
             return softmax_weights(q, k, mask, f)
 
-        with replace_weights(attentions, weigh):
-            loss = compute_loss(model, examples, [])
-            calls = collect_calls(model, attentions, examples)
-            nats = average(calls, lambda c: entropy(weigh(c.attention.module, c.q, c.k, c.mask)))
-        rows.append(
-            {"factor": factor, **loss, "entropy": torch.stack([*nats.values()]).mean().item()}
-        )
+        nats = average(calls, lambda c: entropy(weigh(c.attention.module, c.q, c.k, c.mask)))
+        loss, _distances = try_weights(model, examples, calls, weigh)
+        rows.append({"factor": factor, **loss, "entropy": mean_of(nats)})
     return rows
 
 
@@ -261,34 +292,21 @@ def favor_weights(
 
 
 def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
-    """Return a row per number of random features and draw: loss, and distance from the softmax.
+    """Return a row per number of random features and draw: loss, mean distance from the softmax.
 
-    The distance is the total variation of the exact model's queries and keys, the mean of all
-    heads. The first row is of the exact weights, draw 0.
+    The first row is of the exact weights: no features, no draw.
     """
-    if not (attentions := list_smoothers(model)):
+    if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
         return []
-    calls = collect_calls(model, attentions, examples)
-    exact = {id(c): softmax_weights(c.q, c.k, c.mask) for c in calls}
-    d_k, device = calls[0].q.shape[-1], calls[0].q.device
     rows: Rows = [{"features": 0, "draw": 0, **compute_loss(model, examples, []), "distance": 0}]
-    for m in N_FEATURES:
-        for draw in range(1, N_DRAWS + 1):
-            drawn = [f.to(device) for f in draw_features(len(attentions), d_k, m, draw)]
-            features = {a.module: f for a, f in zip(attentions, drawn, strict=True)}
+    q = calls[0].q
+    for n, draw in product(N_FEATURES, range(1, N_DRAWS + 1)):
+        drawn = [one.to(q) for one in draw_features(len(attentions), q.shape[-1], n, draw)]
+        features = dict(zip([a.module for a in attentions], drawn, strict=True))
 
-            def weigh(module: nn.Module, q: Tensor, k: Tensor, mask: Tensor,
-                      features: Any = features) -> Tensor:  # fmt: skip
-                return favor_weights(features[module], q, k, mask)
+        def weigh(module: nn.Module, *qk: Tensor, features: Any = features) -> Tensor:
+            return favor_weights(features[module], *qk)
 
-            distance = average(
-                calls,
-                lambda c: total_variation(
-                    exact[id(c)], weigh(c.attention.module, c.q, c.k, c.mask)
-                ),
-            )
-            with replace_weights(attentions, weigh):
-                loss = compute_loss(model, examples, [])
-            mean = torch.stack([*distance.values()]).mean().item()
-            rows.append({"features": m, "draw": draw, **loss, "distance": mean})
+        loss, distances = try_weights(model, examples, calls, weigh)
+        rows.append({"features": n, "draw": draw, **loss, "distance": mean_of(distances)})
     return rows
