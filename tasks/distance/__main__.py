@@ -3,10 +3,14 @@
 Question
     A text repeats what it has said: random symbols, then the same again. How much does the loss of
     a target token change with a token of the source, the further back that is, before and after
-    training? And which tokens can a linear probe still read from the last place of the source?
+    training? How does that depend on the number of layers, from 1 to 5, on sources of 25 to 100
+    tokens, and on the LSTM's forget bias? And which tokens can a linear probe still read from the
+    last place of the source?
 
     python -m tasks.distance                                  one seed
     python -m tasks.distance --size full --seeds 1 2 3        a larger budget, a quarter of an hour
+    python -m tasks.distance --models lstm_seq2seq --vary n_layers=2,3,5 --vary forget_bias=0,2 \
+        --grid --same-width --out runs/distance-depth         the LSTM trained at these depths
 
     6 minutes on two cores. Recurrence makes a gradient depend exponentially on the distance
     (Hochreiter 1991; Bengio et al. 1994): before training, expect it 50 times smaller at 23 tokens
@@ -38,7 +42,7 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from tasks.distance.figure import FIGURES
-from tasks.distance.measure import measure_gradients, probe_states
+from tasks.distance.measure import measure_depth, measure_gradients, probe_states
 from tasks.recipes import HISTORY
 
 # ---------------------------------------------------------------------------------------- Data
@@ -51,6 +55,8 @@ SYMBOLS = list("abcdefghijklmnop")
 LONGEST = 24
 """Symbols in the longest source of training, and in every source that is measured."""
 LENGTHS = (4, 8, 12, 16, 20, 24)
+DEEP_LENGTHS = (25, 50, 100)
+"""Symbols in the sources on which depths are compared."""
 SIZES = {
     "smoke": {"n_train": 500, "n_valid": 20, "per_length": 5, "n_gradient": 4, "n_probe": 60},
     "laptop": {
@@ -122,6 +128,8 @@ def make_task(args: argparse.Namespace) -> Task:
     train, valid = draw_all(rng, size["n_train"]), draw_all(rng, size["n_valid"])
     test = [draw(rng, n) for n in LENGTHS for _ in range(size["per_length"])]
     measured = [draw(rng, LONGEST) for _ in range(size["n_gradient"] + size["n_probe"])]
+    rng = random.Random(2)  # they are no part of the data's checksum
+    deep = [[draw(rng, n) for _ in range(min(size["n_gradient"], 32))] for n in DEEP_LENGTHS]
     unended = [e._replace(tgt=e.tgt[:-1]) for e in measured[: size["n_gradient"]]]
     return Task(
         name="distance",
@@ -144,6 +152,7 @@ def make_task(args: argparse.Namespace) -> Task:
         n_parameters=240_000,
         measure={
             "gradients": partial(measure_gradients, examples=unended),
+            "depth": partial(measure_depth, groups=deep),
             "probe": partial(probe_states, examples=measured[size["n_gradient"] :]),
         },
         figures=FIGURES,
