@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from seqmodels.models import papers
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle
+from seqmodels.report.reading import Record, format_short, format_subtitle
 from seqmodels.report.style import GREY, HEAT, Look
 
 Row = Mapping[str, Any]
@@ -136,13 +136,22 @@ def draw_depth(records: Sequence[Record]) -> Figure:
             if panel == when and bias in (None, panel_bias):
                 _draw_ends(ax, looks[depth], rows)
     for key, ax in axes.items():
-        ax.set_xscale("log")
         ax.set_yscale("log")
-        ax.set_xticks(ticks := [1, 25, 100], [str(n) for n in ticks])
+        ax.yaxis.set_major_locator(LogLocator(numticks=8))
+        ax.yaxis.set_major_formatter(FuncFormatter(format_short))
         ax.minorticks_off()
-        ax.set_xlabel("distance in the source (tokens)")
+        ax.set_xlabel("distance (tokens)")
         ax.set_title(DEPTH_PANELS[key], loc="left", size=10.5)
+    _share_limits(panels[0])
     return figure
+
+
+def _share_limits(axes: Sequence[Axes]) -> None:
+    """Give these axes the same limits of y, and number those of the first one alone."""
+    limits = [ax.get_ylim() for ax in axes]
+    for ax in axes:
+        ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        ax.tick_params(axis="y", labelleft=ax is axes[0])
 
 
 def _draw_ends(ax: Axes, look: Look, rows: Sequence[Row]) -> None:
