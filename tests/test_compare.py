@@ -375,12 +375,16 @@ def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: 
 # -------------------------------------------------------------------------- Tasks, driver and tools
 LENGTHS = [4, 8, 12, 16, 20, 24]
 HEADS = ["heads", "scores", "distances", "muting", "article", "maps"]
+SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
+DISTANCE = ["gradients", "depth", "probe"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
+TRANSFORMER = ["transformer"]
 slow = pytest.mark.slow
 RUNS = [
     ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
-    ("distance", ["rnn_encdec", "transformer"], LENGTHS, ["gradients", "probe"], "distance"),
-    pytest.param("heads", ["transformer"], [1, 11], HEADS, "muted-transformer", marks=slow),
+    ("distance", ["rnn_encdec", "transformer"], LENGTHS, DISTANCE, "distance depth"),
+    pytest.param("heads", TRANSFORMER, [1, 11], HEADS, "muted-transformer", marks=slow),
+    pytest.param("smoothing", TRANSFORMER, [1, 11], SMOOTHING, "smoothing-transformer", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]

@@ -4,6 +4,8 @@ import argparse
 import math
 import random
 from collections import Counter
+from copy import deepcopy
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -344,6 +346,42 @@ def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
         assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
     row, *_ = measure.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
     assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
+
+
+def test_the_ends_of_a_source_by_depth(fresh: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out far for near, another target token, and one start for several depths."""
+    rows = measure.ends_by_length(Decay(0.5), "after", [EXAMPLES])
+    assert rows == [{"when": "after", "length": 4, "near": 0.5, "far": 0.5**4, "ratio": 0.5**3}]
+    monkeypatch.setattr(measure, "N_STARTS", 2)
+    model = fresh("lstm_seq2seq", n_layers=2, is_reversed=False)
+    groups = [[Example(e.src[:n], e.tgt) for e in EXAMPLES] for n in (2, 4)]
+    rows = measure.measure_depth(model, model, groups)
+    before, after = ([row for row in rows if row["when"] == when] for when in ("before", "after"))
+    keys = [(row["start"], row["n_layers"], row["forget_bias"], row["length"]) for row in before]
+    assert keys == [*product((1, 2), (1, 2, 3, 4, 5), (0.0, 2.0), (2, 4))]
+    assert len({row["far"] for row in before}) == len(before)
+    assert after == measure.ends_by_length(deepcopy(model).double(), "after", groups)
+    assert [row["n_layers"] for row in after] == [2, 2]
+    plain = measure.measure_depth(other := fresh("rnn_encdec"), other, groups)
+    assert [row["length"] for row in plain] == 3 * [2, 4]
+
+
+def test_depth_is_drawn_for_models_with_one_vector() -> None:
+    """Keeps out the near end for the far one, a panel's other bias, and records without depths."""
+    lstm, gpt = record("lstm_seq2seq", 1, 0.5), record("gpt", 1, 0.5)
+    rows = [
+        {"when": when, "n_layers": n, "forget_bias": bias, "length": length,
+         "near": n + bias, "far": (n + bias) / length}
+        for when in ("before", "after") for n in (1, 2) for bias in (0.0, 2.0) for length in (5, 9)
+    ]  # fmt: skip
+    for r in (lstm, gpt):
+        r["analyses"]["depth"] = rows
+    axes = distance_figure.draw([lstm, gpt])["depth"].axes
+    assert [[list(line.get_ydata()) for line in ax.lines] for ax in axes] == 2 * [
+        [pytest.approx([n + bias, (n + bias) / 5, (n + bias) / 9]) for n in (1, 2)]
+        for bias in (0, 2)
+    ]
+    assert [*distance_figure.draw([record("lstm_seq2seq", 1, 0.5), gpt])] == ["distance"]
 
 
 def test_gradients_reach_the_source(name: str, tiny: Tiny, pairs: Pairs) -> None:

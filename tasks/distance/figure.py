@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import mean
+from statistics import geometric_mean, mean
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
+from seqmodels.models import papers
 from seqmodels.report import reading, style
-from seqmodels.report.reading import Record, format_subtitle
-from seqmodels.report.style import GREY
+from seqmodels.report.reading import Record, format_short, format_subtitle
+from seqmodels.report.style import GREY, HEAT, Look
 
 Row = Mapping[str, Any]
 PANELS = {"before": "Gradient before training", "after": "Gradient after training"}
+DEPTH_PANELS = {
+    ("before", 0.0): "Before training", ("before", 2.0): "Before, forget bias 2",
+    ("after", 0.0): "After training", ("after", 2.0): "After, forget bias 2",
+}  # fmt: skip
+"""When, and the LSTM's forget bias; other models are in all."""
 MOST = 1e6
 """Largest factor from 1 that is drawn."""
 
@@ -102,9 +108,73 @@ def _draw_probe(ax: Axes, groups: Mapping[str, Sequence[Record]]) -> None:
     ax.set_title("Read by a linear probe (%)", loc="left", size=10.5)
 
 
+# ----------------------------------------------------------------------------------------- depth
+
+
+def draw_depth(records: Sequence[Record]) -> Figure:
+    """Draw the gradient at the near and far ends of sources by length: a line per depth."""
+    caption = (
+        "Norm of ∂ loss / ∂ embedding over that of ∂ loss / ∂ logits, for the first target token: "
+        "at the last source token (distance 1) and at the first one of sources of each length. "
+        "Median over texts, geometric mean of starts and seeds."
+    )
+    groups: dict[tuple[str, int, float | None], list[Row]] = {}
+    for r in records:
+        for row in rows_of(r, "depth"):
+            key = row["when"], row.get("n_layers", 0), row.get("forget_bias")
+            groups.setdefault(key, []).append(row)
+    n_layers = sorted({depth for _, depth, _ in groups if depth})
+    looks = {0: style.choose_looks(["rnn_encdec"])["rnn_encdec"]} | {
+        n: Look(f"LSTM, {n} layer{'s' * (n > 1)}", HEAT((i + 1) / len(n_layers)), "-", "o")
+        for i, n in enumerate(n_layers)
+    }  # fmt: skip
+    texts = "Gradient by depth and length", format_subtitle(records), caption
+    figure, panels = style.make_panels(texts, [*looks.values()], n_columns=len(DEPTH_PANELS))
+    axes = dict(zip(DEPTH_PANELS, panels[0], strict=True))
+    for (when, depth, bias), rows in groups.items():
+        for (panel, panel_bias), ax in axes.items():
+            if panel == when and bias in (None, panel_bias):
+                _draw_ends(ax, looks[depth], rows)
+    for key, ax in axes.items():
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(numticks=8))
+        ax.yaxis.set_major_formatter(FuncFormatter(format_short))
+        ax.minorticks_off()
+        ax.set_xlabel("distance (tokens)")
+        ax.set_title(DEPTH_PANELS[key], loc="left", size=10.5)
+    _share_limits(panels[0])
+    return figure
+
+
+def _share_limits(axes: Sequence[Axes]) -> None:
+    """Give these axes the same limits of y, and number those of the first one alone."""
+    limits = [ax.get_ylim() for ax in axes]
+    for ax in axes:
+        ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        ax.tick_params(axis="y", labelleft=ax is axes[0])
+
+
+def _draw_ends(ax: Axes, look: Look, rows: Sequence[Row]) -> None:
+    """Draw the near end at a distance of 1, and the far end at each length."""
+    values: dict[int, list[float]] = {}
+    for row in rows:
+        values.setdefault(1, []).append(row["near"])
+        values.setdefault(row["length"], []).append(row["far"])
+    means = [geometric_mean(v) for v in values.values()]
+    ax.plot([*values], means, color=look.colour, ls=look.dashes, marker=look.marker, ms=4, lw=1.6)
+
+
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
-    """Return the figure of a folder by the name of its file."""
-    return {"distance": draw_distance(records)}
+    """Return the figures of a folder by the names of their files.
+
+    Depth is drawn for the models with one vector, and for records in which it is measured.
+    """
+    deep = [
+        r for r in records
+        if "depth" in r["analyses"] and papers()[r["model"]].memory == "vector"
+    ]  # fmt: skip
+    figures = {"distance": draw_distance(records)}
+    return figures | ({"depth": draw_depth(deep)} if deep else {})
 
 
 FIGURES = [draw]

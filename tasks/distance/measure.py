@@ -1,13 +1,17 @@
-"""Measure how far back a model reaches: gradients by distance, and what a probe reads.
+"""Measure how far back a model reaches: gradients by distance and by depth, and what a probe reads.
 
-`measure_gradients` and `probe_states` are analyses of a task. All sources have the same length S;
-source and target are one text, in which target token t comes t places after the source.
+`measure_gradients`, `measure_depth` and `probe_states` are analyses of a task. All sources have the
+same length S, in `measure_depth` by group; source and target are one text, in which target token t
+comes t places after the source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -21,6 +25,10 @@ from seqmodels.models.ops import KVCache
 
 Rows = list[dict[str, float | str]]
 QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}
+DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}
+"""Fields of a Config that are varied before training."""
+N_STARTS = 3
+"""Untrained models of each depth."""
 N_FEATURES = 256
 """Inputs of every probe: random combinations of what a model has."""
 RIDGE = 0.01
@@ -75,6 +83,52 @@ def measure_gradients(
         for when, each in models.items()
         for row in by_distance(gradient_norms(each, batch_of(each, examples)))
     ]
+
+
+# ---------------------------------------------------------------------------------------- depth
+
+
+def list_depths(config: Any) -> list[Any]:
+    """Return the Config with each number of layers and each forget bias, if it has such fields."""
+    fields = {name: DEPTHS[name] for name in DEPTHS if hasattr(config, name)}
+    return [
+        replace(config, **dict(zip(fields, values, strict=True)))
+        for values in product(*fields.values())
+    ]
+
+
+def ends_by_length(model: SequenceModel, when: str, groups: Sequence[Sequence[Example]]) -> Rows:
+    """Return a row per length: the gradients at the last and first source token, and their ratio.
+
+    They are those of the first target token, whose path leads through the source alone; medians
+    over texts, in float64: they can be tiny. The ratio is far over near.
+    """
+    own = {name: getattr(model.config, name) for name in DEPTHS if hasattr(model.config, name)}
+    rows: Rows = []
+    for examples in groups:
+        first = [e._replace(tgt=e.tgt[:1]) for e in examples]
+        norms = gradient_norms(model, batch_of(model, first))[:, 0]
+        near, far = norms[:, -1], norms[:, 0]
+        ends = {"near": near, "far": far, "ratio": far / near}
+        medians = {name: values.median().item() for name, values in ends.items()}
+        rows.append({"when": when, **own, "length": norms.shape[1], **medians})
+    return rows
+
+
+def measure_depth(
+    model: SequenceModel, _: SequenceModel, groups: Sequence[Sequence[Example]]
+) -> Rows:
+    """Return the rows of `ends_by_length`, before training for every depth of DEPTHS.
+
+    The untrained models are as wide as the trained one, which has its own depth.
+    """
+    rows: Rows = []
+    for seed, config in product(range(1, N_STARTS + 1), list_depths(model.config)):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            start = type(model)(config).eval().double()
+        rows += [row | {"start": seed} for row in ends_by_length(start, "before", groups)]
+    return rows + ends_by_length(deepcopy(model).double(), "after", groups)
 
 
 # ---------------------------------------------------------------------------------------- probe

@@ -1,0 +1,1 @@
+"""Ask in what sense attention is kernel smoothing, and with what bandwidth."""

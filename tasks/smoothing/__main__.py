@@ -1,0 +1,80 @@
+"""Ask in what sense attention is kernel smoothing, and with what bandwidth.
+
+Question
+    A Transformer's attention averages values, with weights that fall with the distance of a key
+    from the query: Nadaraya and Watson's kernel smoother of 1964, with a Gaussian kernel of
+    bandwidth d_k^¼ that counts longer keys more. Do the learned queries and keys use their lengths,
+    or angles alone? What does the model lose with another bandwidth, without the weights by
+    length, or with FAVOR+'s random features in place of the kernel? And what if it is trained with
+    cosines, without 1/√d_k, or without the normaliser?
+
+    python -m tasks.smoothing                  the Transformer and three variants, one seed
+    python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
+
+    Data, recipes and budget are those of tasks.translation. About 10 minutes on two cores, half a
+    minute of which is the measurements.
+"""
+
+from __future__ import annotations
+
+from tasks.flags import TaskParser, run
+
+MODELS = [
+    "transformer",
+    *(f"transformer_{name}" for name in ("unscaled", "cosine", "unnormalised")),
+]
+PARSER = TaskParser("tasks.smoothing", __doc__, models=MODELS)
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import argparse
+from dataclasses import replace
+from functools import partial
+
+from seqmodels.comparison.task import Task
+from tasks.made import grammar
+from tasks.made.pairs import grammar_task
+from tasks.smoothing import measure
+from tasks.smoothing.figure import FIGURES
+from tasks.translation.__main__ import SIZES, TOKENS
+
+# ---------------------------------------------------------------------------------------- Data
+#
+# The sentences of tasks.translation. Queries and keys are those of validation sentences.
+
+N_MEASURED = 200
+"""Validation sentences that are measured."""
+N_SAMPLED = 50
+"""Validation sentences on which random features are tried, which takes most of the time."""
+
+# ------------------------------------------------------------------------------------- Recipes
+#
+# Those of tasks.translation; a variant has its model's.
+
+# ----------------------------------------------------------------------------------------- Run
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task of tasks.translation, with measurements of the Transformer's kernel."""
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    measured, sampled = task.valid[:N_MEASURED], task.valid[:N_SAMPLED]
+    return replace(
+        task,
+        name="smoothing",
+        contrasts=[(variant, MODELS[0]) for variant in MODELS[1:]],
+        measure={
+            "lengths": partial(measure.measure_lengths, examples=measured),
+            "kernel": partial(measure.measure_kernel, examples=measured),
+            "bandwidth": partial(measure.measure_bandwidth, examples=measured),
+            "favor": partial(measure.measure_favor, examples=sampled),
+        },
+        figures=FIGURES,
+    )
+
+
+main = partial(run, PARSER, make_task)
+
+if __name__ == "__main__":
+    main()

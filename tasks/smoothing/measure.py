@@ -1,0 +1,325 @@
+"""Measure attention as kernel smoothing, with the queries and keys of a trained Transformer.
+
+softmax(q·k_j / √d_k) is the estimator of Nadaraya and Watson (1964) with a Gaussian kernel of
+bandwidth h = d_k^¼, in which the key k_j has the prior weight exp(|k_j|² / 2h²):
+
+    -|q - k_j|² / 2h² + |k_j|² / 2h²  =  q·k_j / √d_k - |q|² / 2h²
+
+and the last term is common to all keys. For keys of equal length, the prior weights cancel.
+
+Weights are replaced at test time; nothing is trained again. A model without the Transformer's
+attention has no rows, and one with other scores has only those of `measure_lengths`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.evaluation.evaluate import BATCH_TOKENS, score_teacher_forced
+from seqmodels.interface import PAD, SequenceModel
+from seqmodels.models import build, linear_attention
+from seqmodels.models.transformer import MultiHeadAttention, softmax
+from tasks.heads.measure import Attention, list_attentions, name_head
+
+Rows = list[dict[str, float | str]]
+Weigh = Callable[[nn.Module, Tensor, Tensor, Tensor], Tensor]
+"""Returns the weights (B,H,N,M) of a module from its queries, keys and mask."""
+FACTORS = [2 ** (i / 2) for i in range(-4, 5)]
+"""Multiples of the bandwidth."""
+N_FEATURES = [2**i for i in range(3, 11)]
+N_DRAWS = 5
+
+
+class Call(NamedTuple):
+    """What an attention compares in a batch."""
+
+    attention: Attention
+    q: Float[Tensor, "B H N K"]
+    k: Float[Tensor, "B H M K"]
+    mask: Bool[Tensor, ...]
+    queries: Bool[Tensor, "B N"]
+    """Which queries are not pads."""
+    keys: Bool[Tensor, "B M"]
+
+
+def list_smoothers(model: SequenceModel, is_exact: bool = True) -> list[Attention]:
+    """Return the Transformer's attentions; if `is_exact`, those with the chapter's scores alone."""
+    return [
+        a for a in list_attentions(model)
+        if type(a.module) is MultiHeadAttention
+        or (isinstance(a.module, MultiHeadAttention) and not is_exact)
+    ]  # fmt: skip
+
+
+@torch.inference_mode()
+def collect_calls(
+    model: SequenceModel, attentions: Sequence[Attention], examples: Sequence[Example]
+) -> list[Call]:
+    """Return what each of these attentions compares in each batch."""
+    named, arguments, calls = {a.module: a for a in attentions}, list[Any](), list[Call]()
+    device = str(next(model.parameters()).device)
+    with ExitStack() as hooks:
+        for module in named:
+            hooks.enter_context(
+                module.register_forward_hook(
+                    lambda module, args, _: arguments.append((module, args))
+                )
+            )
+        for indices in batches_by_length(examples, BATCH_TOKENS):
+            batch = collate([examples[i] for i in indices], device)
+            model(batch.src, batch.src_mask, batch.tgt_in)
+            src, tgt = batch.src_mask, batch.tgt_in != PAD
+            for module, (q, k, _, mask) in arguments:
+                kind = named[module].kind
+                queries, keys = src if kind == "encoder" else tgt, tgt if kind == "decoder" else src
+                calls.append(Call(named[module], q, k, mask, queries, keys))
+            arguments.clear()
+    return calls
+
+
+@contextmanager
+def replace_weights(attentions: Sequence[Attention], weigh: Weigh) -> Iterator[None]:
+    """Let these attentions average their values by other weights inside the context."""
+
+    def attend(module: Any, args: Any, _: Tensor) -> Tensor:
+        q, k, v, mask = args
+        return module.W_o((weigh(module, q, k, mask) @ v).transpose(1, 2).flatten(2))
+
+    with ExitStack() as hooks:
+        for a in attentions:
+            hooks.enter_context(a.module.register_forward_hook(attend))
+        yield
+
+
+def average(
+    calls: Sequence[Call], value: Callable[[Call], Float[Tensor, "B H N *C"]]
+) -> dict[Attention, Float[Tensor, " H *C"]]:
+    """Return the mean of a value of each head over all queries that are not pads."""
+    values: dict[Attention, list[Tensor]] = {}
+    for call in calls:
+        values.setdefault(call.attention, []).append(value(call).transpose(1, 2)[call.queries])
+    return {a: torch.cat(parts).double().mean(0) for a, parts in values.items()}
+
+
+def entropy(weights: Float[Tensor, "*B M"]) -> Float[Tensor, "*B"]:
+    """Return the entropy of each distribution, in nats; 0 log 0 is 0."""
+    return -torch.xlogy(weights, weights).sum(-1)
+
+
+def compute_loss(model: SequenceModel, examples: Sequence[Example]) -> dict[str, float]:
+    """Return nats per token and the share (%) of right tokens, teacher-forced."""
+    rows = score_teacher_forced(model, examples, str(next(model.parameters()).device))
+    n = sum(row["n_tokens"] for row in rows)
+    nats, right = (sum(row[key] for row in rows) / n for key in ("nats", "n_correct"))
+    return {"nats": nats, "accuracy": 100 * right}
+
+
+def mean_of(values: Mapping[Attention, Tensor]) -> float:
+    """Return the mean over all heads."""
+    return torch.stack([*values.values()]).mean().item()
+
+
+# -------------------------------------------------------------------------------------- Lengths
+
+
+def mean_visible(x: Float[Tensor, "B H N M"], mask: Tensor) -> Float[Tensor, "B H N 1"]:
+    """Return the mean over the keys that each query can see."""
+    visible = mask.expand(x.shape).to(x)
+    return (x * visible).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)
+
+
+def split_scores(q: Tensor, k: Tensor, mask: Tensor) -> list[Float[Tensor, "B H N M"]]:
+    """Return q·k_j; then if the keys had their mean length; then if they had their mean cosine."""
+    length = k.norm(dim=-1).unsqueeze(-2).expand(*q.shape[:3], -1)
+    projected = q @ F.normalize(k, dim=-1).mT
+    return [
+        projected * length,
+        projected * mean_visible(length, mask),
+        mean_visible(projected, mask) * length,
+    ]
+
+
+def spread_of_scores(call: Call) -> Float[Tensor, "B H N 3"]:
+    """Return the variance over the keys of each of `split_scores`."""
+    variances = []
+    for score in split_scores(call.q, call.k, call.mask):
+        square = (score - mean_visible(score, call.mask)).square()
+        variances.append(mean_visible(square, call.mask).squeeze(-1))
+    return torch.stack(variances, -1)
+
+
+def measure_lengths(
+    model: SequenceModel, untrained: SequenceModel, examples: Sequence[Example]
+) -> Rows:
+    """Return a row per head before and after training: how long its queries and keys are.
+
+    Columns: mean and standard deviation of the lengths; the variance of a query's scores if only
+    the angles, or only the keys' lengths, differed, in percent of that as it is.
+    """
+    rows: Rows = []
+    for when, each in {"before": untrained, "after": model}.items():
+        attentions = list_smoothers(each, is_exact=False)
+        calls = collect_calls(each, attentions, examples)
+        spreads = average(calls, spread_of_scores)
+        for a in attentions:
+            own = [call for call in calls if call.attention == a]
+            q, k = (
+                torch.cat([x.norm(dim=-1).transpose(1, 2)[real] for x, real in side]).double()
+                for side in ([(c.q, c.queries) for c in own], [(c.k, c.keys) for c in own])
+            )
+            both, angles, lengths = spreads[a].unbind(-1)
+            columns = {
+                "q_mean": q.mean(0), "q_std": q.std(0), "k_mean": k.mean(0), "k_std": k.std(0),
+                "angles": 100 * angles / both, "lengths": 100 * lengths / both,
+            }  # fmt: skip
+            for head in range(q.shape[1]):
+                values = {name: column[head].item() for name, column in columns.items()}
+                rows.append({"when": when, **name_head(a, head + 1), **values})
+    return rows
+
+
+# --------------------------------------------------------------------------------------- Kernel
+
+
+def softmax_weights(q: Tensor, k: Tensor, mask: Tensor, factor: float = 1) -> Tensor:
+    """Return the chapter's weights, with this multiple of its bandwidth."""
+    return softmax(q @ k.mT / (q.shape[-1] ** 0.5 * factor**2), mask)
+
+
+def kernel_weights(
+    q: Float[Tensor, "B H N K"], k: Float[Tensor, "B H M K"], mask: Tensor, has_prior: bool
+) -> Float[Tensor, "B H N M"]:
+    """Return Nadaraya and Watson's weights, with a Gaussian kernel of bandwidth d_k^¼.
+
+    With the prior weights exp(|k_j|² / 2h²) of the keys, they are the chapter's.
+    """
+    h = q.shape[-1] ** 0.25
+    log_kernel = -torch.cdist(q, k).square() / (2 * h**2)
+    log_prior = k.square().sum(-1).unsqueeze(-2) / (2 * h**2)
+    return softmax(log_kernel + log_prior * has_prior, mask)
+
+
+def equal_weights(q: Tensor, k: Tensor, mask: Tensor) -> Float[Tensor, "B H N M"]:
+    """Return the chapter's weights if all keys that a query sees had their mean length."""
+    return softmax(split_scores(q, k, mask)[1] / q.shape[-1] ** 0.5, mask)
+
+
+REPLACED: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "kernel": partial(kernel_weights, has_prior=False), "equal lengths": equal_weights,
+}  # fmt: skip
+"""What replaces the learned weights: the kernel alone, and the softmax of keys of equal length."""
+
+
+def try_weights(
+    model: SequenceModel, examples: Sequence[Example], calls: Sequence[Call], weigh: Weigh
+) -> tuple[dict[str, float], dict[Attention, Float[Tensor, " H"]]]:
+    """Return the loss with other weights, and their total variation from the softmax, per head.
+
+    The distance is measured at the queries and keys of the unchanged model, `calls`.
+    """
+
+    def distance(c: Call) -> Tensor:
+        other = weigh(c.attention.module, c.q, c.k, c.mask)
+        return (other - softmax_weights(c.q, c.k, c.mask)).abs().sum(-1) / 2
+
+    distances = average(calls, distance)
+    with replace_weights([*distances], weigh):
+        return compute_loss(model, examples), distances
+
+
+def measure_kernel(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
+    """Return the loss with the learned weights, and a row for each of REPLACED.
+
+    Then follows a row per head: the total variation distance of each from the learned weights.
+    """
+    if not (calls := collect_calls(model, list_smoothers(model), examples)):
+        return []
+    rows: Rows = [{"weights": "softmax", **compute_loss(model, examples)}]
+    heads: dict[tuple[Attention, int], dict[str, float]] = {}
+    for name, function in REPLACED.items():
+
+        def weigh(_: nn.Module, *qk: Tensor, function: Any = function) -> Tensor:
+            return function(*qk)
+
+        loss, distances = try_weights(model, examples, calls, weigh)
+        rows.append({"weights": name, **loss})
+        for a in list_smoothers(model):
+            for head, value in enumerate(distances[a].tolist(), 1):
+                heads.setdefault((a, head), {})[name] = value
+    return rows + [name_head(a, head) | columns for (a, head), columns in heads.items()]
+
+
+def measure_bandwidth(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
+    """Return a row per multiple of the bandwidth: the loss, and the mean entropy of the weights.
+
+    A bandwidth of f h divides the scores by f² √d_k: f² is a temperature. The entropy is that at
+    the queries and keys of the unchanged model.
+    """
+    calls, rows = collect_calls(model, list_smoothers(model), examples), Rows()
+    for factor in FACTORS if calls else ():
+
+        def weigh(_: nn.Module, q: Tensor, k: Tensor, mask: Tensor, f: float = factor) -> Tensor:
+            return softmax_weights(q, k, mask, f)
+
+        nats = average(calls, lambda c: entropy(weigh(c.attention.module, c.q, c.k, c.mask)))
+        loss, _distances = try_weights(model, examples, calls, weigh)
+        rows.append({"factor": factor, **loss, "entropy": mean_of(nats)})
+    return rows
+
+
+# --------------------------------------------------------------------------------------- FAVOR+
+
+
+def draw_features(
+    n_layers: int, d_k: int, n_features: int, seed: int
+) -> list[linear_attention.MultiHeadAttention]:
+    """Return attentions whose `phi` has this many positive orthogonal random features."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build(
+            "linear_attention", 4, d_model=d_k, n_heads=1, n_layers=n_layers, n_positions=1,
+            feature_map="favor", n_draws=-(-n_features // d_k),
+        )  # fmt: skip
+    drawn = [layer.self_attention for layer in model.decoder]
+    for attention in drawn:
+        attention.omega = attention.omega[:n_features]
+    return drawn
+
+
+def favor_weights(
+    features: linear_attention.MultiHeadAttention, q: Tensor, k: Tensor, mask: Tensor
+) -> Float[Tensor, "B H N M"]:
+    """Return φ(q)·φ(k) where the mask is True, normalised over the keys."""
+    score = (features.phi(q, True) @ features.phi(k, False).mT) * mask
+    return score / score.sum(-1, keepdim=True)
+
+
+def measure_favor(model: SequenceModel, _: SequenceModel, examples: Sequence[Example]) -> Rows:
+    """Return a row per number of random features and draw: loss, mean distance from the softmax.
+
+    The first row is of the exact weights: no features, no draw.
+    """
+    if not (calls := collect_calls(model, attentions := list_smoothers(model), examples)):
+        return []
+    rows: Rows = [{"features": 0, "draw": 0, **compute_loss(model, examples), "distance": 0}]
+    q = calls[0].q
+    for n, draw in product(N_FEATURES, range(1, N_DRAWS + 1)):
+        drawn = [one.to(q) for one in draw_features(len(attentions), q.shape[-1], n, draw)]
+        features = dict(zip([a.module for a in attentions], drawn, strict=True))
+
+        def weigh(module: nn.Module, *qk: Tensor, features: Any = features) -> Tensor:
+            return favor_weights(features[module], *qk)
+
+        loss, distances = try_weights(model, examples, calls, weigh)
+        rows.append({"features": n, "draw": draw, **loss, "distance": mean_of(distances)})
+    return rows

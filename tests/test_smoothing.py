@@ -1,0 +1,101 @@
+"""Attention as kernel smoothing: the weights, what is measured with them, and its figure."""
+
+import math
+
+import pytest
+import torch
+from conftest import Tiny
+from torch.testing import assert_close
+
+from seqmodels import EOS, SequenceModel
+from seqmodels.data.batches import Example
+from seqmodels.evaluation.evaluate import score_teacher_forced
+from tasks.smoothing import measure
+
+EXAMPLES = [
+    Example([5, 6, 7, EOS], [8, 9, 10, EOS]),
+    Example([9, 8, 6, 5, 7, EOS], [4, 7, EOS]),
+    Example([6, EOS], [10, 5, 8, 4, EOS]),
+]
+
+
+def scale(model: SequenceModel, queries: float, keys: float) -> SequenceModel:
+    """Make the queries and keys of a Transformer longer."""
+    for a in measure.list_smoothers(model):
+        a.module.W_q.weight.data *= queries
+        a.module.W_k.weight.data *= keys
+    return model
+
+
+def test_softmax_is_a_kernel_with_weights_by_length(tiny: Tiny) -> None:
+    """Keeps out another bandwidth or prior, and a difference where all keys are equally long."""
+    model = scale(tiny("transformer", d_k=5), 4, 4)
+    for call in measure.collect_calls(model, measure.list_smoothers(model), EXAMPLES):
+        exact = call.attention.module.attention_weights(call.q, call.k, call.k, call.mask)
+        kernel, pure = (measure.kernel_weights(*call[1:4], has_prior=p) for p in (True, False))
+        assert_close(kernel, exact, rtol=0, atol=1e-6)
+        assert (pure - exact).abs().max() > 0.01
+        k = 3 * torch.nn.functional.normalize(call.k, dim=-1)
+        pure = measure.kernel_weights(call.q, k, call.mask, has_prior=False)
+        assert_close(pure, measure.equal_weights(call.q, k, call.mask))
+    q, k = torch.zeros(1, 1, 1, 16), torch.zeros(1, 1, 2, 16)
+    k[..., 1, 0] = 2  # K = exp(-|q - k|² / 2h²) with h² = √16
+    expected = torch.tensor([1, math.exp(-4 / 8)])
+    pure = measure.kernel_weights(q, k, torch.tensor([True]), has_prior=False)
+    assert_close(pure[0, 0, 0], expected / expected.sum())
+
+
+def test_lengths_are_those_of_their_heads(tiny: Tiny) -> None:
+    """Keeps out pads, queries for keys, the next head, later keys, and the end for the start."""
+    model, other = tiny("transformer"), tiny("transformer")
+    rows = measure.measure_lengths(model, other, EXAMPLES)
+    swapped = [row | {"when": "before"} for row in measure.measure_lengths(other, model, EXAMPLES)]
+    assert rows[: len(rows) // 2] == swapped[len(rows) // 2 :]
+    seen = [measure.collect_calls(model, measure.list_smoothers(model), [e]) for e in EXAMPLES]
+    for row in rows[len(rows) // 2 :]:
+        assert row["when"] == "after"
+        place, h = (row["attention"], row["layer"]), row["head"] - 1
+        calls = [c for own in seen for c in own if c.attention[:2] == place]
+        for side in "qk":
+            lengths = torch.cat([getattr(c, side)[0, h].norm(dim=-1) for c in calls])
+            assert row[f"{side}_mean"] == pytest.approx(lengths.mean().item())
+            assert row[f"{side}_std"] == pytest.approx(lengths.std().item())
+        sums = torch.zeros(3)
+        for c in calls:
+            for i, query in enumerate(c.q[0, h]):
+                k = c.k[0, h][: i + 1 if place[0] == "decoder" else None]
+                length = k.norm(dim=-1)
+                along = k @ query / length
+                scores = along * length, along * length.mean(), along.mean() * length
+                sums += torch.tensor([s.var(correction=0).item() for s in scores])
+        both, angles, lengths = sums.tolist()
+        assert row["angles"] == pytest.approx(100 * angles / both, rel=1e-4)
+        assert row["lengths"] == pytest.approx(100 * lengths / both, rel=1e-4)
+
+
+def test_weights_are_replaced_and_compared(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out losses that ignore the weights, a temperature for a bandwidth, and equal draws."""
+    model, cosine = scale(tiny("transformer"), 4, 4), tiny("transformer_cosine")
+    scored = score_teacher_forced(model, EXAMPLES)
+    nats = sum(row["nats"] for row in scored) / sum(row["n_tokens"] for row in scored)
+    exact, kernel, equal, *heads = measure.measure_kernel(model, model, EXAMPLES)
+    assert exact["nats"] == pytest.approx(nats)
+    assert len({row["nats"] for row in (exact, kernel, equal)}) == 3
+    assert all(0 < row["equal lengths"] < row["kernel"] < 1 for row in heads)
+    monkeypatch.setattr(measure, "FACTORS", [0.5, 1, 2])
+    monkeypatch.setattr(measure, "N_FEATURES", [4, 4_000])
+    rows = measure.measure_bandwidth(model, model, EXAMPLES)
+    assert rows[1]["nats"] == pytest.approx(nats)
+    assert rows[0]["entropy"] < rows[1]["entropy"] < rows[2]["entropy"]
+    rows = measure.measure_bandwidth(scale(model, 4, 1), model, EXAMPLES)
+    assert rows[2]["nats"] == pytest.approx(nats)  # twice the bandwidth, for four times the scores
+    scale(model, 1 / 64, 1 / 8)  # a smooth kernel, of which few samples suffice
+    exact, *rows = measure.measure_favor(model, model, EXAMPLES)
+    few, many = rows[: measure.N_DRAWS], rows[measure.N_DRAWS :]
+    assert [row["features"] for row in few] == [4] * measure.N_DRAWS
+    assert len({row["nats"] for row in few}) == measure.N_DRAWS
+    assert max(row["distance"] for row in many) < 0.3 * min(row["distance"] for row in few)
+    assert max(abs(row["nats"] - exact["nats"]) for row in many) < 0.05
+    assert measure.measure_lengths(cosine, cosine, EXAMPLES)
+    for name in ("kernel", "bandwidth", "favor"):
+        assert getattr(measure, f"measure_{name}")(cosine, cosine, EXAMPLES) == []
