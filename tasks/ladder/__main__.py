@@ -118,7 +118,7 @@ def pick_equally_long(test: TestSet) -> list[Example]:
 
     Their targets are cut to the length of the shortest one.
     """
-    longest = test.max_train_length or 0
+    longest = min(test.max_train_length or 0, max(test.x))
     near = [e for e, n in zip(test.examples, test.x, strict=True) if longest - 10 < n <= longest]
     ((n_source, _),) = Counter(len(e.src) for e in near).most_common(1)
     equal = [e for e in near if len(e.src) == n_source]

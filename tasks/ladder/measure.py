@@ -44,17 +44,15 @@ def accuracy_by_place(
 
 
 def sequential_steps(model: Bahdanau | Transformer, n_source: int, n_target: int) -> int:
-    """Return how many layers, or steps of a recurrence, have to follow one another in training.
+    """Return how many layers, or steps of a recurrence, follow one another in a forward pass.
 
-    A recurrent layer takes a step per token. Read in both directions, it waits for all tokens of
-    the layer below; in the decoder, it can follow that one a token behind.
+    Layers are computed one after the other; a recurrent one takes a step per token.
     """
     if isinstance(model, Bahdanau):
         return n_source + n_target
-    L = model.config.n_layers
-    encoder = L * n_source if isinstance(model, RecurrentTransformer) else L
-    decoder = n_target + L - 1 if isinstance(model, RecurrentDecoder) else L
-    return encoder + decoder
+    encoder = n_source if isinstance(model, RecurrentTransformer) else 1
+    decoder = n_target if isinstance(model, RecurrentDecoder) else 1
+    return model.config.n_layers * (encoder + decoder)
 
 
 def count_sequential_steps(

@@ -1,0 +1,147 @@
+"""The models from Bahdanau's to the Transformer, and what the ladder measures of them."""
+
+import argparse
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import Run, Tiny, check_folder
+from torch import Tensor
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from seqmodels import BOS, EOS, build
+from seqmodels.comparison.arm import model_sizes
+from seqmodels.training.optimizers import hidden_matrices
+from tasks.ladder import __main__ as ladder
+from tasks.ladder import figure
+from tasks.ladder.measure import sequential_steps
+from tasks.translation import __main__ as translation
+
+RUNGS = ladder.TO_TRANSFORMER
+SRC, TGT_IN = torch.tensor([4, 9, 5, 6, EOS]), torch.tensor([BOS, 5, 8, 4])
+GIVEN = SRC[None], torch.ones(1, 5, dtype=torch.bool), TGT_IN[None]
+CHANGES = {
+    "bahdanau_dot": ("attention.v_a", "", {}),
+    "bahdanau_heads": ("", "attention.W_v", {"n_heads": 4}),
+    "bahdanau_tied": ("output.W_o", "", {}),
+    "transformer_recurrent": ("", "", {"n_layers": 2}),
+    "transformer_recurrent_decoder": ("encoder.recurrence", "encoder.self_attention", {}),
+    "transformer": ("decoder.C decoder.W decoder.W_s decoder.unit", "decoder.self_attention", {}),
+}
+"""The parts that a rung loses, those that it gains, and the changed fields of its Config."""
+
+
+def test_each_rung_changes_what_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out ends that are not the chapters, a second change, and a matrix without Muon."""
+    few = {"n_train": 100, "n_valid": 5, "max_test": 40, "per_bucket": 10}
+    monkeypatch.setitem(translation.SIZES, "laptop", few)
+    args = argparse.Namespace(size="laptop", tokens=None, data=None, no_source_eos=False)
+    args.to = "transformer"
+    climbed, published = ladder.make_task(args), translation.make_task(args)
+    for field in ("data", "training", "n_parameters", "train", "valid", "beam", "recipes"):
+        assert getattr(climbed, field) == getattr(published, field)
+    lengths = {(len(e.src), len(e.tgt)) for e in climbed.measure["gradients"].keywords["examples"]}
+    assert lengths == {tuple(climbed.measure["sequential_steps"].keywords.values())}
+    assert climbed.contrasts == [(rung, before) for before, rung in pairwise(RUNGS)]
+    sizes, parts = {}, {}
+    for name in RUNGS:
+        sizes[name] = model_sizes(name, replace(climbed, n_parameters=400_000))
+        torch.manual_seed(3)
+        model = build(name, **sizes[name])
+        named = {re_numbered(path): p for path, p in model.named_parameters()}
+        parts[name] = {".".join(path.split(".")[:2]) for path in named}
+        muon = {id(p) for p in hidden_matrices(model)}
+        others = {path for path, p in named.items() if p.ndim == 2 and id(p) not in muon}
+        tables = ("embed", "embedding", "attention.v_a", "output.W_o")
+        assert others <= {f"{table}.weight" for table in tables}
+        if name in ("bahdanau", "transformer"):
+            torch.manual_seed(3)
+            chapter = build(name, **model_sizes(name, replace(published, n_parameters=400_000)))
+            assert torch.equal(chapter(*GIVEN), model(*GIVEN))
+            assert all(map(torch.equal, chapter.parameters(), model.parameters()))
+    for before, name in pairwise(RUNGS):
+        if name in CHANGES:
+            changed = {k: v for k, v in sizes[name].items() if v != sizes[before].get(k)}
+            lost, gained = sorted(parts[before] - parts[name]), sorted(parts[name] - parts[before])
+            fields = {k: v for k, v in changed.items() if k != "d_model"}
+            assert (" ".join(lost), " ".join(gained), fields) == CHANGES[name]
+
+
+def re_numbered(path: str) -> str:
+    """Return the path of a parameter without the numbers of layers."""
+    return ".".join(word for word in path.split(".") if not word.isdigit())
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+    """Return softmax(q · k / √d) v of each head, side by side."""
+    heads = zip(*(x.chunk(n_heads, -1) for x in (q, k, v)), strict=True)
+    return torch.cat([(q @ k.T / k.shape[1] ** 0.5).softmax(-1) @ v for q, k, v in heads], -1)
+
+
+@pytest.mark.parametrize("name", RUNGS[1:4])
+def test_dot_products_word_by_word(name: str, tiny: Tiny) -> None:
+    """Keeps out another scale, heads that share weights or values, an output of its own."""
+    model, is_tied, H = tiny(name), name == "bahdanau_tied", 1 if name == "bahdanau_dot" else 2
+    a, out = model.attention, model.output
+    x, y = (F.embedding(text, model.embed.weight) * 12 ** (is_tied / 2) for text in (SRC, TGT_IN))
+    h = model.encoder(x[None], GIVEN[1])[0]
+    s, logits = torch.tanh(model.W_s(h[:1, 16:])), []
+    for e in y.split(1):
+        c = attend(a.W_a(s), a.U_a(h), a.W_v(h) if H > 1 else h, H)
+        s = model.unit(model.W(e) + model.C(c), s)
+        maxout = (out.U_o(s) + out.V_o(e) + out.C_o(c)).unflatten(-1, (-1, 2)).amax(-1)
+        logits.append(maxout @ model.embed.weight.T if is_tied else out.W_o(maxout))
+    assert_close(model(*GIVEN)[0], torch.cat(logits))
+
+
+@pytest.mark.parametrize("name", RUNGS[4:7])
+def test_recurrence_word_by_word(name: str, tiny: Tiny) -> None:
+    """Keeps out the state after the update in a query, positions, another order of the sums."""
+    model, whole = tiny(name), tiny("transformer")
+    x, y = (model.embedding(text) * 16**0.5 for text in (SRC, TGT_IN))
+    if name == "transformer_recurrent_decoder":
+        whole.load_state_dict(model.state_dict(), strict=False)
+        assert_close(*(m.encode(*GIVEN[:2]).memory.tensors for m in (model, whole)))
+        x = model.annotate(*GIVEN[:2])[0]
+    else:
+        for layer in model.encoder:
+            x = layer.self_residual.norm(x + layer.recurrence(x[None], GIVEN[1])[0])
+            x = layer.ff_residual.norm(x + layer.ff(x))
+    for layer in model.decoder:
+        s, states, contexts, a = torch.tanh(layer.W_s(x[:1])), [], [], layer.src_attention
+        for e in y.split(1):
+            contexts.append(a.W_o(attend(a.W_q(s), a.W_k(x), a.W_v(x), 2)))
+            s = layer.unit(layer.W(e) + layer.C(contexts[-1]), s)
+            states.append(s)
+        y = layer.self_residual.norm(y + torch.cat(states))
+        y = layer.src_residual.norm(y + torch.cat(contexts))
+        y = layer.ff_residual.norm(y + layer.ff(y))
+    assert_close(model(*GIVEN)[0], y @ model.embedding.weight.T)
+
+
+def test_steps_and_gradients_of_a_row(tiny: Tiny) -> None:
+    """Keeps out near for far, before for after, the slowest part, source for target."""
+    steps = [sequential_steps(tiny(name), 7, 5) for name in RUNGS]  # of two layers
+    assert steps == [12, 12, 12, 12, 24, 24, 12, 4]
+    medians = {"before": [2] * 8 + [90] * 4 + [8] * 8, "after": [6] * 8 + [90] * 4 + [3] * 8}
+    rows = [{"when": when, "median": m} for when in medians for m in medians[when]]
+    r = {"analyses": {"gradients": rows}, "curve": [{"step": 10, "seconds": 5}]}
+    assert [figure.gradient_ratio(r, when) for when in medians] == [4.0, 0.5]
+    r["curve"] += [{"step": 30, "seconds": 7}, {"step": 40, "seconds": 10}]
+    assert figure.seconds_per_step(r) == 0.1
+
+
+def test_the_way_to_the_transformer_runs(run: Run, tmp_path: Path) -> None:
+    """Keeps out a model that the harness cannot train, search, measure or draw."""
+    parsed = ladder.PARSER.parse_args(["--to", "transformer", "--size", "smoke"])
+    assert (parsed.models, parsed.out) == (RUNGS, Path("runs/ladder-transformer-smoke"))
+    assert ladder.PARSER.parse_args([]).models == ladder.MODELS
+    names = [RUNGS[3], RUNGS[6]]
+    assert run(ladder, "--to", "transformer", "--models", *names, "--out", tmp_path) == 0
+    for r in check_folder(tmp_path, names):
+        assert r["contrasts"] == [RUNGS[RUNGS.index(r["model"]) - 1]]
+    assert (tmp_path / "rungs-to-transformer.svg").exists()
+    assert not (tmp_path / "rungs.svg").exists()
