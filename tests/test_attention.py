@@ -12,13 +12,13 @@ from torch.testing import assert_close
 from seqmodels import build, unroll
 from seqmodels.models import ops
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, head_width, prepack, tanh
+from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, prepack, tanh
 
 
 # --------------------------------------------------------------------------------------------- Maps
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weight on pads, sums other than one, and weights that change with the batch."""
+    """Keeps out weight on pads, other sums than one, weights of the batch, and hooks that stay."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     weights = model.attention_weights(src, src_mask, tgt_in)
     n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
@@ -33,6 +33,9 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
             assert_close(total, torch.ones_like(total))
     alone = model.attention_weights(src[2:3, :3], src_mask[2:3, :3], tgt_in[2:3])
     assert_close(weights[2:3, ..., :3], alone)
+    with pytest.raises(IndexError):
+        model.attention_weights(src, src_mask, tgt_in + 10_000)
+    assert not any(module._forward_hooks for module in model.modules())
 
 
 # --------------------------------------------------------------------------------------- Operations
@@ -63,14 +66,6 @@ def test_a_packed_twin_steps_alike(
     if dtype == torch.float32:  # all matrices are packed, not the outermost alone
         n_packed = sum(isinstance(part, PackedLinear) for part in twin.modules())
         assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
-
-
-@pytest.mark.parametrize("n_heads", [4, 0, -5])
-def test_heads_fill_the_model(n_heads: int) -> None:
-    """Keeps out a bare ZeroDivisionError, and heads whose widths do not add up."""
-    assert head_width(12, 4) == 3
-    with pytest.raises(ValueError, match=f"d_model 10 .* n_heads {n_heads}"):
-        head_width(10, n_heads)
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "biased"])
@@ -110,16 +105,6 @@ def test_caches_of_one_origin_do_not_share_a_token() -> None:
             assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
             assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
         assert cache[0][0].shape == (2, 1, 3, 4)
-
-
-@pytest.mark.parametrize("name", ATTENDING)
-def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out hooks that slow down all later passes, also after an error."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    model.attention_weights(src, src_mask, tgt_in)
-    with pytest.raises(IndexError):
-        model.attention_weights(src, src_mask, tgt_in + 10_000)
-    assert not any(module._forward_hooks for module in model.modules())
 
 
 # --------------------------------------------------------------------------------- Linear attention

@@ -14,7 +14,6 @@ from unittest.mock import Mock
 import pytest
 import torch
 from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line, rows_of
-from safetensors.torch import load_file
 from toys import contents, flags, toy
 
 import seqmodels
@@ -473,17 +472,3 @@ def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path)
     other = {"name": "numbers", "sha256": "1" * 64, "n_train": 48, "n_test": 12}
     with pytest.raises(ValueError, match="other data than numbers"):
         rounded.rounded(compared / "gpt-seed1.json", tmp_path, toy(data=other))
-
-
-def test_the_committed_runs_are_rounded(name: str) -> None:
-    """Keeps out weights, a sample or a record that do not belong together."""
-    path = RESULTS / "translation-live" / f"{name}-seed1.json"
-    run, weights = seqmodels.load(path), load_file(path.with_suffix(".safetensors"))
-    assert {weight.dtype for weight in weights.values()} == {torch.float16}
-    assert run.record["rounded_from_sha256"] != run.record["weights_sha256"]
-    rows, (test,) = rows_of(path), run.record["tests"]
-    for bucket in test["buckets"]:
-        inside = [row for row in rows if bucket["low"] <= row["x"] <= bucket["high"]]
-        assert len(inside) == rounded.KEPT < bucket["n"]
-    short = rows[:: rounded.KEPT][:4]
-    assert run.translate([row["src"] for row in short]) == [row["hyp"] for row in short]

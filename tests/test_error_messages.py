@@ -220,6 +220,7 @@ def test_sizes_of_no_model(trained: Path, call: Call, tmp_path: Path) -> None:
     for name, changes in (
         ("bahdanau", {"d_model": 0}),
         ("gpt", {"n_heads": 7}),
+        ("gpt", {"n_heads": 0}),
         ("gpt", {"n_wings": 2}),
         ("gpt", {"dropout": math.nan}),
         ("lstm_seq2seq", {"n_layers": 10**7}),

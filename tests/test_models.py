@@ -16,13 +16,8 @@ from seqmodels import BOS, EOS, MODELS, PAD, UNK, SequenceModel, build, models
 from seqmodels.data import tokenizers
 from seqmodels.models import (
     PAPERS,
-    bahdanau,
-    gpt,
-    linear_attention,
     lstm_seq2seq,
     papers,
-    rnn_encdec,
-    transformer,
 )  # fmt: skip
 from seqmodels.records.record import load as load_record
 
@@ -72,25 +67,6 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
 
 
 # --------------------------------------------------------------------- What chapters have in common
-def test_the_defaults_are_the_papers() -> None:
-    """Keeps out defaults that drifted: sections 4.1 of Cho, A.2.3 of Bahdanau, 3.4, table 3.
-
-    GPT-2's are in table 2, those of linear attention in sections 4.2.1 and 4.2.2.
-    """
-    cho, attending, deep = rnn_encdec.PAPER, bahdanau.PAPER, lstm_seq2seq.PAPER
-    assert (cho.d_model, cho.d_embed, cho.d_maxout, cho.vocab_size) == (1000, 100, 500, 15_000)
-    assert (attending.d_model, attending.d_embed, attending.d_maxout) == (1000, 620, 500)
-    assert (attending.d_align, attending.vocab_size) == (1000, 30_000)
-    assert (deep.d_model, deep.d_embed, deep.n_layers, deep.is_reversed) == (1000, 1000, 4, True)
-    base, big = transformer.BASE, transformer.BIG
-    assert (base.d_model, base.d_ff, base.n_heads, base.n_layers) == (512, 2048, 8, 6)
-    assert (big.d_model, big.d_ff, big.n_heads, big.n_layers) == (1024, 4096, 16, 6)
-    assert (base.dropout, big.dropout, base.is_prenorm, big.is_prenorm) == (0.1, 0.3, False, False)
-    assert (cho.dropout, attending.dropout, deep.dropout) == (0.0, 0.0, 0.0)
-    small, images = gpt.GPT2_SMALL, linear_attention.CIFAR
-    assert (small.n_heads, small.n_layers, small.n_positions, small.dropout) == (12, 12, 1024, 0.1)
-    assert (images.d_model, images.n_heads, images.n_layers, images.dropout) == (256, 8, 16, 0.1)
-    assert (images.n_positions, images.feature_map, images.init_std) == (3072, "elu", 0.02)
 
 
 def test_recurrent_matrices_start_orthogonal(fresh: Tiny) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import RESULTS, rows_of
+from conftest import rows_of
 from fake_records import BUCKETS, with_rows
 
 from seqmodels.evaluation import intervals
@@ -261,11 +261,3 @@ def test_a_file_edited_by_hand_is_refused(folder: Path) -> None:
         with pytest.raises(ValueError, match=re.escape(f": {field}: ")) as error:
             find(folder)
         assert str(error.value).startswith(str(path))
-
-
-def test_committed_differences_are_those_of_the_committed_records() -> None:
-    """Keeps out a record that is made again without the differences."""
-    folders = sorted(path.parent for path in RESULTS.glob(f"*/{significance.FILE}"))
-    assert folders
-    for folder in folders:
-        assert find(folder) is not None, folder.name
