@@ -137,10 +137,7 @@ def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def test_features_by_hand() -> None:
-    """Keeps out other features than elu(x) + 1.
-
-    Those of a number above 0 are one more than it, those of one below 0 its exponential.
-    """
+    """Keeps out other features than elu(x) + 1: x + 1 above 0, e^x below."""
     x = torch.tensor([[[[0.0, -math.log(2)], [1.0, 0.0]]]]).double()
     expected = torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double()
     for is_query in (True, False):

@@ -111,14 +111,6 @@ def test_an_order_is_resumed_anywhere(examples: list[Example]) -> None:
     assert next(batches.batch_indices(examples, BUDGET, 7, 0, n_first)) == drawn[n_first]
 
 
-def test_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out the longest of the first examples alone, and sides that are exchanged."""
-    examples = [Example([4] * n, [5] * m) for n, m in ((1, 2), (7, 1), (2, 9), (3, 3), (1, 1))]
-    for n in (1, 2, 3, 9):
-        monkeypatch.setattr(batches, "LARGE", n)
-        assert batches.longest(examples) == (7, 9)
-
-
 def test_collate(tiny: Tiny) -> None:
     """Keeps out a model that sees the token that it must say, and a loss on given tokens."""
     asked = Example([4, 5], [6, 7, 8], frozenset({0, 1}))
@@ -147,10 +139,7 @@ def write(folder: Path, tokens: list[int]) -> batches.TokenStream:
 
 
 def test_windows_are_consecutive(tmp_path: Path) -> None:
-    """Keeps out a gap between context and target, contexts of one length, seeds without effect.
-
-    Each has the line at which its context begins, and no length of contexts comes twice.
-    """
+    """Keeps out a gap before the target, contexts of one length, a seed without effect."""
     ids = write(tmp_path / "ids", [4 + i % 251 for i in range(5_000)])
     windows = batches.ContextWindows(ids, range(40, 4_960, 7), 8, context=40, seed=1)
     sizes = [len(e.src) if e.src != [BOS] else 0 for e in windows]

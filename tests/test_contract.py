@@ -83,10 +83,7 @@ def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # ----------------------------------------------------------------------------- what must not matter
 def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out pads that are read, attended to or counted, or known by their id, not the mask.
-
-    With its target, each source fills GPT's positions alone: pads are not counted as such.
-    """
+    """Keeps out pads that are read, attended to or counted as positions, or known by their id."""
     model, (src, src_mask, tgt_in) = tiny(name, **n_positions(name, 7)), pairs
     wide, mask = F.pad(src, (0, 2), value=PAD), F.pad(src_mask, (0, 2), value=False)
     n_src, n_tgt = src_mask.sum(1), 7 - src_mask.sum(1)

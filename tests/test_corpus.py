@@ -167,10 +167,7 @@ def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
 
 
 def test_folder(folder: Path) -> None:
-    """Keeps out pairs that are dropped, doubled, shifted, or read only once; a stale key.
-
-    And hours of learning to copy, where both sides are of one language.
-    """
+    """Keeps out pairs that are dropped, shifted or read once; a stale key; learning to copy."""
     tiny = read_parallel([folder])
     assert (tiny.name, tiny.src_lang, tiny.tgt_lang, tiny.size()) == ("tiny", "de", "en", 4)
     assert list(tiny.splits) == ["train", "valid", "test"]
@@ -189,10 +186,7 @@ def test_folder(folder: Path) -> None:
 
 
 def test_direction(folder: Path) -> None:
-    """Keeps out a direction by chance, a fallback to another one, and files to be renamed.
-
-    Nor need they be unpacked: .zst is not a language.
-    """
+    """Keeps out a direction by chance, a fallback to another, files to be renamed or unpacked."""
     before = "valid"
     for name in ("val", "dev", "validation", "valid"):
         for code in ("de", "en"):
@@ -242,10 +236,7 @@ def test_a_folder_of_more_languages(folder: Path) -> None:
 
 
 def test_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a split by chance, one that loses something, or one sentence in two splits.
-
-    Valid and test do not grow with a large corpus.
-    """
+    """Keeps out a split by chance, one that loses something or grows, a sentence in two splits."""
     pairs = [(f"Satz {i - i % 3 // 2}", f"sentence {i}") for i in range(3_000)]
     for i, code in enumerate(("de", "en")):
         (tmp_path / f"all.{code}").write_text("".join(f"{pair[i]}\n" for pair in pairs))

@@ -1,7 +1,4 @@
-"""The scripts of the pages in Node.js: tokenizers, maps, tables, and the live page with its worker.
-
-The live page runs on fake models, which copy their source (see fake_runtime.js).
-"""
+"""The scripts of the pages in Node.js: tokenizers, maps, tables, the live page on fake models."""
 
 import json
 import random

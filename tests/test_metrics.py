@@ -126,10 +126,7 @@ def right(n_right: int, n: int, **more: Any) -> list[Row]:
 
 @pytest.mark.parametrize("n", [30, 50, 100])
 def test_shares_have_wilsons_interval(n: int) -> None:
-    """Keeps out a bootstrap for a share of 2 %: at n = 50 that holds the truth in 63 of 100.
-
-    Answers that share a text are no single ones: they get the bootstrap.
-    """
+    """Keeps out a bootstrap for a share of 2 %, which is too narrow; grouped rows get it."""
     for k in range(16):
         share = metrics.compute_scores(right(k, n))["exact_match"]
         ends = stats.binomtest(k, n).proportion_ci(method="wilson")

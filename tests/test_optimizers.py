@@ -59,10 +59,7 @@ def test_orthogonal(dtype: torch.dtype) -> None:
 
 
 def test_embeddings_and_output_are_not_muons(name: str, fresh: Tiny) -> None:
-    """Keeps out an output layer or positions by Muon, and a hidden matrix left to AdamW.
-
-    An LSTM of 16 cells has 64 gates: as many as there are tokens.
-    """
+    """Keeps out an output layer by Muon, and a hidden one by AdamW, also if it is as large."""
     many = build("lstm_seq2seq", 64, d_model=16, d_embed=12, n_layers=2)
     for model in (fresh(name), many):
         muons = {id(p) for p in hidden_matrices(model)}

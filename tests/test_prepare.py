@@ -222,7 +222,7 @@ def write_examples(folder: Path, examples: list[Example]) -> TokenizedPairs:
     return TokenizedPairs(folder, "x")
 
 
-def test_examples_on_disk(tmp_path: Path) -> None:
+def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps out examples that differ from those that were written, by one place or at the ends."""
     examples = [Example([5, 6], [7, EOS], line=1), Example([8], [9, 10, EOS], line=4)]
     examples += [Example([200_019], [EOS], line=2**40), Example([4], [5], line=3)]
@@ -236,7 +236,9 @@ def test_examples_on_disk(tmp_path: Path) -> None:
         for end in range(start, 6):
             sizes = mapped.lengths_between(start, end).tolist()
             assert sizes == [[len(e.src), len(e.tgt)] for e in examples[start:end]]
-    assert batches.longest(mapped) == batches.longest(examples) == (4, 3)
+    for n in (1, 2, 9):
+        monkeypatch.setattr(batches, "LARGE", n)
+        assert batches.longest(mapped) == batches.longest(examples) == (4, 3)
     assert list(pickle.loads(pickle.dumps(mapped))) == examples
     assert len(pickle.dumps(mapped)) < 500
     draw = np.random.default_rng(1).integers

@@ -71,7 +71,7 @@ def test_a_text_is_downloaded_once(internet: Internet, cached: Path, monkeypatch
 
 
 def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a name that is not found on disk, and one without a way to have it offline."""
+    """Keeps out a name that is not found, is not to be had offline, or is of another text."""
     monkeypatch.setattr(hub, "latest_revision", lambda name: None)
     assert presets.describe("my/own") == ""
     for name, preset in presets.PARALLEL.items():
@@ -99,10 +99,6 @@ def test_where_corpora_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("SEQMODELS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert presets.cache_dir() == tmp_path / "xdg" / "seqmodels"
-
-
-def test_checksum_warning() -> None:
-    """Keeps out another text under a known name than that of the results, without a word."""
     for name, preset in (presets.PARALLEL | presets.TEXT).items():
         assert presets.checksum_warning(name, preset.sha256 or "0") == ""
         assert bool(presets.checksum_warning(name, "0")) == (preset.sha256 is not None)

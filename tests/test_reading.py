@@ -2,10 +2,7 @@
 
 import argparse
 import ast
-import json
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -285,30 +282,6 @@ def test_every_page_is_found_from_the_readme() -> None:
     """Keeps out a page that no link leads to."""
     text = README.read_text(encoding="utf-8")
     assert all(f"(docs/{path.name})" in text for path in DOCS)
-
-
-@pytest.mark.slow
-def test_a_model_of_ones_own_is_compared(tmp_path: Path) -> None:
-    """Keeps out a tutorial whose files do not run, or whose model no table shows."""
-    text = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
-    model, program, other, entry = (b for kind, b in FENCE.findall(text) if kind == "python")
-    (tmp_path / "bag.py").write_text(model, encoding="utf-8")
-    (tmp_path / "attending.py").write_text(other, encoding="utf-8")
-    program = program.replace("from tasks", f"{entry}\nfrom tasks", 1)
-    (tmp_path / "compare.py").write_text(program, encoding="utf-8")
-    (command,) = (block for kind, block in FENCE.findall(text) if kind == "sh")
-    command = command.replace("--models bag ", "--models bag attending ")
-    argv = [sys.executable, *shlex.split(command)[1:], "--tokens", "600"]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    made = {path.name.removesuffix("-seed1.json"): json.loads(path.read_text(encoding="utf-8"))
-            for path in (tmp_path / "runs" / "bag").glob("*-seed1.json")}  # fmt: skip
-    assert made.keys() == {"bag", "attending", "rnn_encdec", "bahdanau"}
-    aligned = {name for name, record in made.items() if record["alignment"] is not None}
-    assert aligned == {"attending", "bahdanau"}
-    row = next(line for line in done.stdout.splitlines() if line.startswith("Bag of words"))
-    assert len(row.split()) > 4
 
 
 def test_numbers_are_those_of_the_records() -> None:

@@ -382,10 +382,7 @@ def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: An
 
 
 def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
-    """Keeps out another bucket, one seed for the mean, and arms with two changed fields.
-
-    Also a curve in the order of names, without the model as it is.
-    """
+    """Keeps out another bucket, a seed for the mean, arms of two fields, an order of names."""
     base = [fake_record("gpt", seed) for seed in (1, 2)]
     for record, bleu in zip(base, (40.0, 44.0), strict=True):
         record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens

@@ -19,7 +19,6 @@ from conftest import ATTENDING, ROOT, TINY, Call, rows_of
 from fake_records import fake_rows
 from sacrebleu.metrics import BLEU, CHRF
 from safetensors.torch import load_file
-from torch import Tensor, nn
 from toys import TOKENIZER, flags, toy
 
 import seqmodels
@@ -242,36 +241,8 @@ V, D = 11, 8
 CFG = TrainConfig(tokens=1, lr=1.0, batch_tokens=64)
 
 
-class Linear(SequenceModel):
-    """One matrix product per target token."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.embed, self.output = nn.Embedding(V, D), nn.Linear(D, V, bias=False)
-
-    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        return self.output(self.embed(tgt_in))
-
-
-def test_one_matrix_by_hand() -> None:
-    """Keeps out a count of multiplications alone, of the forward pass alone, or of pads as free.
-
-    And a whole batch in memory, where training had to cut it.
-    """
-    examples = [Example([4, 5], [6, 7, 2])] * 40
-    model = Linear()
-    assert flops_per_token(model, examples, CFG) == 3 * 2 * D * V
-    assert model.output.weight.grad is None
-    half = [Example([4, 5], [6, 7, 2], frozenset([0]))] * 40
-    assert flops_per_token(model, half, CFG) == 3 * 2 * D * V * 3 / 2  # two of three are scored
-    seen: list[int] = []
-    model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
-    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
-    assert max(seen) <= N_ROWS
-
-
 def test_the_transformer_by_its_formula() -> None:
-    """Keeps out fused attention that is not counted, on a CPU above all."""
+    """Keeps out fused attention or a backward pass uncounted, pads as free, and whole batches."""
     S, T, ff = 6, 5, 16
     sizes = {"d_model": D, "d_ff": ff, "n_heads": 2, "n_layers": 1, "dropout": 0.0}
     model = build("transformer", V, **sizes)
@@ -279,8 +250,14 @@ def test_the_transformer_by_its_formula() -> None:
     attention = 2 * S * S * D + 2 * T * T * D + 2 * T * S * D  # scores and mixtures
     projections = 4 * S * D * D + 4 * T * D * D + (2 * T + 2 * S) * D * D
     macs = attention + projections + 2 * (S + T) * D * ff + T * D * V
-    counted = flops_per_token(model, examples, CFG)
-    assert counted == 3 * 2 * macs / T
+    assert flops_per_token(model, examples, CFG) == 3 * 2 * macs / T
+    assert all(p.grad is None for p in model.parameters())
+    most = [e._replace(unscored=frozenset([0])) for e in examples]  # all but one are scored
+    assert flops_per_token(model, most, CFG) == 3 * 2 * macs / (T - 1)
+    n_rows: list[int] = []
+    model.register_forward_pre_hook(lambda _, given: n_rows.append(len(given[0])))
+    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
+    assert max(n_rows) <= N_ROWS
 
 
 # ------------------------------------------------------------------------------------ A trained run

@@ -75,10 +75,7 @@ def test_a_case_by_hand() -> None:
 
 
 def test_the_variance_of_examples_by_hand() -> None:
-    """Keeps out a variance with n for n − 1: 1 over the draws of 10 rows is 10/9, 9 degrees.
-
-    Of two models, that with the fewer seeds gives the degrees, whether it is row or column.
-    """
+    """Keeps out a variance with n for n − 1, and the degrees of the model with more seeds."""
     row = Mean(3.0, np.array([2.0, 4.0]), 1, math.nan, 0)
     column = Mean(1.0, np.array([1.0, 1.0]), 1, math.nan, 0)
     difference = compute_difference(Part({"r": row, "c": column}, 10), "r", "c", 1)

@@ -201,19 +201,14 @@ def test_numbers_of_a_figure() -> None:
     ]  # fmt: skip
 
 
-def test_checksums_of_the_sources(site_folder: Path) -> None:
-    """Keeps out a checksum of another file, and a chapter or record that is not named."""
-    text = page(site_folder, "sources")
-    records = (RESULTS / "bottleneck").glob("*-seed*.json")
-    for path in [*records, *(chapter.path for chapter in CHAPTERS.values())]:
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in text
-
-
 def test_links_lead_somewhere(site_folder: Path) -> None:
-    """Keeps out a link to a page or a place that is not there."""
+    """Keeps out a link to a page or place that is not there, and a checksum of another file."""
     pages = {path.name: path.read_text(encoding="utf-8") for path in site_folder.glob("*.html")}
     ids = {name: {*re.findall(r'\bid="([^"]*)"', text)} for name, text in pages.items()}
     assert len(pages) == 5 + len(CHAPTERS) + len(PAIRS)
+    records = (RESULTS / "bottleneck").glob("*-seed*.json")
+    for path in [*records, *(chapter.path for chapter in CHAPTERS.values())]:
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in pages["sources.html"]
     for name, text in pages.items():
         assert ("<script" in text) == (name == "live.html")
         for link in re.findall(r'<a [^>]*href="([^"]*)"', text):

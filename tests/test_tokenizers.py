@@ -174,10 +174,7 @@ def test_words_by_hand() -> None:
 
 
 def test_spaces_and_characters_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces.
-
-    And characters whose ids hang on the order of the text, or that vanish if they come late.
-    """
+    """Keeps out `< unk >` in three tokens, a lost line end, and ids in the order of the text."""
     spaces = Spaces.train([" = A =\n <unk> @,@ B .\n"])
     ids = spaces.encode(" = A =\n <unk> @,@ B .\n")
     assert spaces.tokens(ids) == ["=", "A", "=", "\\n", "<unk>", "@,@", "B", ".", "\\n"]

@@ -33,10 +33,7 @@ from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
 
 
 def test_the_rate_climbs_and_falls() -> None:
-    """Keeps out a schedule that starts at its peak, misses it, or does not end at zero.
-
-    Shares that are not below one are refused: by them it would divide by zero.
-    """
+    """Keeps out a schedule that starts at its peak, misses it or goes on, and a share of one."""
     factors = [lr_factor(0.0, 0.0), *(lr_factor(x, 0.2) for x in (0, 0.1, 0.2, 0.4, 1, 1.1))]
     assert factors == pytest.approx([1, 0, 0.5, 1, 0.75, 0, 0])
     for name, share in product(("warmup", "label_smoothing", "beta_2"), (-0.1, 1.0, math.nan)):
@@ -177,8 +174,6 @@ def test_curves_for_tensorboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     continued = read_curves(tmp_path)["loss/valid (nats per token)"]
     assert curves["loss/valid (nats per token)"].items() < continued.items()
     assert len(continued) == 2 * 4
-    draw_curves(tmp_path, 3_000, fresh=True)
-    assert len(read_curves(tmp_path)["loss/valid (nats per token)"]) == 4
 
 
 def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
