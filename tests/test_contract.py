@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import PAD, SequenceModel, reorder, unroll
-from seqmodels.models import PAPERS, model_of, papers
-from seqmodels.models.ops import tensors_of
+from seqmodels.models import PAPERS, model_of, ops, papers
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
@@ -47,21 +46,17 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 
 # ------------------------------------------------------------------------------- the two ways agree
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out training one model and searching with another, and a State changed in place.
-
-    A State has the shapes that it says: nothing else checks a NamedTuple. Values of another width
-    than keys, where a model can have them, are kept as well.
-    """
+    """Keeps out training one model and searching with another, and a State changed or misshapen."""
     model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
     first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-    before = [t.clone() for t in tensors_of(state)]
+    before = [t.clone() for t in ops.tensors_of(state)]
     with jaxtyping.jaxtyped("context"):
         for field, shape in get_type_hints(type(state)).items():
             assert isinstance(getattr(state, field), shape), field
     model.step(other(tgt_in[:, 2]), state)
     rest, _ = unroll(model, state, tgt_in[:, 2:])
     assert_close(torch.cat([first, rest], 1), model(src, src_mask, tgt_in))
-    assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, ops.tensors_of(state), strict=True))
 
 
 def test_modules_remember_nothing(name: str, tiny: Tiny, pairs: Pairs) -> None:
@@ -233,7 +228,7 @@ def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pai
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)
         for field in model.shared_by_beams:
-            assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
+            assert {len(tensor) for tensor in ops.tensors_of([getattr(state, field)])} == {4}
         if n_steps:
             _, state = unroll(model, state, began)
         state = reorder(state, beams, sources, model.shared_by_beams)

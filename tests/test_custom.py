@@ -16,7 +16,6 @@ import tasks
 from seqmodels import models
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import metrics
-from seqmodels.evaluation.metrics import METRICS, Metric
 from seqmodels.records.record import load as load_record
 from seqmodels.report import figures
 from tasks import __main__ as everything
@@ -83,11 +82,11 @@ def make_ter(tokenize: str, is_lowercase: bool = False, references: Any = None) 
 @pytest.fixture
 def ter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the line."""
-    line = Metric(
+    line = metrics.Metric(
         label="TER", digits=2, better="lower", sacrebleu=make_ter,
         of_sums=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )  # fmt: skip
-    monkeypatch.setitem(METRICS, "ter", line)
+    monkeypatch.setitem(metrics.METRICS, "ter", line)
 
 
 @pytest.mark.usefixtures("ter")

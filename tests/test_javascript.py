@@ -98,23 +98,6 @@ def test_weights_of_a_head_and_their_mean() -> None:
     assert mean["weights"][0][:2] == pytest.approx([0.6, 0.7])
 
 
-def test_cells_of_a_map() -> None:
-    """Keeps out a map with rows for columns, and a table with other numbers."""
-    body = """const map = { src: ['s"1', "t"], n: 2, tgt: ["x", "y", "z"], weights: given.weights };
-    const cells = drawMap(map, "GPT").all("rect").filter((rect) => rect.attributes["fill-opacity"]);
-    const numbers = cells.map(({ attributes: a }) => [+a.y, +a.x, +a["fill-opacity"]]);
-    return [numbers, cells[1].textContent, mapLinks(map).all("a")[0].attributes.href];"""
-    weights = [[0.25, 0.75], [0.003, 0.997], [0.98, 0.02]]
-    cells, title, address = run_node(body, "page.js", weights=weights)
-    rows, columns = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
-    places = [(rows.index(y), columns.index(x), weight) for y, x, weight in cells]
-    assert places == [(0, 0, 0.25), (0, 1, 0.75), (1, 1, 0.997), (2, 0, 0.98), (2, 1, 0.02)]
-    assert title == "x → t: 0.750"
-    head, *table = table_of(address)
-    assert head == ["", 's"1', "t"]
-    assert [[float(x) for x in row[1:]] for row in table] == weights
-
-
 # --------------------------------------------------------------------------------- The report
 def test_order_of_examples() -> None:
     """Keeps out another bucket, order or seed, losses sorted like scores, example 0 for none."""

@@ -18,7 +18,6 @@ import pytest
 import torch
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime, table_of
 from conftest import (
-    RESULTS,
     ROOT,
     TINY,
     Call,
@@ -31,10 +30,9 @@ from conftest import (
 )
 
 import seqmodels
-from seqmodels import EOS, MODELS, PAD
+from seqmodels import EOS, MODELS, PAD, search
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.search import greedy
 from seqmodels.site import export, graphs, live, runtime, vocabulary
 
 
@@ -83,7 +81,7 @@ def test_an_exported_run(name: str, trained: Path, tmp_path: Path, monkeypatch: 
     model, src = seqmodels.load(trained / f"{name}-seed1").model, torch.tensor([[17, 4, 95, EOS]])
     for p in model.parameters() if is_half else ():
         p.data = p.data.half().float()
-    expected = greedy(model, src, src > 0, min(40, model.max_target(4)))
+    expected = search.greedy(model, src, src > 0, min(40, model.max_target(4)))
     assert [[token for token in names["text"] if token != EOS]] == expected
 
 
@@ -344,39 +342,4 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.check_isolation()
     tab.check_access()
     assert tab.width() == 390
-    tab.context.close()
-
-
-RUNS = RESULTS / "translation-live"
-PAGE_BYTES = 19_000_000
-
-
-@pytest.mark.slow
-def test_trained_models(chromium: Any, tmp_path: Path) -> None:
-    """Keeps out texts and weights that are not those of the committed runs."""
-    path = tmp_path / "live.html"
-    command = [sys.executable, "-m", "seqmodels.cli.main", "live", str(RUNS), "--out", str(path)]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if "npm" in process.stderr and process.returncode == 2:
-        pytest.skip(process.stderr.strip())
-    assert process.returncode == 0, process.stderr
-    tab = Live(chromium, path)
-    tab.check_isolation()
-    assert tab.path.stat().st_size < PAGE_BYTES
-    runs = {name: seqmodels.load(RUNS / f"{name}-seed1") for name in MODELS}
-    data = data_of(tab.path)
-    for k, name in enumerate(MODELS):
-        cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
-        assert cells[2] == data["runs"][k]["manifest"]["files"]["weights.bin"]
-        assert cells[3] == runs[name].record["weights_sha256"]
-    aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
-    assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
-    rows = rows_of(RUNS / "bahdanau-seed1")
-    words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
-    for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
-        text = " ".join(words[n : 2 * n - 1])
-        assert len(runs["gpt"].encode_source(text)) == n
-        for name, tokens in zip(MODELS, tab.ask(text), strict=True):
-            assert tokens == runs[name].search([runs[name].encode_source(text)])[0], (name, n)
-    assert tab.messages == []
     tab.context.close()

@@ -1,7 +1,6 @@
 """Models: the list of papers, what chapters share, and the recurrent ones as naive loops."""
 
 import math
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -67,28 +66,6 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
 
 
 # --------------------------------------------------------------------- What chapters have in common
-
-
-def test_gated_units_start_as_their_papers_say(fresh: Tiny) -> None:
-    """Keeps out recurrent weights that are not orthogonal (B.1 of Bahdanau, section 4.1 of Cho).
-
-    And a start of the others that shrinks in narrow models: N(0, 1/fan-in), biases zero.
-    """
-    for name, n_square in [("rnn_encdec", 6), ("bahdanau", 9)]:
-        model = fresh(name, d_model=60, d_embed=40, d_maxout=50)
-        units = [m for m in model.modules() if type(m).__name__ == "GatedUnit"]
-        square = [b for m in units for w in (m.U_zr, m.U) for b in w.weight.split(60)]
-        assert len(square) == n_square
-        for block in square:
-            assert_close(block @ block.T, torch.eye(60), rtol=0, atol=1e-5)
-        for path, p in model.named_parameters():
-            if p.dim() == 1:
-                assert not p.any(), path
-            elif path.startswith("output") or not re.search(r"\.U|attention", path):
-                expected = p.shape[1] ** -0.5
-                assert p.std().item() == pytest.approx(expected, rel=0.15), path
-    square = model.output.U_o.weight[:60]  # is not recurrent
-    assert (square @ square.T - torch.eye(60)).abs().max() > 0.2
 
 
 # -------------------------------------------------------------------------------------- Naive loops

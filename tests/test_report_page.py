@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from browser import PHONE, Tab, data_of, tables_of
+from browser import PHONE, Tab, data_of, table_of, tables_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
@@ -170,6 +170,9 @@ def test_from_bucket_to_head(tab: Tab) -> None:
     for x, y, opacity in cells:
         if (s := columns.index(x)) < weights.shape[1]:
             assert opacity == pytest.approx(weights[rows_of_map.index(y), s], abs=0.006)
+    address = tab.page.locator('[download="attention.csv"]').get_attribute("href")
+    numbers = [[float(x) for x in row[1:-1]] for row in table_of(address)[1:]]
+    np.testing.assert_allclose(numbers, weights, atol=1e-4)
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:

@@ -14,7 +14,6 @@ from fake_records import MODELS, fake_record, row, scored, several, write
 from seqmodels.evaluation.metrics import METRICS
 from seqmodels.models import PAPERS
 from seqmodels.report import figures, ledger, reading, style, tables
-from seqmodels.report.reading import format_bucket
 
 Records = list[dict[str, Any]]
 
@@ -31,7 +30,7 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
         begin = next(i for i, line in enumerate(lines) if line.startswith(f"{test['name']}: "))
         heads = [re.sub("[*†]", "", head) for head in lines[begin + 1].split()]
         length = ["length"] * (test["primary_metric"] == "bleu")
-        assert heads == ["model", "all", *map(format_bucket, test["buckets"]), *length]
+        assert heads == ["model", "all", *map(reading.format_bucket, test["buckets"]), *length]
         digits = 3 if test["primary_metric"] == "bits_per_byte" else 1
         for model in MODELS:
             label = PAPERS[model].label

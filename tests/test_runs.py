@@ -24,9 +24,7 @@ from toys import TOKENIZER, flags, toy
 import seqmodels
 from seqmodels import BOS, EOS, MODELS, SequenceModel, build
 from seqmodels.cli import main
-from seqmodels.comparison import compare, runs, trained
-from seqmodels.comparison.arm import count_parameters, fit_width
-from seqmodels.comparison.runs import N_ROWS, flops_per_token
+from seqmodels.comparison import arm, compare, runs, trained
 from seqmodels.comparison.trained import TrainedRun, load_model
 from seqmodels.data import tokenizers
 from seqmodels.data.batches import Example
@@ -41,10 +39,10 @@ from seqmodels.utils import files
 def test_a_width_is_within_five_percent() -> None:
     """Keeps out a model that is silently larger than the others, and a tolerance that grows."""
     with torch.device("meta"):
-        narrowest = count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
+        narrowest = arm.count_parameters(build("lstm_seq2seq", 900, d_model=16, d_embed=128))
     with pytest.raises(ValueError, match="no width within 5 %"):
-        fit_width("lstm_seq2seq", 900, int(narrowest / 1.06), d_embed=128)
-    sizes = fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
+        arm.fit_width("lstm_seq2seq", 900, int(narrowest / 1.06), d_embed=128)
+    sizes = arm.fit_width("lstm_seq2seq", 900, int(narrowest / 1.04), d_embed=128)
     assert sizes["d_model"] == 16
 
 
@@ -55,13 +53,12 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert (saved["task"], saved["model"], saved["seed"], saved["beam"]) == ("again", name, 1, 1)
     config = MODELS[name].config_type(**saved["model_config"])
     with torch.device("meta"):
-        assert saved["n_parameters"] == count_parameters(MODELS[name](config))
+        assert saved["n_parameters"] == arm.count_parameters(MODELS[name](config))
     assert abs(saved["n_parameters"] / 400_000 - 1) <= 0.05
     assert TrainConfig(**saved["train_config"]).tokens == 200
     assert saved["data"] == toy().data
     assert saved["provenance"].keys() >= {"date", "commit", "system", "device", "threads"}
     assert saved["provenance"]["versions"]["torch"] == torch.__version__
-    assert {"python", "numpy", "sacrebleu"} <= saved["provenance"]["versions"].keys()
     assert saved["weights_sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     # speed
     last = saved["curve"][-1]
@@ -74,8 +71,6 @@ def test_a_record_is_complete(name: str, compared: Path, few_draws: None) -> Non
     assert [*cache_bytes][:3] == [8, 16, 32] == [n for n, _ in saved["source_bytes"]][:3]
     for n, n_bytes in saved["source_bytes"]:
         assert n_bytes == 4 * config.source_floats(n) <= cache_bytes[n]
-    if name == "transformer":  # one vector a word, against keys and values of every layer
-        assert all(2 * config.n_layers * n <= cache_bytes[s] for s, n in saved["source_bytes"])
     # scores
     (test,) = saved["tests"]
     names = {"nats", "bits_per_byte", "token_accuracy", "exact_match", "accuracy", "bleu", "chrf"}
@@ -246,18 +241,18 @@ def test_the_transformer_by_its_formula() -> None:
     S, T, ff = 6, 5, 16
     sizes = {"d_model": D, "d_ff": ff, "n_heads": 2, "n_layers": 1, "dropout": 0.0}
     model = build("transformer", V, **sizes)
-    examples = [Example([4] * S, [5] * T)] * (2 * N_ROWS)
+    examples = [Example([4] * S, [5] * T)] * (2 * runs.N_ROWS)
     attention = 2 * S * S * D + 2 * T * T * D + 2 * T * S * D  # scores and mixtures
     projections = 4 * S * D * D + 4 * T * D * D + (2 * T + 2 * S) * D * D
     macs = attention + projections + 2 * (S + T) * D * ff + T * D * V
-    assert flops_per_token(model, examples, CFG) == 3 * 2 * macs / T
+    assert runs.flops_per_token(model, examples, CFG) == 3 * 2 * macs / T
     assert all(p.grad is None for p in model.parameters())
     most = [e._replace(unscored=frozenset([0])) for e in examples]  # all but one are scored
-    assert flops_per_token(model, most, CFG) == 3 * 2 * macs / (T - 1)
+    assert runs.flops_per_token(model, most, CFG) == 3 * 2 * macs / (T - 1)
     n_rows: list[int] = []
     model.register_forward_pre_hook(lambda _, given: n_rows.append(len(given[0])))
-    flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
-    assert max(n_rows) <= N_ROWS
+    runs.flops_per_token(model, [Example([4], [5] * (1 + i % 7)) for i in range(200)], CFG)
+    assert max(n_rows) <= runs.N_ROWS
 
 
 # ------------------------------------------------------------------------------------ A trained run

@@ -20,7 +20,6 @@ from seqmodels.cli import main
 from seqmodels.models import MODELS
 from seqmodels.report import reading
 from seqmodels.site import attention, build, figure, layout, pair, source
-from seqmodels.site.source import Chapter
 
 CHAPTERS = {chapter.name: chapter for chapter in source.read_chapters()}
 PAIRS = [*combinations(CHAPTERS, 2)]
@@ -46,7 +45,7 @@ def dump_code(text: str) -> str:
     return ast.dump(tree)
 
 
-def check_code(chapter: Chapter, cells: list[str]) -> None:
+def check_code(chapter: source.Chapter, cells: list[str]) -> None:
     """Assert that cells of a page hold all code of a chapter in order; empty cells have none."""
     matches = (re.match(r'<code.*?data-n="(\d+)">(.*)</code>', cell) for cell in cells)
     lines = {int(m[1]): html.unescape(re.sub("<.*?>", "", m[2])) for m in matches if m}
@@ -115,7 +114,7 @@ def test_prose_code_and_tables_in_a_page() -> None:
 
 
 @each_chapter
-def test_equations(site_folder: Path, chapter: Chapter) -> None:
+def test_equations(site_folder: Path, chapter: source.Chapter) -> None:
     """Keeps out an equation beside another line, twice or not at all, and a tag without one."""
     lines = [(unit, line) for unit in chapter.units for line in unit.lines if line.tag]
     entries = source.EQUATIONS[chapter.name]

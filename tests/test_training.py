@@ -26,8 +26,7 @@ from seqmodels import EOS, PAD, Batch, SequenceModel
 from seqmodels.comparison import compare
 from seqmodels.data.batches import Example, collate
 from seqmodels.evaluation import evaluate
-from seqmodels.training import loop, trainer
-from seqmodels.training.config import Precision, TrainConfig
+from seqmodels.training import config, loop, trainer
 from seqmodels.training.loop import loss_of, prefetch
 from seqmodels.training.trainer import PreparedBatch, Trainer, lr_factor
 
@@ -44,7 +43,7 @@ def test_the_rate_climbs_and_falls() -> None:
 
 def test_a_budget_met_to_the_token_has_its_last_point(fresh: Tiny) -> None:
     """Keeps out a curve without its end, whose weights would never be compared."""
-    cfg = TrainConfig(tokens=30, lr=0.1, batch_tokens=10, n_validations=3)
+    cfg = config.TrainConfig(tokens=30, lr=0.1, batch_tokens=10, n_validations=3)
     examples = [Example([4, 5], [5, 4, 6, 7, EOS])] * 8
     curve = loop.train(Trainer(fresh("gpt"), cfg), examples, examples[:1])
     assert [point["tokens"] for point in curve] == [10, 20, 30]
@@ -89,7 +88,7 @@ def test_a_loss_is_summed_in_float32(tiny: Tiny, pairs: Pairs) -> None:
 def test_both_precisions_train_alike(name: str, fresh: Tiny) -> None:
     """Keeps out a model that bfloat16 stops or leads elsewhere, or whose weights it rounds."""
     model = fresh(name, d_model=32)
-    cfgs = [replace(CFG, precision=p, optimizer="muon") for p in get_args(Precision)]
+    cfgs = [replace(CFG, precision=p, optimizer="muon") for p in get_args(config.Precision)]
     trainers = [Trainer(deepcopy(model), cfg) for cfg in cfgs]
     assert [one.optimizers[1].is_bfloat16 for one in trainers] == [False, True]
     for _ in range(3):
