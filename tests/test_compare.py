@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line, rows_of
+from conftest import Call, Run, check_folder, check_one_line, rows_of
 from toys import contents, flags, toy
 
 import seqmodels
@@ -23,8 +23,7 @@ from seqmodels.cli.compare import compare_and_report
 from seqmodels.comparison import arm, compare, forecast, launch, runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.forecast import Forecast
-from seqmodels.comparison.runs import check_same_settings, recorded_settings, shared_settings
-from seqmodels.comparison.task import Task
+from seqmodels.comparison.runs import check_same_settings
 from seqmodels.data import tokenizers
 from seqmodels.models import VARIANTS
 from seqmodels.records import record
@@ -402,22 +401,6 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
         for test in built.tests:
             assert len(test.x) == len(test.examples)
             assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
-@pytest.mark.parametrize(("name", "module", "flags"), everything.CORPORA, ids=lambda x: x[:30])
-def test_committed_records_fit(name: str, module: str, flags: str, monkeypatch: Any) -> None:
-    """Keeps out real text that is prepared in another way than for the committed records."""
-    monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
-    tasks: list[Task] = []
-    task = import_module(f"tasks.{module}.__main__")
-    monkeypatch.setattr(
-        "seqmodels.cli.compare.compare_and_report", lambda task, _: tasks.append(task)
-    )
-    task.main(flags.split())
-    for path in (RESULTS / name).glob("*-seed*.json"):
-        check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
 
 
 def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -> None:

@@ -216,14 +216,10 @@ def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("width", [1, 3])
 def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a beam that goes on as its neighbour, or with the source of one that has left.
-
-    The beams of source i are in rows width × i and after; each has a text of its own. They share
-    their source, and need no copies of it. Rows leave, change places and are doubled.
-    """
+    """Keeps out a beam that goes on as its neighbour, with another source, or with copies of it."""
     model, (src, src_mask, _) = tiny(name), pairs
     began, rest = torch.randint(4, V, (4 * width, n_steps)), torch.randint(4, V, (3 * width, 4))
-    rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])
+    rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])  # one left
     beams = torch.tensor({1: [3, 1, 1], 3: [11, 9, 9, 3, 5, 4, 4, 4, 5]}[width])
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)

@@ -74,24 +74,16 @@ ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 
-def make_ter(tokenize: str, is_lowercase: bool = False, references: Any = None) -> TER:
-    """Return sacreBLEU's translation edit rate."""
-    return TER(case_sensitive=not is_lowercase, references=references)
-
-
-@pytest.fixture
-def ter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the line."""
+def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a second list of metrics, and an interval for percentages above 100."""
     line = metrics.Metric(
-        label="TER", digits=2, better="lower", sacrebleu=make_ter,
+        label="TER", digits=2, better="lower",
+        sacrebleu=lambda tokenize, is_lowercase=False, references=None: TER(
+            case_sensitive=not is_lowercase, references=references
+        ),
         of_sums=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )  # fmt: skip
     monkeypatch.setitem(metrics.METRICS, "ter", line)
-
-
-@pytest.mark.usefixtures("ter")
-def test_a_metric_is_one_line(tmp_path: Path) -> None:
-    """Keeps out a second list of metrics: in record, tables or figures."""
     args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
@@ -110,11 +102,6 @@ def test_a_metric_is_one_line(tmp_path: Path) -> None:
     assert f"{found['value']:.2f} [{found['low']:.2f}, {found['high']:.2f}]" in tables
     figure = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
     assert "TER by source length" in figure
-
-
-@pytest.mark.usefixtures("ter")
-def test_a_score_above_100_has_an_interval() -> None:
-    """Keeps out an interval for percentages around a score without an upper bound."""
     rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
     found = metrics.compute_scores(rows)["ter"]
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}

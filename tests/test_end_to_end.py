@@ -295,14 +295,9 @@ def run(argv: list[str]) -> subprocess.CompletedProcess[str]:
 def on_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of everything that the worker computes, on two processes."""
     out = tmp_path_factory.mktemp("two")
-    run_worker(out, "train", "step_without_memory")
-    return out
-
-
-def run_worker(out: Path, *names: str) -> None:
-    """Run the worker on two processes."""
-    process = run([*torchrun(2), "tests/worker.py", str(out), *names])
+    process = run([*torchrun(2), "tests/worker.py", str(out), "train", "step_without_memory"])
     assert process.returncode == 0, process.stderr
+    return out
 
 
 def gradient(trainer: Trainer, batch: Batch) -> torch.Tensor:

@@ -41,7 +41,6 @@ FILES = {
     "lacking/train.qaa": b"a\n", "lacking/train.qab": b"b\n", "lacking/valid.qaa": b"c\n",
     "empty-folder/.keep": b"",
 }  # fmt: skip
-"""Files in the folder @."""
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +84,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (recall, "--models transformer --vary warmup=1", ("warmup 1.0", "below 1")),
     (recall, "--models transformer --vary n_heads=2,,4", ("FIELD=A,B,C",)),
     (translation, "--source de", ("--source", "--data")),
-    (translation, "--vocab 300", ("--vocab", "--data")),
-    (translation, "--valid a b", ("--valid", "--data")),
     (translation, "--data @/src.de @/ref.en --valid @/src.de @/x", ("--valid", "no file", "/x")),
     (translation, "--size full --data x", ("--size full",)),
     (translation, "--data x --tokenizer bert", ("'bert'", "bpe")),
@@ -100,7 +97,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (benchmarks, "--only nope", ("nope",)),
     # no line break and no command for the terminal is printed
     (main, "plot a\nb\x1b\udcff", (r"a b\x1b\udcff does not exist",)),
-    (next_token, "--data \udcff/x", (r"\udcff",)),
     (main, "generate x a --\n\x1b[2J\udcff", (r"-- \x1b[2J\udcff",)),
     # folders to draw and runs to use
     (main, "plot @/nope", ("nope does not exist",)),
@@ -108,18 +104,19 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (main, "translate @/nope/gpt-seed1 a", ("nope/gpt-seed1.json",)),
     (main, "report @ --out @/a.html --serve", ("--serve",)),
     (main, "report @ --out @/a.txt", ("a.txt",)),
-    (main, "report @ --out @/nope/a.html", ("nope",)),
     (main, "report @ --serve --port 65536", ("65536",)),
     (main, "report @ @ --out @/a.html", ("twice",)),
     (main, "report @ --out @/a.html --maps -1", ("--maps",)),
     (main, "report @/two @ --out @/a.html", ("/two",)),
     (main, "report @", ("--out",)),
     (main, "live @/nope --out @/a.html", ("nope",)),
+    (main, "site --runs @/nope --out @/site", ("nope",)),
+    (main, "site --runs @/empty-folder --out @/site", ("empty-folder",)),
+    (main, "site --runs @ --out @/notes.md", ("notes.md",)),
     (main, "live @ --out @/a.txt", ("a.txt",)),
     (main, "live @ --out @/nope/a.html", ("nope/a.html",)),
     # texts to score
     (main, f"{SCORE} @/hyp.en --buckets 5,5", ("5,5",)),
-    (main, f"{SCORE} @/hyp.en --buckets 0,5", ("--buckets", "'0'")),
     (main, f"{SCORE} @/hyp.en --tokenize 14a", ("--tokenize 14a",)),
     (main, f"{SCORE} @/hyp.en --gold-one-based", ("--gold",)),
     (main, f"{SCORE} @/hyp.en --out @/notes.md", ("--out", "notes.md")),
@@ -131,7 +128,6 @@ CALLS: list[tuple[ModuleType, str, tuple[str, ...]]] = [
     (translation, "--data @/src.de @/short.en", ("src.de has 3 lines", "short.en has 1")),
     (translation, "--data @/two --tokenizer characters --vocab 300", ("--vocab 300",)),
     (translation, "--data @/one.csv", ("one.csv", "de")),
-    (next_token, "--data @/notes.md --limit 9", ("limit",)),
     (next_token, "--data @/notes.md --column text", ("column",)),
     (next_token, "--data @/notes.md @/columns.jsonl", ("columns.jsonl is a table",)),
     (next_token, "--data @/columns.jsonl --column c", ("'c'", "'a', 'b'", "--column")),
@@ -250,12 +246,10 @@ PARSERS = {
     "recall/significance.json": significance.load,
     "ledger.json": lambda path: ledger.load_ledger(path.parent),
 }
-"""Valid files, and their parsers."""
 ODD: list[Any] = [
     None, True, -1, 0, 7, 2**62, 10**30, 0.5, -1e308, math.nan, math.inf, "", "a",
     "../up", "\0", "\x1b[2J", "\ud800", "x" * 3_000, [], [[]], [0], {}, {"a": 1}, "(a+)+$",
 ]  # fmt: skip
-"""Values that an edit puts in place of a valid one."""
 
 many = settings(
     max_examples=60, deadline=None, derandomize=True, database=None,

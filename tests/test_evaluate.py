@@ -48,17 +48,13 @@ def test_texts_are_written_without_dropout(name: str, fresh: Tiny) -> None:
 
 
 def test_a_target_does_not_depend_on_its_batch(name: str, tiny: Tiny) -> None:
-    """Keeps out hypotheses beside the wrong sources, and a limit that is the batch's.
-
-    EOS is unlikely, so that targets come to their limits; GPT's end at its last position. The
-    smaller the weights, the closer are the beams.
-    """
+    """Keeps out hypotheses beside the wrong sources, and a limit that is the batch's."""
     model = tiny(name, **n_positions(name, 20))
     rng = random.Random(3)
     sources = [[rng.randrange(4, V) for _ in range(1 + rng.randrange(7))] for _ in range(8)]
     examples = [Example(src, [EOS]) for src in sources]
     for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.15)
+        torch.nn.init.normal_(p, std=0.15)  # EOS is unlikely: targets come to their limits
     for width in (1, 4):
         targets = evaluate.generate_targets(model, examples, width)
         for example, target in zip(examples, targets, strict=True):
@@ -306,17 +302,11 @@ def test_texts_end_as_they_should() -> None:
     assert every_search(short, 1) == [[4]] * 3
 
 
-@pytest.mark.parametrize(
-    ("settings", "p"),
-    [
-        ((1.0,), [0.5, 0.3, 0.2]),
-        ((0.5,), [25 / 38, 9 / 38, 4 / 38]),
-        ((1.0, 2), [5 / 8, 3 / 8, 0]),
-        ((1.0, None, 0.79), [5 / 8, 3 / 8, 0]),
-        ((1.0, 2, 0.62), [1, 0, 0]),  # 5 / 8 of two, but 0.5 of all
-        ((0.0,), [1, 0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "p"), [
+    ((1.0,), [0.5, 0.3, 0.2]), ((0.5,), [25 / 38, 9 / 38, 4 / 38]), ((0.0,), [1, 0, 0]),
+    ((1.0, 2), [5 / 8, 3 / 8, 0]), ((1.0, None, 0.79), [5 / 8, 3 / 8, 0]),
+    ((1.0, 2, 0.62), [1, 0, 0]),  # 5 / 8 of two, but 0.5 of all
+])  # fmt: skip
 def test_samples_follow_the_model(settings: Any, p: list[float]) -> None:
     """Keeps out a sample from other likelihoods than the model's, or of a token ruled out."""
     likes = {PAD: 3.0, 6: 0.2, 4: 0.5, 5: 0.3}

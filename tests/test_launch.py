@@ -355,14 +355,6 @@ def test_kills_leave_no_trace(tmp_path: Path) -> None:
     assert kills == dict.fromkeys(PHASES, 1)
 
 
-def is_running(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "threads", "to", "code"), [
     (signal.SIGINT, 1, "command", 130), (signal.SIGHUP, 2, "command", 129),
@@ -383,13 +375,13 @@ def test_a_signal_stops_all_processes(
             for _ in range(threads):  # one run at a time, or two
                 assert "training on 10,000,000 tokens" in program.stdout.readline()
             children = psutil.Process(program.pid).children()
-            workers = [child.pid for child in children if "spawn_main" in str(child.cmdline())]
+            workers = [child for child in children if "spawn_main" in str(child.cmdline())]
             assert len(workers) == 2 * (threads - 1)
             time.sleep(1.0)
             if to == "suspended command":
                 program.send_signal(signal.SIGSTOP)
                 time.sleep(2.0)
-            os.kill(workers[0] if to == "worker" else program.pid, number)
+            os.kill(workers[0].pid if to == "worker" else program.pid, number)
             if to == "suspended command":
                 program.send_signal(signal.SIGCONT)
             out, err = program.communicate(timeout=60)
@@ -402,7 +394,5 @@ def test_a_signal_stops_all_processes(
         assert not list(tmp_path.glob(".*.part"))
     if to == "worker":
         check_one_line((program.returncode, out, err), "process was killed", code=code)
-    deadline = time.monotonic() + 5.0
-    while (running := [pid for pid in workers if is_running(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not running
+    _, running = psutil.wait_procs(workers, timeout=5.0)
+    assert all(process.status() == psutil.STATUS_ZOMBIE for process in running)  # not waited for

@@ -328,18 +328,14 @@ def test_streams(tmp_path: Path) -> None:
     assert read_split(opened, "test") == PARTS["test"]
 
 
-def test_wrong_columns(tmp_path: Path) -> None:
-    """Keeps out a direction or a column by chance."""
+def test_wrong_columns_and_broken_files(tmp_path: Path) -> None:
+    """Keeps out a column by chance, a parser's traceback, and the wrong file's name."""
     path = tmp_path / "three.parquet"
     pq.write_table(flat(PAIRS[:9]).append_column("note", [["x"] * 9]), path)
     with pytest.raises(ValueError, match=r"'de' and 'en' and 'note'; .*--source and --target$"):
         read_parallel([path])
     with pytest.raises(ValueError, match=r"'fr'; .*three\.parquet has 'de' and 'en'"):
         read_parallel([path], ("de", "fr"))
-
-
-def test_broken_files(tmp_path: Path) -> None:
-    """Keeps out a traceback from a parser inside `datasets`, and the wrong file's name."""
     (tmp_path / "x.parquet").write_text("hello")
     with pytest.raises(ValueError, match=r"x\.parquet cannot be read: [^\n]*$"):
         read_parallel([tmp_path / "x.parquet"])

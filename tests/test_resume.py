@@ -72,49 +72,36 @@ def test_interrupted_equals_uninterrupted(name: str, optimizer: Any, tmp_path: P
     assert_same(finish(trainer), whole)
 
 
-@pytest.mark.parametrize(
-    ("owner", "method", "n_points"),
-    [(loop, "validate", 1), (Trainer, "add_point", 2), (loop, "backward", 1)],
-)
-def test_a_signal_costs_nothing(owner: Any, method: str, n_points: int, monkeypatch: Any) -> None:
-    """Keeps out a point of the curve that is added twice, and half a step in a checkpoint."""
+@pytest.mark.parametrize(("owner", "method", "error", "n_steps", "n_points"), [
+    (loop, "validate", None, 2, 1), (Trainer, "add_point", None, 2, 2),
+    (loop, "backward", None, 2, 1), (loop, "backward", KeyboardInterrupt, 1, 1),
+    (loop, "backward", world.ProcessLostError, 1, 1),
+])  # fmt: skip
+def test_a_stop_costs_nothing(
+    owner: Any, method: str, error: Any, n_steps: int, n_points: int, monkeypatch: Any
+) -> None:
+    """Keeps out a point added twice, half a step saved or counted, and dropout drawn twice."""
     cfg = replace(CFG, n_validations=1_000)  # after each step
     whole, trainer, saved_steps = finish(begin("gpt", cfg)), begin("gpt", cfg), []
     original, calls = getattr(owner, method), itertools.count(1)
 
-    def signalled(*given: Any) -> Any:
-        if next(calls) == 2:
+    def stopped(*given: Any) -> Any:
+        is_second = next(calls) == 2
+        if is_second and not error:
             signal.raise_signal(signal.SIGINT)
-        return original(*given)
+        result = original(*given)
+        if is_second and error:
+            raise error
+        return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(owner, method, signalled)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(owner, method, stopped)
+        with pytest.raises(error or KeyboardInterrupt):
             finish(trainer, save=lambda: saved_steps.append(trainer.progress.step))
-    assert saved_steps == [2]
-    assert {float(s["step"]) for s in trainer.optimizers[0].state.values()} == {2.0}
+    assert (saved_steps, trainer.progress.batch) == ([n_steps], n_steps)
+    assert {float(s["step"]) for s in trainer.optimizers[0].state.values()} == {n_steps}
     assert len(trainer.progress.curve) == n_points
     assert_same(finish(restore(trainer, cfg)), whole)
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, world.ProcessLostError])
-def test_a_step_that_fails_is_not_counted(error: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out a step that is counted before its update, and dropout that is drawn twice."""
-    whole, trainer, steps = finish(begin("gpt")), begin("gpt"), itertools.count(1)
-    backward, saved_steps = loop.backward, []
-
-    def fail(trainer: Trainer, batch: PreparedBatch) -> torch.Tensor:
-        loss = backward(trainer, batch)
-        if next(steps) == 4:
-            raise error
-        return loss
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "backward", fail)
-        with pytest.raises(error):
-            finish(trainer, save=lambda: saved_steps.append(trainer.progress.step))
-    assert (saved_steps, trainer.progress.step, trainer.progress.batch) == ([3], 3, 3)
-    assert_same(finish(restore(trainer)), whole)
 
 
 def test_a_run_saves_when_due_and_at_its_end() -> None:

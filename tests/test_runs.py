@@ -257,7 +257,6 @@ def test_the_transformer_by_its_formula() -> None:
 
 # ------------------------------------------------------------------------------------ A trained run
 FOLDER = ROOT / "results" / "translation-live"
-"""Trained runs that come with the repository."""
 SOURCES = ["The cat sees the dog.", "Although it rained, the man slept.", "They sing."]
 REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.", "Sie singen."]
 
@@ -415,3 +414,16 @@ def test_the_readmes_lines_run(monkeypatch: Any, capsys: Any, few_draws: None) -
     translated, alignment = capsys.readouterr().out.splitlines()
     assert translated.startswith(f"['{names['reference']}'] {{'n': 1, 'bleu': {{'value': 100.0")
     assert "('Pferd', 'horse')" in alignment
+
+
+def test_the_documented_lines_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out lines that were never tried, links to EOS, and source and target swapped."""
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "mine").symlink_to(FOLDER)
+    (tmp_path / "test.en").write_text("The girl has needed the horse\n")
+    (tmp_path / "test.de").write_text("Das Mädchen hat das Pferd gebraucht\n", encoding="utf-8")
+    exec(block, {})
+    assert {"1-1", "2-2", "5-4", "3-5"} < {*(tmp_path / "mine.out").read_text().split()}

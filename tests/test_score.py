@@ -2,21 +2,18 @@
 
 import json
 import re
-import types
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from browser import data_of
-from conftest import ROOT, Call, check_one_line
+from conftest import Call, check_one_line
 from matplotlib.figure import Figure
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
-import seqmodels
 from seqmodels.cli import main
 from seqmodels.data.readers import read_lines
 from seqmodels.evaluation import external
@@ -345,31 +342,6 @@ def test_no_links_are_no_traceback(score: Score, run: Call, links: Files) -> Non
     rows = table_rows(run(*argv)[1])
     assert ["1", "1", "–*"] in rows
     assert ["2", "1", "100.0 [–]*"] in rows
-
-
-def test_documented_lines_run(score: Score, write: Write, monkeypatch: Any, tmp_path: Path) -> None:
-    """Keeps out lines that were never tried, links to EOS, and source and target swapped."""
-    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```python\n(import seqmodels\n.*?)^```$", text, re.M | re.S)
-    (shell,) = re.findall(r"^seqmodels score --gold .*$", text, re.MULTILINE)
-
-    def align(source: str, target: str) -> Any:
-        n_src, n_tgt = len(source.split()), len(target.split())
-        weights = np.full((n_tgt, n_src + 1), 0.1)
-        weights[:, -1] = 0.9  # what a run has beside the words: EOS
-        weights[range(n_tgt), np.minimum(range(n_tgt), n_src - 1)] += 0.2
-        return types.SimpleNamespace(weights=weights)
-
-    monkeypatch.setattr(seqmodels, "load", lambda path: types.SimpleNamespace(align=align))
-    monkeypatch.chdir(tmp_path)
-    for name, lines in (("test.de", TARGETS), ("test.en", WORDS), ("test.gold", GOLD)):
-        write(name, [line for line in lines if line])
-    exec(block, {})
-    argv = shell.split()[2:]
-    written = (tmp_path / argv[-1]).read_text().splitlines()
-    assert written == ["0-0 1-1 2-2", "0-0", "0-0 1-1 1-2", "0-0 1-1 2-2"]
-    result = score(*argv[:-2], argv[-1])
-    assert result["systems"][0]["overall"]["aer"]["value"] == 0.0
 
 
 # --------------------------------------------------------------------------------- Users' mistakes

@@ -94,14 +94,11 @@ def part_of(variances: list[float], df: float = 2.0) -> Part:
 
 
 def test_variances_are_moderated() -> None:
-    """Keeps out a mean over buckets, models that do not weigh, and moderation by too many degrees.
-
-    With similar variances, d₀ is the degrees of freedom of the other three models.
-    """
+    """Keeps out a mean over buckets, models that do not weigh, and too many degrees of freedom."""
     parts = [part_of([1.0, 1.1, 0.9, 2.0]), part_of([100.0, 110.0, 90.0, 100.0])]
     moderate(parts)
     (first, *_, last), (other, *_) = ([*part.means.values()] for part in parts)
-    assert first.df == last.df == other.df == 6 + 2
+    assert first.df == last.df == other.df == 6 + 2  # d₀ is that of the other three models
     assert first.variance == pytest.approx((6 * 1.25 + 2 * 1.0) / 8)
     assert last.variance == pytest.approx((6 * 1.25 + 2 * 2.0) / 8)
     assert other.variance == pytest.approx(100.0)
@@ -127,22 +124,15 @@ def test_the_prior_is_found_again() -> None:
     assert estimate_prior_df(np.zeros((2, 3)), np.full(3, 2.0)) == math.inf
 
 
-def draw_both_levels(models: Models, n_draws: int) -> tuple[float, float]:
-    """Return the variances over draws of the seeds alone and of the rows alone."""
-    rng = np.random.default_rng(1)
-    old, new = (np.stack([run[:, 0] for run in runs]) for runs in models.values())
-    seeds = [rng.choice(side.mean(1), (n_draws, len(side))).mean(1) for side in (new, old)]
-    by_row = new.mean(0) - old.mean(0)
-    rows = rng.choice(by_row, (n_draws, len(by_row))).mean(1)
-    return float(np.var(seeds[0] - seeds[1])), float(np.var(rows))
-
-
 def test_the_variance_is_that_of_drawing_both_levels() -> None:
     """Keeps out a lost level: here each of the two is about half of the variance."""
     models = losses(np.random.default_rng(2), 40)
     found = difference(models)
-    over_seeds, over_rows = draw_both_levels(models, 2_000)
-    seeds, rows = over_seeds * 3 / 2, over_rows * 40 / 39
+    rng = np.random.default_rng(1)
+    old, new = (np.stack([run[:, 0] for run in runs]) for runs in models.values())
+    of_new, of_old = (rng.choice(side.mean(1), (2_000, 3)).mean(1) for side in (new, old))
+    of_rows = rng.choice(new.mean(0) - old.mean(0), (2_000, 40)).mean(1)
+    seeds, rows = np.var(of_new - of_old) * 3 / 2, np.var(of_rows) * 40 / 39
     assert 0.2 < rows / seeds < 5
     df = (seeds + rows) ** 2 / (seeds**2 / 2 + rows**2 / 39)
     half = student_quantile(df) * math.sqrt(seeds + rows)
