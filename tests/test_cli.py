@@ -126,20 +126,14 @@ def test_continues_in_blocks(name: str, language_model: Path, call: Call, monkey
 
 
 SLOW_TO_IMPORT = {"torch", "numpy", "matplotlib", "datasets", "sacrebleu", "tokenizers", "pydantic"}
-
-
 SLOW_AFTER_TORCH = {"matplotlib", "datasets", "sacrebleu", "scipy", "sympy", "torch._dynamo"}
 ONE_SENTENCE = "seqmodels.cli.main translate results/translation-live/bahdanau-seed1 cat"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "slow"),
-    [
-        ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
-        ("tasks.translation --source de", 2, SLOW_TO_IMPORT),
-        (ONE_SENTENCE, 0, SLOW_AFTER_TORCH),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "slow"), [
+    ("seqmodels.cli.main score --help", 0, SLOW_TO_IMPORT),
+    ("tasks.translation --source de", 2, SLOW_TO_IMPORT), (ONE_SENTENCE, 0, SLOW_AFTER_TORCH),
+])  # fmt: skip
 def test_commands_import_little(arguments: str, code: int, slow: set[str]) -> None:
     """Keeps out an import that makes help, an answer to a typo or one sentence take seconds."""
     command = [sys.executable, "-X", "importtime", "-m", *arguments.split()]
@@ -254,16 +248,13 @@ HELP = "import sys; sys.argv = ['seqmodels', '--help']; "
 HELP += "from seqmodels.cli.main import main; main()"
 
 
-@pytest.mark.parametrize(
-    ("program", "streams", "code", "message"),
-    [
-        ("import time; time.sleep(0.3); " + PRINTS.format("'y'"), "> >(exec true)", 1, ""),
-        (PRINTS.format("'y'"), "> /dev/full", 1, "No space left on device"),
-        (PRINTS.format("'y'"), ">&-", 2, "is closed"),
-        (HELP, "> /dev/full", 1, "No space left on device"),
-        (PRINTS.format("1 / open('/nope')"), "2> /dev/full", 2, ""),
-    ],
-)
+@pytest.mark.parametrize(("program", "streams", "code", "message"), [
+    ("import time; time.sleep(0.3); " + PRINTS.format("'y'"), "> >(exec true)", 1, ""),
+    (PRINTS.format("'y'"), "> /dev/full", 1, "No space left on device"),
+    (PRINTS.format("'y'"), ">&-", 2, "is closed"),
+    (HELP, "> /dev/full", 1, "No space left on device"),
+    (PRINTS.format("1 / open('/nope')"), "2> /dev/full", 2, ""),
+])  # fmt: skip
 def test_streams_that_take_nothing(program: str, streams: str, code: int, message: str) -> None:
     """Keeps out tracebacks, `Exception ignored`, and success where what was asked for is lost."""
     env = os.environ | {"PYTHON": sys.executable, "PROGRAM": program, "PYTHONUNBUFFERED": ""}

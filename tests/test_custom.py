@@ -29,8 +29,7 @@ from tasks.translation import __main__ as translation
 def _registered(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Add the two models of the tutorial, as it says, and take them away again."""
     text = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    bag, program, attending, entry = blocks
+    bag, program, attending, entry = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
     folder = tmp_path_factory.mktemp("own")
     (folder / "bag.py").write_text(bag, encoding="utf-8")
     (folder / "attending.py").write_text(attending, encoding="utf-8")

@@ -326,18 +326,15 @@ def test_a_record_gives_a_terminal_no_commands(tmp_path: Path) -> None:
         assert text == "\\x1b[2J"
 
 
-@pytest.mark.parametrize(
-    ("program", "flags", "name"),
-    [
-        (main, "plot @", "README.md"),
-        (main, "plot @/recall", "recall/tables.md"),
-        (main, "plot @/recall", "recall/curves.png"),
-        (main, "site --runs @ --out @", "index.html"),
-        (main, "score --src @/a --ref @/b @/c --out @", "report.html"),
-        (main, "score --src @/a --ref @/b @/c --out @", "score.json"),
-        (recall, "--size smoke --out @", "score-reverse.svg"),
-    ],
-)
+@pytest.mark.parametrize(("program", "flags", "name"), [
+    (main, "plot @", "README.md"),
+    (main, "plot @/recall", "recall/tables.md"),
+    (main, "plot @/recall", "recall/curves.png"),
+    (main, "site --runs @ --out @", "index.html"),
+    (main, "score --src @/a --ref @/b @/c --out @", "report.html"),
+    (main, "score --src @/a --ref @/b @/c --out @", "score.json"),
+    (recall, "--size smoke --out @", "score-reverse.svg"),
+])  # fmt: skip
 def test_a_file_of_the_users_is_kept(
     program: ModuleType, flags: str, name: str, call: Call, tmp_path: Path
 ) -> None:

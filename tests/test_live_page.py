@@ -48,7 +48,7 @@ def run_script(script: str, *argv: object) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bahdanau", "lstm_seq2seq", "gpt"])
 def test_an_exported_run(name: str, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a manifest of other files, weights stored twice, and lines that were never tried."""
+    """Keeps out a manifest of other files, weights stored twice, and untried documented lines."""
     folder, path, is_half = tmp_path / "exported", trained / f"{name}-seed1.json", name == "gpt"
     given = ["export", trained / f"{name}-seed1", "--out", folder, *["--half"] * is_half]
     printed = run_script("from seqmodels.cli.main import main; main()", *given)

@@ -102,25 +102,20 @@ def sentences(pairs: Pairs) -> list[tuple[int, Tensor, Tensor]]:
     return [(i, src[i, :n], tgt_in[i]) for i, n in enumerate(src_mask.sum(1).tolist())]
 
 
-def naive_rnn_encdec(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> Tensor:
-    """Return the logits of A.1.1 and A.1.2 of Cho et al., one sentence at a time."""
-    e, h, logits = model.embed.weight, torch.zeros(16).double(), []
-    for x_t in src:
-        h = Naive(model.encoder.unit, True).step(affine(model.encoder.W, e[x_t]), h)
-    c = torch.tanh(affine(model.V, h))
-    s = torch.tanh(affine(model.V_start, c))
-    for y in tgt_in:
-        s = Naive(model.unit, True).step(affine(model.W, e[y]) + model.C.weight @ c, s)
-        logits.append(naive_output(model.output, s, e[y], c))
-    return torch.stack(logits)
-
-
 def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a wrong gate, a c that the decoder or the output does not read, a wrong maxout."""
     model = tiny("rnn_encdec")
-    logits = model(*pairs)
-    for i, src, tgt_in in sentences(pairs):
-        assert_close(logits[i], naive_rnn_encdec(model, src, tgt_in))
+    e, logits = model.embed.weight, model(*pairs)
+    read, write = (Naive(part.unit, True) for part in (model.encoder, model))
+    for i, src, tgt_in in sentences(pairs):  # A.1.1 and A.1.2 of Cho et al.
+        h = torch.zeros(16).double()
+        for x_t in src:
+            h = read.step(affine(model.encoder.W, e[x_t]), h)
+        c = torch.tanh(affine(model.V, h))
+        s = torch.tanh(affine(model.V_start, c))
+        for t, y in enumerate(tgt_in):
+            s = write.step(affine(model.W, e[y]) + model.C.weight @ c, s)
+            assert_close(logits[i, t], naive_output(model.output, s, e[y], c))
 
 
 def test_the_score_starts_small(fresh: Tiny) -> None:

@@ -41,20 +41,14 @@ def test_a_summary_has_all_buckets_in_100_columns(task: str) -> None:
     assert sum(line.startswith("GPT ") for line in lines) == len(records[0]["tests"]) + 1
 
 
-@pytest.mark.parametrize(
-    ("about", "shares"),
-    [
-        ({}, "RNN 50, Bahdanau 98, GPT 92"),
-        ({"primary_metric": "nats"}, "RNN 50, Bahdanau 98, Transformer 100, GPT 92"),
-        ({"trained": 29}, "RNN 75, Bahdanau 99, GPT 96"),
-        ({"trained": 9}, ""),
-        ({"trained": None}, "RNN 12, Bahdanau 96, GPT 20"),
-        ({"counts": (30, 99, 29, 99)}, "RNN 75, Bahdanau 99, GPT 96"),
-        ({"counts": (29, 99, 99, 99)}, ""),
-        ({"counts": (99, 29, 29, 99)}, ""),
-        ({"kind": "place"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("about", "shares"), [
+    ({}, "RNN 50, Bahdanau 98, GPT 92"),
+    ({"primary_metric": "nats"}, "RNN 50, Bahdanau 98, Transformer 100, GPT 92"),
+    ({"trained": 29}, "RNN 75, Bahdanau 99, GPT 96"), ({"trained": 9}, ""),
+    ({"trained": None}, "RNN 12, Bahdanau 96, GPT 20"),
+    ({"counts": (30, 99, 29, 99)}, "RNN 75, Bahdanau 99, GPT 96"),
+    ({"counts": (29, 99, 99, 99)}, ""), ({"counts": (99, 29, 29, 99)}, ""), ({"kind": "place"}, ""),
+])  # fmt: skip
 def test_a_share_is_that_of_the_longest_trained_bucket(about: Any, shares: str) -> None:
     """Keeps out another bucket, one that ends beyond training, 29 sentences, the best seed."""
     values = {"rnn_encdec": (80, 60, 40, 10), "bahdanau": (100, 99, 98, 96)}
@@ -221,14 +215,11 @@ def test_a_missing_record_is_a_dash(key: str, value: Any, valid: Any, tmp_path: 
     assert row(text, "Bahdanau")[2:] == ["28.30 (20.5 M)", "–"]
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        ("why", None), ("beam", 5), ("url", "http://example.org"), ("why", "two | cells"),
-        ("figures.0.value", "28,30"), ("figures.0.model", "mamba"), ("figures.0.metric", "meteor"),
-        ("figures.0.ours.folder", "../up"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("place", "value"), [
+    ("why", None), ("beam", 5), ("url", "http://example.org"), ("why", "two | cells"),
+    ("figures.0.value", "28,30"), ("figures.0.model", "mamba"), ("figures.0.metric", "meteor"),
+    ("figures.0.ours.folder", "../up"),
+])  # fmt: skip
 def test_damaged_ledgers_name_the_field(place: str, value: Any, valid: Any, tmp_path: Path) -> None:
     """Keeps out a traceback, an error without its place, and a field that is passed over."""
     assert len(ledger.load_ledger(save(tmp_path, valid))) == len(valid["entries"])

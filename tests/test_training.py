@@ -240,14 +240,11 @@ def assert_same_gradients(one: Trainer, other: Trainer) -> None:
         assert_close(p.grad, q.grad)
 
 
-@pytest.mark.parametrize(
-    ("message", "n_rows_that_fit", "n_parts"),
-    [
-        ("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried …", 4, 4),
-        ("could not create a primitive", 1, 16),
-        ("could not create a memory object", 2, 8),
-    ],
-)
+@pytest.mark.parametrize(("message", "n_rows_that_fit", "n_parts"), [
+    ("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried …", 4, 4),
+    ("could not create a primitive", 1, 16),
+    ("could not create a memory object", 2, 8),
+])  # fmt: skip
 def test_memory_that_is_short_halves_the_batch(
     message: str, n_rows_that_fit: int, n_parts: int, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,13 +290,10 @@ def test_a_piece_without_targets_counts_nothing(tiny: Tiny) -> None:
     assert math.isnan(loop.optimizer_step(whole, whole.prepare(batch), 1e-2))
 
 
-@pytest.mark.parametrize(
-    ("error", "expected", "words"),
-    [
-        (torch.OutOfMemoryError(), ValueError, "one sentence at a time"),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError, "mat1"),
-    ],
-)
+@pytest.mark.parametrize(("error", "expected", "words"), [
+    (torch.OutOfMemoryError(), ValueError, "one sentence at a time"),
+    (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), RuntimeError, "mat1"),
+])  # fmt: skip
 def test_unmendable_errors(error: Exception, expected: Any, words: str, fresh: Tiny) -> None:
     """Keeps out an endless halving, and a bug that is tried again with smaller batches."""
     one = Trainer(fresh("gpt"), CFG)

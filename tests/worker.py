@@ -1,7 +1,4 @@
-"""The program of test_end_to_end.py and test_launch.py, started with a folder and jobs.
-
-No file of fixtures is imported: each process would take seconds for it.
-"""
+"""The program of test_end_to_end.py and test_launch.py; it imports no fixtures, to start fast."""
 
 import sys
 from dataclasses import replace
