@@ -12,13 +12,12 @@ from torch.testing import assert_close
 from seqmodels import build, unroll
 from seqmodels.models import ops
 from seqmodels.models.linear_attention import Config, MultiHeadAttention
-from seqmodels.models.ops import KVCache, PackedLinear, attend, can_pack, head_width, prepack, tanh
 
 
 # --------------------------------------------------------------------------------------------- Maps
 @pytest.mark.parametrize("name", ATTENDING)
 def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out weight on pads, sums other than one, and weights that change with the batch."""
+    """Keeps out weight on pads, other sums than one, weights of the batch, and hooks that stay."""
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     weights = model.attention_weights(src, src_mask, tgt_in)
     n_layers, n_heads = (1, 1) if name == "bahdanau" else (2, 2)
@@ -33,17 +32,20 @@ def test_attention_is_a_distribution(name: str, tiny: Tiny, pairs: Pairs) -> Non
             assert_close(total, torch.ones_like(total))
     alone = model.attention_weights(src[2:3, :3], src_mask[2:3, :3], tgt_in[2:3])
     assert_close(weights[2:3, ..., :3], alone)
+    with pytest.raises(IndexError):
+        model.attention_weights(src, src_mask, tgt_in + 10_000)
+    assert not any(module._forward_hooks for module in model.modules())
 
 
 # --------------------------------------------------------------------------------------- Operations
 def test_tanh_is_tanh() -> None:
     """Keeps out a quick function that is another one far out, or that learns otherwise."""
     x = torch.cat([torch.linspace(-12, 12, 1001), torch.tensor([-1e4, 1e4])]).requires_grad_()
-    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (tanh, torch.tanh))
-    assert_close(tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
+    [quick], [true] = (torch.autograd.grad(f(x).sum(), x) for f in (ops.tanh, torch.tanh))
+    assert_close(ops.tanh(x), torch.tanh(x), rtol=0, atol=2e-7)
     assert_close(quick, true, rtol=0, atol=4e-7)
     half = x.detach().bfloat16()  # its sigmoid would round what tanh does not
-    assert torch.equal(tanh(half), torch.tanh(half))
+    assert torch.equal(ops.tanh(half), torch.tanh(half))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -51,26 +53,18 @@ def test_a_packed_twin_steps_alike(
     name: str, dtype: torch.dtype, tiny: Tiny, pairs: Pairs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keeps out a search by other weights than the model's, and a model that its search changes."""
-    assert not can_pack(torch.ones(512, 511))
+    assert not ops.can_pack(torch.ones(512, 511))
     monkeypatch.setattr(ops, "MIN_PACKED", 0)
     model, (src, src_mask, tgt_in) = tiny(name).to(dtype), pairs
     before = snapshot(model)
     with torch.inference_mode():
         state = model.encode(src, src_mask)
-        twin = prepack(model, len(src))
+        twin = ops.prepack(model, len(src))
         assert_close(unroll(twin, state, tgt_in)[0], unroll(model, state, tgt_in)[0])
     assert snapshot(model) == before
     if dtype == torch.float32:  # all matrices are packed, not the outermost alone
-        n_packed = sum(isinstance(part, PackedLinear) for part in twin.modules())
+        n_packed = sum(isinstance(part, ops.PackedLinear) for part in twin.modules())
         assert n_packed == sum(isinstance(part, nn.Linear) for part in model.modules())
-
-
-@pytest.mark.parametrize("n_heads", [4, 0, -5])
-def test_heads_fill_the_model(n_heads: int) -> None:
-    """Keeps out a bare ZeroDivisionError, and heads whose widths do not add up."""
-    assert head_width(12, 4) == 3
-    with pytest.raises(ValueError, match=f"d_model 10 .* n_heads {n_heads}"):
-        head_width(10, n_heads)
 
 
 @pytest.mark.parametrize("kind", ["all", "causal", "biased"])
@@ -88,14 +82,14 @@ def test_attend_is_the_equation(kind: str) -> None:
     in_float = mask if mask.dtype == torch.bool else mask.float()
     for has_gradients in (True, False):
         with torch.set_grad_enabled(has_gradients):
-            assert_close(attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
-            assert_close(attend(q.float(), k.float(), v.float(), in_float), exact)
+            assert_close(ops.attend(q, k, v, mask).float(), exact, rtol=0.02, atol=0.02)
+            assert_close(ops.attend(q.float(), k.float(), v.float(), in_float), exact)
 
 
 def test_caches_of_one_origin_do_not_share_a_token() -> None:
     """Keeps out a token of one text written over that of another with the same beginning."""
     with torch.inference_mode():
-        cache = KVCache(torch.ones(2, 0, dtype=torch.bool))
+        cache = ops.KVCache(torch.ones(2, 0, dtype=torch.bool))
         for _ in range(3):  # by then there is room behind it
             cache = cache.grow()
             cache.update(0, torch.zeros(2, 1, 1, 4), torch.zeros(2, 1, 1, 4))
@@ -110,16 +104,6 @@ def test_caches_of_one_origin_do_not_share_a_token() -> None:
             assert k[0, 0, :, 0].tolist() == [0, 0, 0, i]
             assert v[0, 0, :, 0].tolist() == [0, 0, 0, -i]
         assert cache[0][0].shape == (2, 1, 3, 4)
-
-
-@pytest.mark.parametrize("name", ATTENDING)
-def test_a_look_leaves_nothing_behind(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out hooks that slow down all later passes, also after an error."""
-    model, (src, src_mask, tgt_in) = tiny(name), pairs
-    model.attention_weights(src, src_mask, tgt_in)
-    with pytest.raises(IndexError):
-        model.attention_weights(src, src_mask, tgt_in + 10_000)
-    assert not any(module._forward_hooks for module in model.modules())
 
 
 # --------------------------------------------------------------------------------- Linear attention
@@ -152,10 +136,7 @@ def smooth(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def test_features_by_hand() -> None:
-    """Keeps out other features than elu(x) + 1.
-
-    Those of a number above 0 are one more than it, those of one below 0 its exponential.
-    """
+    """Keeps out other features than elu(x) + 1: x + 1 above 0, e^x below."""
     x = torch.tensor([[[[0.0, -math.log(2)], [1.0, 0.0]]]]).double()
     expected = torch.tensor([[1.0, 0.5], [2.0, 1.0]]).double()
     for is_query in (True, False):

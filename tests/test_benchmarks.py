@@ -3,7 +3,6 @@
 import copy
 import json
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,29 +83,10 @@ def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> Non
 RESULTS = sorted((command.Path(command.__file__).parent / "results").glob("*.json"))
 
 
-def test_the_committed_tables_and_figures_are_those_of_the_results() -> None:
-    """Keeps out a ratio turned round, another side's rate, and another unit, place or model."""
-    merged: dict[str, Any] = {"parts": {}}
+def test_the_committed_tables_are_those_of_the_results() -> None:
+    """Keeps out a ratio turned round, another side's rate, and another unit or model."""
     for path in RESULTS:
-        merged |= (results := draw.load(path)) | {"parts": merged["parts"] | results["parts"]}
-        assert draw.tables(results) == path.with_suffix(".md").read_text(encoding="utf-8")
-    figures = draw.figures(merged)
-    cost = "n", lambda p: 1e3 * p["step_s"] / p["rows"]
-    speed = lambda p: p["n"] * p["rows"] / p["step_s"]  # noqa: E731
-    for (name, i), (axis, key, y) in {
-        ("length", 0): ("length", *cost),
-        ("length", 1): ("writing", "n", lambda p: 1e3 * p["token_s"] / p["rows"]),
-        ("memory", 0): ("length", "n", lambda p: p["peak_bytes"]),
-        ("batch", 0): ("batch", "rows", speed), ("batch", 1): ("width", "width", speed),
-    }.items():  # fmt: skip
-        lines = {line.get_color(): line for line in figures[name].axes[i].lines}
-        for model, look in draw.LOOKS.items():
-            points = merged["parts"][f"growth-{axis}"]["points"]
-            points = [p for p in points if p["model"] == model and "skipped" not in p]
-            assert lines[look.colour].get_xydata().tolist() == [[p[key], y(p)] for p in points]
-    for slope, guide in enumerate(figures["length"].axes[0].lines[-2:], 1):
-        (x, end), (y, top) = guide.get_data()
-        assert math.log(top / y, end / x) == pytest.approx(slope)
+        assert draw.tables(draw.load(path)) == path.with_suffix(".md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

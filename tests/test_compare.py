@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from conftest import DATA, RESULTS, Call, Run, check_folder, check_one_line, rows_of
+from conftest import Call, Run, check_folder, check_one_line, rows_of
 from safetensors.torch import load_file
 from toys import contents, flags, same, toy
 
@@ -25,8 +25,7 @@ from seqmodels.cli.compare import compare_and_report
 from seqmodels.comparison import arm, compare, forecast, launch, runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.forecast import Forecast
-from seqmodels.comparison.runs import check_same_settings, recorded_settings, shared_settings
-from seqmodels.comparison.task import Task
+from seqmodels.comparison.runs import check_same_settings
 from seqmodels.data import tokenizers
 from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
@@ -453,22 +452,6 @@ def test_every_size_can_be_built(task: ModuleType) -> None:
             assert all(any(low <= x <= high for low, high in test.buckets) for x in test.x)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"no real text at {DATA}")
-@pytest.mark.parametrize(("name", "module", "flags"), everything.CORPORA, ids=lambda x: x[:30])
-def test_committed_records_fit(name: str, module: str, flags: str, monkeypatch: Any) -> None:
-    """Keeps out real text that is prepared in another way than for the committed records."""
-    monkeypatch.setenv("SEQMODELS_DATA", str(DATA))
-    tasks: list[Task] = []
-    task = import_module(f"tasks.{module}.__main__")
-    monkeypatch.setattr(
-        "seqmodels.cli.compare.compare_and_report", lambda task, _: tasks.append(task)
-    )
-    task.main(flags.split())
-    for path in (RESULTS / name).glob("*-seed*.json"):
-        check_same_settings(path, recorded_settings(record.load(path)), shared_settings(tasks[0]))
-
-
 def test_each_trial_is_made_once(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out one rate for all, a score on test, a trial that is repeated, and a wrong table."""
     out, table = tmp_path / "trials", tmp_path / "tasks" / "translation" / trials.TABLE
@@ -521,17 +504,3 @@ def test_scores_are_those_of_the_rounded_weights(compared: Path, tmp_path: Path)
     other = {"name": "numbers", "sha256": "1" * 64, "n_train": 48, "n_test": 12}
     with pytest.raises(ValueError, match="other data than numbers"):
         rounded.rounded(compared / "gpt-seed1.json", tmp_path, toy(data=other))
-
-
-def test_the_committed_runs_are_rounded(name: str) -> None:
-    """Keeps out weights, a sample or a record that do not belong together."""
-    path = RESULTS / "translation-live" / f"{name}-seed1.json"
-    run, weights = seqmodels.load(path), load_file(path.with_suffix(".safetensors"))
-    assert {weight.dtype for weight in weights.values()} == {torch.float16}
-    assert run.record["rounded_from_sha256"] != run.record["weights_sha256"]
-    rows, (test,) = rows_of(path), run.record["tests"]
-    for bucket in test["buckets"]:
-        inside = [row for row in rows if bucket["low"] <= row["x"] <= bucket["high"]]
-        assert len(inside) == rounded.KEPT < bucket["n"]
-    short = rows[:: rounded.KEPT][:4]
-    assert run.translate([row["src"] for row in short]) == [row["hyp"] for row in short]

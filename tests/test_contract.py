@@ -11,8 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from seqmodels import PAD, SequenceModel, reorder, unroll
-from seqmodels.models import PAPERS, model_of, papers
-from seqmodels.models.ops import tensors_of
+from seqmodels.models import PAPERS, model_of, ops, papers
 from tools.sizes import sizes_of
 
 MODELS_AND_VARIANTS = [
@@ -47,21 +46,17 @@ def loss(model: SequenceModel, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Te
 
 # ------------------------------------------------------------------------------- the two ways agree
 def test_forward_equals_stepping(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out training one model and searching with another, and a State changed in place.
-
-    A State has the shapes that it says: nothing else checks a NamedTuple. Values of another width
-    than keys, where a model can have them, are kept as well.
-    """
+    """Keeps out training one model and searching with another, and a State changed or misshapen."""
     model, (src, src_mask, tgt_in) = tiny(name, **sizes_of(name, d_k=6, d_v=5)), pairs
     first, state = unroll(model, model.encode(src, src_mask), tgt_in[:, :2])
-    before = [t.clone() for t in tensors_of(state)]
+    before = [t.clone() for t in ops.tensors_of(state)]
     with jaxtyping.jaxtyped("context"):
         for field, shape in get_type_hints(type(state)).items():
             assert isinstance(getattr(state, field), shape), field
     model.step(other(tgt_in[:, 2]), state)
     rest, _ = unroll(model, state, tgt_in[:, 2:])
     assert_close(torch.cat([first, rest], 1), model(src, src_mask, tgt_in))
-    assert all(torch.equal(a, b) for a, b in zip(before, tensors_of(state), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, ops.tensors_of(state), strict=True))
 
 
 def test_modules_remember_nothing(name: str, tiny: Tiny, pairs: Pairs) -> None:
@@ -83,10 +78,7 @@ def test_shapes_are_executed(name: str, tiny: Tiny, pairs: Pairs) -> None:
 
 # ----------------------------------------------------------------------------- what must not matter
 def test_padding_is_invisible(name: str, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out pads that are read, attended to or counted, or known by their id, not the mask.
-
-    With its target, each source fills GPT's positions alone: pads are not counted as such.
-    """
+    """Keeps out pads that are read, attended to or counted as positions, or known by their id."""
     model, (src, src_mask, tgt_in) = tiny(name, **n_positions(name, 7)), pairs
     wide, mask = F.pad(src, (0, 2), value=PAD), F.pad(src_mask, (0, 2), value=False)
     n_src, n_tgt = src_mask.sum(1), 7 - src_mask.sum(1)
@@ -224,19 +216,15 @@ def test_limits(name: str, tiny: Tiny, pairs: Pairs) -> None:
 @pytest.mark.parametrize("n_steps", [0, 2])
 @pytest.mark.parametrize("width", [1, 3])
 def test_beams_go_on(name: str, width: int, n_steps: int, tiny: Tiny, pairs: Pairs) -> None:
-    """Keeps out a beam that goes on as its neighbour, or with the source of one that has left.
-
-    The beams of source i are in rows width × i and after; each has a text of its own. They share
-    their source, and need no copies of it. Rows leave, change places and are doubled.
-    """
+    """Keeps out a beam that goes on as its neighbour, with another source, or with copies of it."""
     model, (src, src_mask, _) = tiny(name), pairs
     began, rest = torch.randint(4, V, (4 * width, n_steps)), torch.randint(4, V, (3 * width, 4))
-    rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])
+    rows, sources = torch.arange(4).repeat_interleave(width), torch.tensor([3, 1, 1])  # one left
     beams = torch.tensor({1: [3, 1, 1], 3: [11, 9, 9, 3, 5, 4, 4, 4, 5]}[width])
     with torch.set_grad_enabled(width == 1 and n_steps == 2):
         state = reorder(model.encode(src, src_mask), rows, shared=model.shared_by_beams)
         for field in model.shared_by_beams:
-            assert {len(tensor) for tensor in tensors_of([getattr(state, field)])} == {4}
+            assert {len(tensor) for tensor in ops.tensors_of([getattr(state, field)])} == {4}
         if n_steps:
             _, state = unroll(model, state, began)
         state = reorder(state, beams, sources, model.shared_by_beams)

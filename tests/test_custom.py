@@ -1,23 +1,21 @@
 """A model, a metric and a task of one's own: everything knows them."""
 
+import re
+import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-import torch
-from conftest import Call, Run, check_folder, rows_of
+from conftest import ROOT, Call, Run, check_folder, rows_of
 from sacrebleu.metrics import TER
-from torch import Tensor, nn
 
 import tasks
-from seqmodels import SequenceModel, models, unroll
+from seqmodels import models
 from seqmodels.cli.compare import compare_and_report
 from seqmodels.evaluation import metrics
-from seqmodels.evaluation.metrics import METRICS, Metric
-from seqmodels.models import Paper
-from seqmodels.records import record
 from seqmodels.records.record import load as load_record
 from seqmodels.report import figures
 from tasks import __main__ as everything
@@ -27,82 +25,46 @@ from tasks.translation import __main__ as translation
 
 
 # ------------------------------------------------------------------------------------------ A model
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    vocab_size: int
-    d_model: int = 32
-
-    def source_floats(self, n: int) -> int:
-        return self.d_model
-
-
-PAPER = Config(vocab_size=100)
-
-
-class State(NamedTuple):
-    c: Tensor
-    s: Tensor
-
-
-class Toy(SequenceModel):
-    """Reads a bag of words, writes with a recurrent layer."""
-
-    config_type = Config
-
-    def __init__(self, cfg: Config):
-        super().__init__(cfg)
-        self.embed = nn.Embedding(cfg.vocab_size, cfg.d_model)
-        self.unit = nn.GRUCell(2 * cfg.d_model, cfg.d_model)
-        self.output = nn.Linear(cfg.d_model, cfg.vocab_size)
-
-    def encode(self, src: Tensor, src_mask: Tensor) -> State:
-        real = src_mask.unsqueeze(2)
-        c = (self.embed(src) * real).sum(1) / real.sum(1)
-        return State(c, torch.zeros_like(c))
-
-    def step(self, y: Tensor, state: State) -> tuple[Tensor, State]:
-        s = self.unit(torch.cat([self.embed(y), state.c], 1), state.s)
-        return self.output(s), State(state.c, s)
-
-    def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        return unroll(self, self.encode(src, src_mask), tgt_in)[0]
-
-
-TOY = Paper(label="Bag of words", year=2026, cite="Nobody", home="test_custom:Toy", memory="vector")
-
-
 @pytest.fixture(autouse=True)
-def _registered() -> Iterator[None]:
-    """Add the model, and take it away again."""
-    models.register("toy", TOY)
+def _registered(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Add the two models of the tutorial, as it says, and take them away again."""
+    text = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
+    bag, program, attending, entry = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "bag.py").write_text(bag, encoding="utf-8")
+    (folder / "attending.py").write_text(attending, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    exec(program.partition("from tasks")[0] + entry, {})
     yield
-    del models.PAPERS["toy"]
+    for name in ("bag", "attending"):
+        del models.PAPERS[name]
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize(
     ("task", "flags"),
-    [(translation, ["toy", "bahdanau"]), (recall, ["toy"]), (next_token, ["toy", "--context", 8])],
+    [(translation, ["attending"]), (recall, ["bag"]), (next_token, ["bag", "--context", 8])],
 )
 def test_it_runs_in_every_task(task, flags: list[object], run: Run, tmp_path: Path) -> None:
     """Keeps out a list of models somewhere else, and a task that fails for want of a recipe."""
-    assert run(task, "--out", tmp_path, "--models", *flags) == 0
-    records = check_folder(tmp_path, ["toy"] if "bahdanau" not in flags else ["bahdanau", "toy"])
-    (toy,) = [r for r in records if r["model"] == "toy"]
-    assert [event["kind"] for event in toy["events"]] == ["recipe"]
-    assert toy["events"][0]["what"].startswith("no recipe of its own: default sizes")
-    assert toy["train_config"]["lr"] == 8e-3
-    assert not any(event["kind"] == "recipe" for r in records for event in r["events"] if r != toy)
-    for name in ("tables.md", "curves.svg", "state.svg"):
-        assert "Bag of words" in (tmp_path / name).read_text(encoding="utf-8")
-    assert record.load(tmp_path / "toy-seed1.json")["alignment"] is None
+    name, *_ = flags
+    assert run(task, "--out", tmp_path, "--models", "bahdanau", *flags) == 0
+    other, own = check_folder(tmp_path, ["bahdanau", name])
+    assert [event["kind"] for event in own["events"]] == ["recipe"]
+    assert own["events"][0]["what"].startswith("no recipe of its own: default sizes")
+    assert own["train_config"]["lr"] == {"bag": 8e-3, "attending": 2e-3}[name]
+    assert not [event for event in other["events"] if event["kind"] == "recipe"]
+    for file in ("tables.md", "curves.svg", "state.svg"):
+        assert models.PAPERS[name].label in (tmp_path / file).read_text(encoding="utf-8")
+    assert (own["alignment"] is not None) == (name == "attending")
 
 
 def test_what_it_lacks_is_said_at_once(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out an hour of training that cannot be recorded: a Config without its count."""
-    monkeypatch.delattr(Config, "source_floats")
-    code, _, err = call(recall, "--size", "smoke", "--models", "toy", "--out", tmp_path)
-    assert (code, [*tmp_path.glob("toy*")]) == (2, [])
-    assert "toy: its Config lacks the method source_floats(n)" in err
+    monkeypatch.delattr(import_module("bag").Config, "source_floats")
+    code, _, err = call(recall, "--size", "smoke", "--models", "bag", "--out", tmp_path)
+    assert (code, [*tmp_path.glob("bag*")]) == (2, [])
+    assert "bag: its Config lacks the method source_floats(n)" in err
 
 
 # ------------------------------------------------------------------------------ A metric and a task
@@ -111,24 +73,16 @@ ONE = ["--size", "smoke", "--tokens", "300", "--models", "lstm_seq2seq"]
 pytestmark = pytest.mark.usefixtures("few_draws")
 
 
-def make_ter(tokenize: str, is_lowercase: bool = False, references: Any = None) -> TER:
-    """Return sacreBLEU's translation edit rate."""
-    return TER(case_sensitive=not is_lowercase, references=references)
-
-
-@pytest.fixture
-def ter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the line."""
-    line = Metric(
-        label="TER", digits=2, better="lower", sacrebleu=make_ter,
+def test_a_metric_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a second list of metrics, and an interval for percentages above 100."""
+    line = metrics.Metric(
+        label="TER", digits=2, better="lower",
+        sacrebleu=lambda tokenize, is_lowercase=False, references=None: TER(
+            case_sensitive=not is_lowercase, references=references
+        ),
         of_sums=lambda sums: 100 * sums[..., 0] / sums[..., 1],
     )  # fmt: skip
-    monkeypatch.setitem(METRICS, "ter", line)
-
-
-@pytest.mark.usefixtures("ter")
-def test_a_metric_is_one_line(tmp_path: Path) -> None:
-    """Keeps out a second list of metrics: in record, tables or figures."""
+    monkeypatch.setitem(metrics.METRICS, "ter", line)
     args = translation.PARSER.parse_args([*ONE, "--out", str(tmp_path)])
     task = translation.builtin_task(args)
     (test,) = task.tests
@@ -147,11 +101,6 @@ def test_a_metric_is_one_line(tmp_path: Path) -> None:
     assert f"{found['value']:.2f} [{found['low']:.2f}, {found['high']:.2f}]" in tables
     figure = (tmp_path / "score-length.svg").read_text(encoding="utf-8")
     assert "TER by source length" in figure
-
-
-@pytest.mark.usefixtures("ter")
-def test_a_score_above_100_has_an_interval() -> None:
-    """Keeps out an interval for percentages around a score without an upper bound."""
     rows = [{"hyp": "a b c d e f g", "ref": "x"}] * 12  # seven edits for one word, in every draw
     found = metrics.compute_scores(rows)["ter"]
     assert found == {"value": 700.0, "low": 700.0, "high": 700.0}

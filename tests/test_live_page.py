@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -20,7 +18,6 @@ import pytest
 import torch
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime, table_of
 from conftest import (
-    RESULTS,
     ROOT,
     TINY,
     Call,
@@ -33,18 +30,13 @@ from conftest import (
 )
 
 import seqmodels
-from seqmodels import EOS, MODELS, PAD
+from seqmodels import EOS, MODELS, PAD, search
 from seqmodels.cli import main
 from seqmodels.data.tokenizers import Tokenizer
-from seqmodels.search import greedy
 from seqmodels.site import export, graphs, live, runtime, vocabulary
 
+
 # ---------------------------------------------------------------------------------- Exported graphs
-NAMES = [pytest.param(name, marks=pytest.mark.slow) for name in ("bahdanau", "lstm_seq2seq", "gpt")]
-"""The models of the toy runs; the last one's weights are rounded."""
-Export = Callable[[str], Path]
-
-
 def run_script(script: str, *argv: object) -> str:
     """Run a script in a process of its own: shapes that tests execute cannot be traced."""
     given = [sys.executable, "-W", "ignore", "-c", script, *map(str, argv)]
@@ -53,25 +45,14 @@ def run_script(script: str, *argv: object) -> str:
     return process.stdout
 
 
-@pytest.fixture(scope="session")
-def export_run(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Export:
-    """Return a function that exports a toy run once and returns its folder."""
-    out = tmp_path_factory.mktemp("exported")
-
-    @cache
-    def export_run(name: str) -> Path:
-        script, half = "from seqmodels.cli.main import main; main()", ["--half"] * (name == "gpt")
-        given = ["export", trained / f"{name}-seed1", "--out", out / name, *half]
-        assert str(out / name / "manifest.json") in run_script(script, *given)
-        return out / name
-
-    return export_run
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_manifest(trained: Path, export_run: Export, name: str) -> None:
-    """Keeps out a manifest of other files, weights stored twice, and paths of this machine."""
-    folder, path = export_run(name), trained / f"{name}-seed1.json"
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bahdanau", "lstm_seq2seq", "gpt"])
+def test_an_exported_run(name: str, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """Keeps out a manifest of other files, weights stored twice, and untried documented lines."""
+    folder, path, is_half = tmp_path / "exported", trained / f"{name}-seed1.json", name == "gpt"
+    given = ["export", trained / f"{name}-seed1", "--out", folder, *["--half"] * is_half]
+    printed = run_script("from seqmodels.cli.main import main; main()", *given)
+    assert str(folder / "manifest.json") in printed
     manifest, record = (json.loads(p.read_text()) for p in (folder / "manifest.json", path))
     files = {p.name: p.read_bytes() for p in folder.iterdir() if p.name != "manifest.json"}
     sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -79,8 +60,8 @@ def test_manifest(trained: Path, export_run: Export, name: str) -> None:
     assert manifest["record"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert manifest["run_weights_sha256"] == record["weights_sha256"]
     assert manifest["source_end"] == record["data"]["source_end"]
-    assert manifest["precision"] == ("float16" if name == "gpt" else "float32")
-    width = 2 if name == "gpt" else 4
+    assert manifest["precision"] == ("float16" if is_half else "float32")
+    width = 2 if is_half else 4
     assert 0.95 < len(files["weights.bin"]) / (width * record["n_parameters"]) < 1.05
     for part in ("encode", "step"):
         assert b".py" not in files[f"{part}.onnx"]
@@ -89,23 +70,15 @@ def test_manifest(trained: Path, export_run: Export, name: str) -> None:
         mask = {"name": "cache.mask", "dtype": "bool", "shape": [1, "P"]}
         assert mask in manifest["state"]
         assert manifest["max_tokens"] == record["model_config"]["n_positions"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_documented_lines(
-    name: str, trained: Path, export_run: Export, tmp_path: Path, monkeypatch: Any
-) -> None:
-    """Keeps out lines that were never tried, and files that translate otherwise than the model."""
     text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```python\n(import json\n.*?)^```$", text, re.M | re.S)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "exported").symlink_to(export_run(name))
     names: dict[str, Any] = {}
     exec(block, names)
     model, src = seqmodels.load(trained / f"{name}-seed1").model, torch.tensor([[17, 4, 95, EOS]])
-    for p in model.parameters() if name == "gpt" else ():
+    for p in model.parameters() if is_half else ():
         p.data = p.data.half().float()
-    expected = greedy(model, src, src > 0, min(40, model.max_target(4)))
+    expected = search.greedy(model, src, src > 0, min(40, model.max_target(4)))
     assert [[token for token in names["text"] if token != EOS]] == expected
 
 
@@ -246,26 +219,15 @@ def test_content_of_language_models(language_model: Path, tmp_path: Path, monkey
 
 
 def test_one_seed_with_weights(call: Call, trained: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out a seed without weights, and a model that is in the page twice."""
+    """Keeps out a seed without weights, and a model that is in the page twice, or not at all."""
     replace_runtime(monkeypatch)
     folder = copy_records(trained, tmp_path / "seeds", "tokenizer.json", model="gpt")
+    check_one_line(call(main, "live", folder, "--out", tmp_path / "live.html"), str(folder))
     for seed in (2, 3):
         copy_seed(trained / "gpt-seed1", folder, seed)
     code, out, _ = call(main, "live", folder, "--out", tmp_path / "live.html")
     assert (code, re.findall(r"gpt-seed\d", out)) == (0, ["gpt-seed2"])
     assert len(data_of(tmp_path / "live.html")["runs"]) == 1
-
-
-def test_mistakes(call: Call, trained: Path, tmp_path: Path) -> None:
-    """Keeps out a traceback for a folder whose models cannot run, and for a wrong name."""
-    bare = copy_records(trained, tmp_path / "bare")
-    for folder, out, culprit in (
-        (tmp_path / "none", "a.html", "none"),
-        (bare, "a.html", str(bare)),
-        (trained, "a.txt", "a.txt"),
-        (trained, "none/a.html", "none/a.html"),
-    ):
-        check_one_line(call(main, "live", folder, "--out", tmp_path / out), culprit)
 
 
 def test_unknown_tokenizer() -> None:
@@ -377,39 +339,4 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.check_isolation()
     tab.check_access()
     assert tab.width() == 390
-    tab.context.close()
-
-
-RUNS = RESULTS / "translation-live"
-PAGE_BYTES = 19_000_000
-
-
-@pytest.mark.slow
-def test_trained_models(chromium: Any, tmp_path: Path) -> None:
-    """Keeps out texts and weights that are not those of the committed runs."""
-    path = tmp_path / "live.html"
-    command = [sys.executable, "-m", "seqmodels.cli.main", "live", str(RUNS), "--out", str(path)]
-    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if "npm" in process.stderr and process.returncode == 2:
-        pytest.skip(process.stderr.strip())
-    assert process.returncode == 0, process.stderr
-    tab = Live(chromium, path)
-    tab.check_isolation()
-    assert tab.path.stat().st_size < PAGE_BYTES
-    runs = {name: seqmodels.load(RUNS / f"{name}-seed1") for name in MODELS}
-    data = data_of(tab.path)
-    for k, name in enumerate(MODELS):
-        cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
-        assert cells[2] == data["runs"][k]["manifest"]["files"]["weights.bin"]
-        assert cells[3] == runs[name].record["weights_sha256"]
-    aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
-    assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
-    rows = rows_of(RUNS / "bahdanau-seed1")
-    words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
-    for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
-        text = " ".join(words[n : 2 * n - 1])
-        assert len(runs["gpt"].encode_source(text)) == n
-        for name, tokens in zip(MODELS, tab.ask(text), strict=True):
-            assert tokens == runs[name].search([runs[name].encode_source(text)])[0], (name, n)
-    assert tab.messages == []
     tab.context.close()

@@ -1,7 +1,6 @@
 """Models: the list of papers, what chapters share, and the recurrent ones as naive loops."""
 
 import math
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,13 +15,8 @@ from seqmodels import BOS, EOS, MODELS, PAD, UNK, SequenceModel, build, models
 from seqmodels.data import tokenizers
 from seqmodels.models import (
     PAPERS,
-    bahdanau,
-    gpt,
-    linear_attention,
     lstm_seq2seq,
     papers,
-    rnn_encdec,
-    transformer,
 )  # fmt: skip
 from seqmodels.records.record import load as load_record
 
@@ -72,49 +66,6 @@ def test_the_committed_records_hold_what_is_handed_over() -> None:
 
 
 # --------------------------------------------------------------------- What chapters have in common
-def test_the_defaults_are_the_papers() -> None:
-    """Keeps out defaults that drifted: sections 4.1 of Cho, A.2.3 of Bahdanau, 3.4, table 3.
-
-    GPT-2's are in table 2, those of linear attention in sections 4.2.1 and 4.2.2.
-    """
-    cho, attending, deep = rnn_encdec.PAPER, bahdanau.PAPER, lstm_seq2seq.PAPER
-    assert (cho.d_model, cho.d_embed, cho.d_maxout, cho.vocab_size) == (1000, 100, 500, 15_000)
-    assert (attending.d_model, attending.d_embed, attending.d_maxout) == (1000, 620, 500)
-    assert (attending.d_align, attending.vocab_size) == (1000, 30_000)
-    assert (deep.d_model, deep.d_embed, deep.n_layers, deep.is_reversed) == (1000, 1000, 4, True)
-    base, big = transformer.BASE, transformer.BIG
-    assert (base.d_model, base.d_ff, base.n_heads, base.n_layers) == (512, 2048, 8, 6)
-    assert (big.d_model, big.d_ff, big.n_heads, big.n_layers) == (1024, 4096, 16, 6)
-    assert (base.dropout, big.dropout, base.is_prenorm, big.is_prenorm) == (0.1, 0.3, False, False)
-    assert (cho.dropout, attending.dropout, deep.dropout) == (0.0, 0.0, 0.0)
-    small, images = gpt.GPT2_SMALL, linear_attention.CIFAR
-    assert (small.n_heads, small.n_layers, small.n_positions, small.dropout) == (12, 12, 1024, 0.1)
-    assert (images.d_model, images.n_heads, images.n_layers, images.dropout) == (256, 8, 16, 0.1)
-    assert (images.n_positions, images.feature_map, images.init_std) == (3072, "elu", 0.02)
-
-
-def test_recurrent_matrices_start_orthogonal(fresh: Tiny) -> None:
-    """Keeps out recurrent weights drawn like all others (B.1 of Bahdanau, section 4.1 of Cho)."""
-    for name, n_square in [("rnn_encdec", 6), ("bahdanau", 9)]:
-        units = [m for m in fresh(name).modules() if type(m).__name__ == "GatedUnit"]
-        square = [b for m in units for w in (m.U_zr, m.U) for b in w.weight.split(16)]
-        assert len(square) == n_square
-        for block in square:
-            assert_close(block @ block.T, torch.eye(16), rtol=0, atol=1e-5)
-
-
-def test_other_weights_start_by_their_inputs(fresh: Tiny) -> None:
-    """Keeps out a start that shrinks in narrow models: N(0, 1/fan-in), biases zero."""
-    for name in ("rnn_encdec", "bahdanau"):
-        model = fresh(name, d_model=60, d_embed=40, d_maxout=50)
-        for path, p in model.named_parameters():
-            if p.dim() == 1:
-                assert not p.any(), path
-            elif path.startswith("output") or not re.search(r"\.U|attention", path):
-                expected = p.shape[1] ** -0.5
-                assert p.std().item() == pytest.approx(expected, rel=0.15), path
-    square = model.output.U_o.weight[:60]  # is not recurrent
-    assert (square @ square.T - torch.eye(60)).abs().max() > 0.2
 
 
 # -------------------------------------------------------------------------------------- Naive loops
@@ -151,25 +102,20 @@ def sentences(pairs: Pairs) -> list[tuple[int, Tensor, Tensor]]:
     return [(i, src[i, :n], tgt_in[i]) for i, n in enumerate(src_mask.sum(1).tolist())]
 
 
-def naive_rnn_encdec(model: SequenceModel, src: Tensor, tgt_in: Tensor) -> Tensor:
-    """Return the logits of A.1.1 and A.1.2 of Cho et al., one sentence at a time."""
-    e, h, logits = model.embed.weight, torch.zeros(16).double(), []
-    for x_t in src:
-        h = Naive(model.encoder.unit, True).step(affine(model.encoder.W, e[x_t]), h)
-    c = torch.tanh(affine(model.V, h))
-    s = torch.tanh(affine(model.V_start, c))
-    for y in tgt_in:
-        s = Naive(model.unit, True).step(affine(model.W, e[y]) + model.C.weight @ c, s)
-        logits.append(naive_output(model.output, s, e[y], c))
-    return torch.stack(logits)
-
-
 def test_cho_is_its_equations(tiny: Tiny, pairs: Pairs) -> None:
     """Keeps out a wrong gate, a c that the decoder or the output does not read, a wrong maxout."""
     model = tiny("rnn_encdec")
-    logits = model(*pairs)
-    for i, src, tgt_in in sentences(pairs):
-        assert_close(logits[i], naive_rnn_encdec(model, src, tgt_in))
+    e, logits = model.embed.weight, model(*pairs)
+    read, write = (Naive(part.unit, True) for part in (model.encoder, model))
+    for i, src, tgt_in in sentences(pairs):  # A.1.1 and A.1.2 of Cho et al.
+        h = torch.zeros(16).double()
+        for x_t in src:
+            h = read.step(affine(model.encoder.W, e[x_t]), h)
+        c = torch.tanh(affine(model.V, h))
+        s = torch.tanh(affine(model.V_start, c))
+        for t, y in enumerate(tgt_in):
+            s = write.step(affine(model.W, e[y]) + model.C.weight @ c, s)
+            assert_close(logits[i, t], naive_output(model.output, s, e[y], c))
 
 
 def test_the_score_starts_small(fresh: Tiny) -> None:
@@ -268,10 +214,3 @@ def test_lstm_equals_torchs(tiny: Tiny, pairs: Pairs, is_reversed: bool) -> None
     assert_close(ours[src_mask], padded[src_mask])
     outputs, _ = decoder(model.embed(tgt_in), (h, c))
     assert_close(model(src, src_mask, tgt_in), model.output(outputs))
-
-
-def test_reversal_leaves_pads_at_the_end() -> None:
-    """Keeps out a flip of the whole row, which moves the pads to the front, or an EOS."""
-    src = torch.tensor([[5, 6, 7, 0], [8, 9, 0, 0], [4, 5, 6, 7], [9, 0, 0, 0], [5, 6, EOS, 0]])
-    turned = lstm_seq2seq.reverse(src, src != 0).tolist()
-    assert turned == [[7, 6, 5, 0], [9, 8, 0, 0], [7, 6, 5, 4], [9, 0, 0, 0], [6, 5, EOS, 0]]

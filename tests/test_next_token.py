@@ -13,10 +13,9 @@ import pytest
 from seqmodels import BOS
 from seqmodels.comparison.arm import model_sizes
 from seqmodels.comparison.task import Task
-from seqmodels.data import presets, tokenizers
+from seqmodels.data import corpus, presets, tokenizers
 from seqmodels.data.batches import Example, collate, shuffled_batches
-from seqmodels.data.corpus import SPLITS
-from tasks.made.stories import DECOYED, KINDS, SLOTS, Story, draw_corpus, draw_story
+from tasks.made.stories import KINDS, SLOTS, draw_corpus, draw_story
 from tasks.next_token import __main__ as next_token
 from tasks.next_token.__main__ import OWN_DATA_FLAGS
 
@@ -127,7 +126,7 @@ def test_untested_windows_are_counted(text: Path, monkeypatch: pytest.MonkeyPatc
 def test_plain_language_modelling(text: Path) -> None:
     """Keeps out a source in plain language modelling, and a split that is not scored whole."""
     task = task_on(text, context=0, block=20, stride=6, tokens=500)
-    n_tokens = {split: task.data[f"n_tokens_{split}"] for split in SPLITS}
+    n_tokens = {split: task.data[f"n_tokens_{split}"] for split in corpus.SPLITS}
     assert len(task.train) == n_tokens["train"] - 19
     assert (task.train[7].src, len(task.train[7].tgt)) == ([BOS], 20)
     assert task.train[8].tgt[:-1] == task.train[7].tgt[1:]  # any token may be first
@@ -158,7 +157,6 @@ def test_shakespeare_is_as_in_nanogpt(tmp_path: Path, monkeypatch: pytest.Monkey
     assert task.tests[0].primary_metric == "nats"
     gpt = model_sizes("gpt", task)
     assert (gpt["n_heads"], gpt["n_layers"], gpt["n_positions"], gpt["dropout"]) == (4, 4, 65, 0.0)
-    assert model_sizes("transformer", task)["is_prenorm"]
 
 
 def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -181,27 +179,16 @@ def test_wikitext_is_read_by_its_own_tokens(tmp_path: Path, monkeypatch: Any, ca
 
 
 # ------------------------------------------------------------------------------------- Made stories
-FACT_VERBS = {"hid", "hidden", "kept"}
-DISTANCES = [*range(8, 20), 40, 64, 127, 256]
-
-
-def words(text: str) -> list[str]:
-    """Split a text into words without their commas and full stops."""
-    return [word.strip(",.") for word in text.split()]
-
-
-def draw(n: int, distances: list[int]) -> list[Story]:
-    """Draw n stories of each distance."""
-    rng = random.Random(5)
-    return [draw_story(rng, distance) for distance in distances for _ in range(n)]
 
 
 def test_the_distance_is_exact() -> None:
     """Keeps out fillers of a wrong length, needed words mentioned on the way, wrong offsets."""
     training = draw_corpus(seed=2, n_train=600, n_valid=0, per_distance=0).train
     assert {s.kind for s in training} == set(KINDS)
-    for s in (*draw(30, DISTANCES), *training):  # many of these need two words
-        text = words(s.text)
+    rng, distances = random.Random(5), [*range(8, 20), 40, 64, 127, 256]
+    drawn = [draw_story(rng, distance) for distance in distances for _ in range(30)]
+    for s in (*drawn, *training):  # many of these need two words
+        text = [word.strip(",.") for word in s.text.split()]
         assert text[-1] == s.needed
         assert s.needed in SLOTS[s.kind]
         assert text[:-1].count(s.needed) == 1
@@ -210,23 +197,6 @@ def test_the_distance_is_exact() -> None:
         assert s.cut()[1].endswith(f" {s.needed}")
         assert s.cut()[0].endswith(". ")
         assert "".join(s.cut()) + "." == s.text
-
-
-def test_exactly_one_sentence_answers_the_cue() -> None:
-    """Keeps out a second fact about the cue's key, recency, and decoys that are not decoys."""
-    n_decoyed = 0
-    for s in draw(30, DISTANCES):
-        *sentences, cue = [words(part) for part in s.text.rstrip(".").split(". ")]
-        (key,) = {w for w in cue[:-1] for kind in KINDS if w in SLOTS[kind]}
-        about_key = [sentence for sentence in sentences if key in sentence]
-        facts = [sentence for sentence in about_key if FACT_VERBS & set(sentence)]
-        assert len(facts) == 1
-        assert [w for w in facts[0] if w in SLOTS[s.kind]] == [s.needed]
-        n_decoyed += len(about_key) > 1
-        if s.distance >= DECOYED:
-            assert len(about_key) > 1
-            assert set(words(s.text)[-s.distance : -1]) & set(SLOTS[s.kind])
-    assert n_decoyed
 
 
 def test_same_seed_same_stories() -> None:
@@ -243,15 +213,9 @@ def test_kinds_and_distances_are_balanced() -> None:
         (distance, kind): 10 for distance in (8, 16, 32, 64, 128, 256) for kind in KINDS
     }
     assert set(Counter(s.kind for s in splits.train).values()) == {500}
-    octaves = Counter(s.distance.bit_length() for s in splits.train if s.distance < 128)
-    assert sorted(octaves) == [4, 5, 6, 7]
-    assert min(octaves.values()) > 300  # log-uniform: a quarter each
     assert max(s.distance for s in splits.train + splits.valid) <= 128
     short = draw_corpus(seed=3, n_train=1500, n_valid=300, max_train=8, max_test=8)
     assert len({s.text for split in short for s in split}) == 1900
-    slots = [word for candidates in SLOTS.values() for word in candidates]
-    assert len(slots) == len(set(slots))
-    assert all(len(set(SLOTS[kind])) >= 24 for kind in KINDS)
     with pytest.raises(ValueError, match="at least 8"):
         draw_story(random.Random(0), 7)
     for too_short in ({"max_train": 7}, {"max_test": 4}):

@@ -207,29 +207,21 @@ def test_records_without_the_tasks_measurements_are_named(capsys: Any) -> None:
     assert "'analyses'" in capsys.readouterr().err
 
 
-def test_curves_show_validation_losses() -> None:
-    """Keeps out the training loss under the name of validation, and exchanged axes."""
-    records = several(1)
-    axes = drawing.draw_curves(records).axes
-    assert [ax.get_xlabel() for ax in axes] == ["target tokens", "seconds of training"]
-    for ax, field in zip(axes, ("tokens", "seconds"), strict=True):
-        for record in records:
-            points, colour = record["curve"], style.choose_looks(MODELS)[record["model"]].colour
-            line = next(line for line in ax.lines if line.get_color() == colour)
-            assert np.allclose(line.get_xdata(), [point[field] for point in points])
-            assert np.allclose(line.get_ydata(), [point["valid_nats"] for point in points])
-
-
-def test_both_sizes_are_drawn() -> None:
-    """Keeps out the cache drawn as what the paper passes on, one size twice, and two scales."""
+def test_curves_and_sizes_are_those_of_the_records() -> None:
+    """Keeps out the training loss for validation's, exchanged axes, one size twice, two scales."""
     records, looks = several(1), style.choose_looks(MODELS)
-    axes = [ax for ax in drawing.draw_state(records).axes if ax.lines]
-    assert axes[0].get_ylim() == axes[1].get_ylim()
-    for ax, (field, title) in zip(axes, drawing.SIZES.items(), strict=True):
-        assert ax.get_title("left") == title
-        lines = {line.get_color(): line.get_xydata() for line in ax.lines}
-        for record in records:
-            assert np.array_equal(lines[looks[record["model"]].colour], np.array(record[field]))
+    curves = drawing.draw_curves(records).axes
+    sizes = [ax for ax in drawing.draw_state(records).axes if ax.lines]
+    assert [ax.get_xlabel() for ax in curves] == ["target tokens", "seconds of training"]
+    assert [ax.get_title("left") for ax in sizes] == [*drawing.SIZES.values()]
+    assert sizes[0].get_ylim() == sizes[1].get_ylim()
+    for record in records:
+        colour, curve = looks[record["model"]].colour, record["curve"]
+        drawn = [[(p[x], p["valid_nats"]) for p in curve] for x in ("tokens", "seconds")]
+        drawn += [record[field] for field in drawing.SIZES]
+        for ax, points in zip([*curves, *sizes], drawn, strict=True):
+            line = next(line for line in ax.lines if line.get_color() == colour)
+            assert np.allclose(line.get_xydata(), points)
 
 
 def test_alignments_that_cannot_be_drawn_are_refused(tmp_path: Path) -> None:
@@ -382,10 +374,7 @@ def swept(model: str, seed: int, field: str, value: Any, bleu: float, **more: An
 
 
 def test_a_sweep_is_drawn_over_the_values_of_one_field() -> None:
-    """Keeps out another bucket, one seed for the mean, and arms with two changed fields.
-
-    Also a curve in the order of names, without the model as it is.
-    """
+    """Keeps out another bucket, a seed for the mean, arms of two fields, an order of names."""
     base = [fake_record("gpt", seed) for seed in (1, 2)]
     for record, bleu in zip(base, (40.0, 44.0), strict=True):
         record["tests"][0]["buckets"][3]["bleu"]["value"] = bleu  # at 2 M tokens

@@ -14,13 +14,11 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import torch
-from browser import PHONE, Tab, data_of, tables_of
+from browser import PHONE, Tab, data_of, table_of, tables_of
 from conftest import Call, Run, check_one_line, copy_records, copy_seed, rows_of
 
 import seqmodels
 from seqmodels.cli import main
-from seqmodels.data.batches import Example, collate
 from seqmodels.report import reading
 from seqmodels.site import report, serve, unfinished
 from seqmodels.training import checkpoint
@@ -125,21 +123,9 @@ def test_tables_and_ids(trained: Path, page: Path) -> None:
     assert {*re.findall(r"url\(#(.*?)\)", text)} <= {*ids}
 
 
-def test_mistakes(call: Call, trained: Path, compared: Path, tmp_path: Path) -> None:
-    """Keeps out a traceback, and a page of half the folders."""
-    page, empty = tmp_path / "p.html", tmp_path / "empty"
-    empty.mkdir()
-    with serve.Server([compared], 0, 0) as server:
-        taken = server.server_address[1]
-        for given, culprit in (
-            ((trained, trained, "--out", page), "twice"),
-            ((empty, trained, "--out", page), str(empty)),
-            ((trained, "--out", page, "--maps", "-1"), "--maps"),
-            ((trained,), "--out"),
-            ((trained, "--serve", taken), str(taken)),
-        ):
-            check_one_line(call(main, "report", *given), culprit)
-            assert not page.exists()
+def test_a_page_without_maps(call: Call, trained: Path, tmp_path: Path) -> None:
+    """Keeps out a flag without effect."""
+    page = tmp_path / "p.html"
     assert call(main, "report", trained, "--out", page, "--maps", 0)[:2] == (0, f"{page}\n")
     assert data_of(page)["folders"][0]["tests"][0]["maps"] == {}
 
@@ -154,7 +140,7 @@ def tab(chromium: Any, page: Path) -> Iterator[Tab]:
     tab.context.close()
 
 
-def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
+def test_from_bucket_to_head(tab: Tab) -> None:
     """Keeps out another bucket, sentence, text or map than the one that was chosen."""
     (test,) = data_of(tab.path)["folders"][0]["tests"]
     tab.page.locator("#f0-score-length-bucket-0 path").click()
@@ -175,21 +161,18 @@ def test_from_bucket_to_head(tab: Tab, trained: Path) -> None:
         tab.page.select_option(f'[data-key="{key}"]', label=label)
     tab.settle()
     tab.page.wait_for_selector(".map .cell")
-    run = seqmodels.load(trained / "gpt-seed1")
-    src, tgt = run.encode_source(example["src"]), run.encode(example["hyps"][2])
-    batch = collate([Example(src, tgt)])
-    with torch.no_grad():
-        weights = run.model.attention_weights(batch.src, batch.src_mask, batch.tgt_in)[0]
-    assert not torch.allclose(weights[1, 2], weights[0, 1], atol=0.01)
+    weights = weights_of(test["maps"][re.search(r"e=(\d+)", tab.page.url)[1]][2])[:, 1, 2]
     cells = tab.page.locator(".map .cell").evaluate_all(
         "cells => cells.map(cell => ['x', 'y', 'fill-opacity'].map(key => +cell.getAttribute(key)))"
     )
     columns, rows_of_map = (sorted({cell[axis] for cell in cells}) for axis in (0, 1))
-    assert len(columns) == len(src) + 1  # the last is the target
+    assert len(columns) == weights.shape[1] + 1  # the last is the target
     for x, y, opacity in cells:
-        if (s := columns.index(x)) < len(src):
-            weight = weights[1, 2, rows_of_map.index(y), s].item()
-            assert opacity == pytest.approx(weight, abs=0.006)
+        if (s := columns.index(x)) < weights.shape[1]:
+            assert opacity == pytest.approx(weights[rows_of_map.index(y), s], abs=0.006)
+    address = tab.page.locator('[download="attention.csv"]').get_attribute("href")
+    numbers = [[float(x) for x in row[1:-1]] for row in table_of(address)[1:]]
+    np.testing.assert_allclose(numbers, weights, atol=1e-4)
 
 
 def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
@@ -299,8 +282,11 @@ def test_answers_this_machine_alone(ask: Ask) -> None:
     assert serve.HOST == "127.0.0.1"
 
 
-def test_a_wrong_file_is_named(ask: Ask, compared: Path, tmp_path: Path) -> None:
-    """Keeps out a server that dies of one wrong file."""
+def test_a_wrong_file_is_named(ask: Ask, call: Call, compared: Path, tmp_path: Path) -> None:
+    """Keeps out a server that dies of one wrong file, and a traceback for a port that is taken."""
+    with serve.Server([compared], 0, 0) as server:
+        port = str(server.server_address[1])
+        check_one_line(call(main, "report", compared, "--serve", port), port)
     shutil.copy(compared / "gpt-seed1.json", tmp_path / "running")
     (tmp_path / "running" / "gpt-seed1.jsonl").write_text("{}\n")
     code, text = ask("/")

@@ -16,8 +16,7 @@ from tiktoken import registry
 from tiktoken.load import load_tiktoken_bpe
 from tiktoken_ext import openai_public
 
-from seqmodels.data import tokenizers
-from seqmodels.data.presets import TIKTOKEN_ENCODINGS, TOKENIZERS
+from seqmodels.data import presets, tokenizers
 from seqmodels.data.tokenizers import BPE, N_SPECIALS, Bytes, Characters, Published, Spaces, Words
 from seqmodels.interface import BOS, EOS, PAD, UNK
 from tasks.made.grammar import draw_corpus
@@ -52,7 +51,7 @@ def fake_encodings(patch: pytest.MonkeyPatch, ranks: dict[bytes, int] = RANKS) -
     with pytest.MonkeyPatch.context() as no_fetch:
         for fetch in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
             no_fetch.setattr(openai_public, fetch, lambda *_, **__: ranks)
-        for name in TIKTOKEN_ENCODINGS:
+        for name in presets.TIKTOKEN_ENCODINGS:
             given = openai_public.ENCODING_CONSTRUCTORS[name]() | {"explicit_n_vocab": None}
             encodings[name] = tiktoken.Encoding(**given)
     patch.setattr(registry, "ENCODINGS", encodings)
@@ -60,7 +59,7 @@ def fake_encodings(patch: pytest.MonkeyPatch, ranks: dict[bytes, int] = RANKS) -
 
 with pytest.MonkeyPatch.context() as _patch:
     fake_encodings(_patch)
-    PUBLISHED = [Published(name) for name in TIKTOKEN_ENCODINGS]
+    PUBLISHED = [Published(name) for name in presets.TIKTOKEN_ENCODINGS]
 MERGED = [BPE_LINES, *PUBLISHED]
 
 
@@ -174,10 +173,7 @@ def test_words_by_hand() -> None:
 
 
 def test_spaces_and_characters_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps out `< unk >` in three tokens, and a line end that is lost or surrounded by spaces.
-
-    And characters whose ids hang on the order of the text, or that vanish if they come late.
-    """
+    """Keeps out `< unk >` in three tokens, a lost line end, and ids in the order of the text."""
     spaces = Spaces.train([" = A =\n <unk> @,@ B .\n"])
     ids = spaces.encode(" = A =\n <unk> @,@ B .\n")
     assert spaces.tokens(ids) == ["=", "A", "=", "\\n", "<unk>", "@,@", "B", ".", "\\n"]
@@ -231,12 +227,12 @@ def test_tiktoken_reads_a_bpe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_make() -> None:
     """Keeps out a name on the command line that makes another tokenizer, and wrong defaults."""
-    made_by_kind = {kind: tokenizers.make(kind, iter(LINES), 300) for kind in TOKENIZERS}
+    made_by_kind = {kind: tokenizers.make(kind, iter(LINES), 300) for kind in presets.TOKENIZERS}
     types = [BPE, Words, Spaces, Characters, Bytes, Published, Published]
     assert [*map(type, made_by_kind.values())] == types
     for kind, tokenizer in made_by_kind.items():
         assert all(i > UNK for i in tokenizer.encode(" ".join(LINES))), kind
-        assert tokenizer.vocab_size <= 300 or kind in TIKTOKEN_ENCODINGS
+        assert tokenizer.vocab_size <= 300 or kind in presets.TIKTOKEN_ENCODINGS
     assert tokenizers.make("words", ["b a b c a"], 5).encode("a b c") == [4, UNK, UNK]
     assert tokenizers.make("words", ["b a b c a"], 300).encode("a b c") == [4, 5, UNK]
     with pytest.raises(ValueError, match=r"'word' .* bpe, words, .*gpt2"):
@@ -328,7 +324,7 @@ def test_malformed_file(written: str, fault: str, tmp_path: Path) -> None:
         tokenizers.load(path)
 
 
-@pytest.mark.parametrize("name", TIKTOKEN_ENCODINGS)
+@pytest.mark.parametrize("name", presets.TIKTOKEN_ENCODINGS)
 def test_ids_are_those_of_tiktoken(name: str) -> None:
     """Keeps out ids that are shifted by another number, and cuts that tiktoken does not make."""
     published, theirs = Published(name), tiktoken.get_encoding(name)

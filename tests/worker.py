@@ -1,10 +1,6 @@
-"""The program of test_end_to_end.py and test_launch.py, started with a folder and jobs.
-
-No file of fixtures is imported: each process would take seconds for it.
-"""
+"""The program of test_end_to_end.py and test_launch.py; it imports no fixtures, to start fast."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partialmethod
 from pathlib import Path
@@ -16,7 +12,6 @@ from toys import V, draw_examples, flags, toy
 
 from seqmodels import Batch, SequenceModel, build
 from seqmodels.comparison import compare, launchers
-from seqmodels.comparison.task import Recipe
 from seqmodels.data.batches import collate
 from seqmodels.training import loop
 from seqmodels.training.config import TrainConfig
@@ -25,7 +20,6 @@ from seqmodels.utils.terminal import run_cli
 from seqmodels.utils.world import world
 from tools.sizes import sizes_of
 
-NAMES = ["bahdanau", "gpt"]
 CFG = TrainConfig(tokens=2_000, lr=1e-2, optimizer="muon", batch_tokens=100, n_validations=2)
 SIZES = {"d_embed": 8, "d_maxout": 8, "d_align": 8, "d_ff": 24, "n_heads": 2, "n_layers": 2}
 Tensors = dict[str, torch.Tensor]
@@ -61,31 +55,20 @@ def step_without_memory(shards: int = 2) -> Tensors:
     return {**trainer.tensors(), "n_parts": torch.tensor(trainer.progress.n_parts)}
 
 
-def compare_toys(out: Path, training: Mapping[str, Any] = {}, **given: Any) -> None:
-    """Compare two models with dropout."""
-    recipes = {
-        name: Recipe({**recipe.sizes, **sizes_of(name, dropout=0.3)}, recipe.lr)
-        for name, recipe in toy().recipes.items()
-    }
-    task = toy(recipes=recipes, training=toy().training | training)
-    compare.compare(task, flags(out, models=NAMES, **given))
-
-
 def compare_remotely(out: Path, launcher: str) -> None:
-    """Compare them for a long time on Ray, or by submitit on this machine."""
+    """Compare two models for a long time on Ray, or by submitit on this machine."""
     init = partialmethod(launchers.SlurmLauncher.__init__, cluster="local")
     launchers.SlurmLauncher.__init__ = init  # type: ignore[method-assign]
+    task = toy(training=toy().training | {"tokens": 10_000_000, "n_validations": 4})
     given = {"checkpoint_every": 0.5, "device": "auto", "launcher": launcher}
-    compare_toys(out, {"tokens": 10_000_000, "n_validations": 4}, **given)
+    compare.compare(task, flags(out, models=["bahdanau", "gpt"], **given))
 
 
 def main(out: Path, *names: str) -> None:
     """Do what the names say, and write the tensors."""
     torch.set_num_threads(1)
     for name in names:
-        if name == "compare":
-            compare_toys(out, shards=2)
-        elif name in ("ray", "slurm"):
+        if name in ("ray", "slurm"):
             compare_remotely(out, name)
         else:
             tensors = train() if name == "train" else step_without_memory()
