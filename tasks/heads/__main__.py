@@ -5,19 +5,18 @@ Question
     word's part of speech and on which word it depends. Which head lets an article find its noun, on
     which its German form depends? What becomes of the translation without this head?
 
-    python -m tasks.heads                                         one training
-    python -m tasks.heads --seeds 1 2 3 4 5                       five
-    python -m tasks.heads --models transformer transformer_none --vary n_heads=1 --vary n_layers=1
-                                                                  one head, one layer, no positions
+    python -m tasks.heads                              also with one head, one layer, no positions
+    python -m tasks.heads --models transformer         as published alone
+    python -m tasks.heads --trained runs/choices       on weights that tasks.choices has trained
 
-    10 minutes on two cores for one training, most of it training.
+    5 minutes on two cores.
 """
 
 from __future__ import annotations
 
 from tasks.flags import TaskParser, run
 
-PARSER = TaskParser("tasks.heads", __doc__, models=["transformer"])
+PARSER = TaskParser("tasks.heads", __doc__, models=["transformer", "transformer_none"])
 
 if __name__ == "__main__":
     PARSER.parse_args()  # answer --help and mistakes before the slow imports below
@@ -31,7 +30,7 @@ from tasks.heads import measure
 from tasks.heads.figure import FIGURES
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
-from tasks.translation.__main__ import SIZES, TOKENS
+from tasks.translation.__main__ import SIZES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -40,6 +39,8 @@ from tasks.translation.__main__ import SIZES, TOKENS
 #     Although  the     cat   watched  them  ,  the     hat   had        disappeared  .
 #               article noun  verb              article noun  auxiliary  verb
 
+TOKENS = {"smoke": 15_000, "laptop": 800_000, "full": 5_000_000}
+"""Those of tasks.choices, and with the larger corpus those of tasks.translation."""
 N_MEASURED = {"smoke": 10, "laptop": 200, "full": 200}
 LENGTHS = range(6, 25)
 """Words in the sentences that are measured."""
@@ -68,6 +69,7 @@ def make_task(args: argparse.Namespace) -> Task:
     return replace(
         task,
         name="heads",
+        vary={"transformer": [{"n_heads": 1}, {"n_layers": 1}]},
         measure={
             name: partial(measurement, sample=sample) for name, measurement in MEASURES.items()
         },
