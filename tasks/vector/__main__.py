@@ -30,11 +30,12 @@ from functools import partial
 from seqmodels.comparison.task import Task, TestSet
 from tasks.made import grammar
 from tasks.made.lexicon import NOUNS, PREPOSITIONS, VERBS
-from tasks.made.pairs import examples, grammar_task, n_crossings
+from tasks.made.pairs import grammar_task, n_crossings
 from tasks.made.trees import NP, PP, VP, Clause, Relative, render
 from tasks.translation.__main__ import SIZES, TOKENS
 from tasks.vector import measure
 from tasks.vector.figure import FIGURES
+from tasks.vector.measure import Parsed
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -57,28 +58,30 @@ CROSSINGS = [(0, 3), (4, 6), (7, 9), (10, 14), (15, 400)]
 
 def garden() -> Clause:
     """Return the tree of the sentence above."""
-    nouns, verbs = ({word.en[0]: word for word in words} for words in (NOUNS, VERBS))
-    through = next(p for p in PREPOSITIONS["path"] if p.en == "through")
+    nouns, verbs = {n.en[0]: n for n in NOUNS}, {v.en[0]: v for v in VERBS}
     dog, cat, place = (NP(nouns[name], "the") for name in ("dog", "cat", "garden"))
-    run_through = PP(through, place)
-    saw = VP(verbs["see"], (cat,), ("must", "perfect", "able"), doing=verbs["run"], pp=run_through)
+    (through,) = (p for p in PREPOSITIONS["path"] if p.en == "through")
+    operators, run_in = ("must", "perfect", "able"), PP(through, place)
+    saw = VP(verbs["see"], (cat,), operators, doing=verbs["run"], pp=run_in)
     who = Relative(Clause(None, saw), is_restrictive=False)
     return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))
 
 
-def draw_parsed(corpus: Iterable[Iterable[grammar.Sentence]], size: str) -> dict[str, list]:
+def draw_measured(
+    corpus: Iterable[Iterable[grammar.Sentence]], size: str
+) -> dict[str, list[Parsed]]:
     """Draw the sentences that are measured, with their trees; none is in the corpus."""
     rng = random.Random(2)
     seen = {sentence.en for split in corpus for sentence in split}
-    parsed: dict[str, list[measure.Parsed]] = {name: [] for name in N_WORDS}
-    for name, own in parsed.items():
+    drawn: dict[str, list[Parsed]] = {name: [] for name in N_WORDS}
+    for name, own in drawn.items():
         while len(own) < N_MEASURED[size][name]:
             clauses, coordinators = grammar.Sampler(rng).sentence(N_WORDS[name])
             sentence = render(clauses, coordinators)
             if sentence.en not in seen:
                 seen.add(sentence.en)
-                own.append(measure.Parsed(sentence, clauses))
-    return parsed
+                own.append(Parsed(sentence, clauses))
+    return drawn
 
 
 # ----------------------------------------------------------------------------------------- Run
@@ -89,29 +92,32 @@ def draw_parsed(corpus: Iterable[Iterable[grammar.Sentence]], size: str) -> dict
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the translation of sentences, and what is measured in a trained model."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    parsed = draw_parsed(corpus, args.size)
+    drawn = draw_measured(corpus, args.size)
     task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
-    crossing, probed = ([p.sentence for p in parsed[name]] for name in ("crossings", "probe"))
+    crossing, probed = ([p.sentence for p in drawn[name]] for name in ("crossings", "probe"))
     of_one_length = TestSet(
         name="crossings",
         axis=f"crossing links, at {N_WORDS['crossings']} words",
         unit="crossings",
         kind="count",
         primary_metric="bleu",
-        examples=examples(((s.en_text, s.de_text, 0) for s in crossing), task.tokenizer),
+        examples=measure.encode(crossing, task.tokenizer),
         x=[n_crossings(sentence.links) for sentence in crossing],
         buckets=CROSSINGS,
         noun="sentences",
     )
-    read = {"tokenizer": task.tokenizer}
+    prefixes, probe, translate = (
+        partial(function, tokenizer=task.tokenizer)
+        for function in (measure.measure_prefixes, measure.probe_state, measure.translate)
+    )
     return replace(
         task,
         name="vector",
         tests=[*task.tests, of_one_length],
         measure={
-            "prefixes": partial(measure.measure_prefixes, parsed=parsed["prefixes"], **read),
-            "probe": partial(measure.probe_state, sentences=probed, **read),
-            "garden": partial(measure.translate, sentence=render([garden()]), **read),
+            "prefixes": partial(prefixes, parsed=drawn["prefixes"]),
+            "probe": partial(probe, sentences=probed),
+            "garden": partial(translate, sentence=render([garden()])),
         },
         figures=FIGURES,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
 from seqmodels.evaluation.intervals import compute_interval
@@ -45,6 +46,11 @@ def interval_columns(
     """Return a score (%) of sentences' counts, with its interval unless they are too few."""
     interval = compute_interval(np.array(counts, float), score, is_percent=True)
     return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
+
+
+def encode(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
+    """Encode sentences with their translations."""
+    return examples((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
 
 
 def percentage(sums: np.ndarray) -> np.ndarray:
@@ -90,16 +96,16 @@ def cut(parsed: Parsed, n_words: int, tokenizer: Tokenizer) -> Prefix:
 def choose_cuts(parsed: Sequence[Parsed]) -> dict[str, list[list[tuple[int, int]]]]:
     """Return, for each kind of cut and each bin, pairs of a sentence's index and words to read."""
     rng = random.Random(1)
+    ends = [clause_ends(clauses) for _, clauses in parsed]
     cuts: dict[str, list[list[tuple[int, int]]]] = {"clause ends": [], "anywhere": []}
     for low, high in BINS:
-        ends, anywhere = [], []
-        for i, (sentence, clauses) in enumerate(parsed):
-            if high <= sentence.n_words:
-                anywhere.append((i, rng.randint(low, high)))
-                fitting = [n for n in clause_ends(clauses) if low <= n <= high]
-                ends += [(i, rng.choice(fitting))] if fitting else []
-        cuts["clause ends"].append(ends[:N_PREFIXES])
-        cuts["anywhere"].append(anywhere[:N_PREFIXES])
+        choices = {
+            "clause ends": [[n for n in own if low <= n <= high] for own in ends],
+            "anywhere": [[*range(low, high + 1)]] * len(parsed),
+        }
+        for name, fitting in choices.items():
+            chosen = [(i, rng.choice(words)) for i, words in enumerate(fitting) if words]
+            cuts[name].append(chosen[:N_PREFIXES])
     return cuts
 
 
@@ -316,7 +322,7 @@ def probe_state(
     Rows: by kind of word, the probe of the state, its control, and the same probe of nothing but
     the number of target words read. Two thirds of the sentences are fitted, the others tested.
     """
-    pairs = examples(((s.en_text, s.de_text, 0) for s in sentences), tokenizer)
+    pairs = encode(sentences, tokenizer)
     labels, n_fit = label_states(sentences), 2 * len(sentences) // 3
     x = mix_features(collect_states(model, pairs))
     place = torch.zeros(len(x), dtype=torch.long)
@@ -341,9 +347,7 @@ def translate(
 ) -> Rows:
     """Return the greedy translation of a sentence, and its reference."""
     device = str(next(model.parameters()).device)
-    (output,) = generate_targets(
-        model, examples([(sentence.en_text, sentence.de_text, 0)], tokenizer), 1, device
-    )
+    (output,) = generate_targets(model, encode([sentence], tokenizer), 1, device)
     return [{
         "source": sentence.en_text, "reference": sentence.de_text,
         "translation": tokenizer.decode(output),

@@ -14,10 +14,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from tasks.made.lexicon import (
+    ACC,
     ADJECTIVES,
     BE,
     CONJUNCTIONS,
     COORDINATORS,
+    DAT,
     DEGREE,
     DETERMINERS,
     NAMES,
@@ -52,10 +54,9 @@ ADJECTIVE_FORMS = {
 KINDS = {"noun": NOUN_FORMS, "verb": VERB_FORMS, "adjective": ADJECTIVE_FORMS}
 """The German forms of each content word, by its kind and its English base form."""
 ENGLISH = {
-    form: (word.en if isinstance(word.en, str) else word.en[0])
-    for word in (*NOUNS, *NAMES, *VERBS, *chain(*ADJECTIVES.values()))
-    for form in ((word.en,) if isinstance(word.en, str) else word.en)
-    if form
+    **{form: noun.en[0] for noun in (*NOUNS, *NAMES) for form in noun.en},
+    **{form: verb.en[0] for verb in VERBS for form in verb.en if form},
+    **{adjective: adjective for adjective in ADJECTIVE_FORMS},
 }
 """The base form of each English form of a content word."""
 
@@ -176,10 +177,11 @@ def clause_ends(clauses: Iterable[Clause]) -> list[int]:
 # -------------------------------------------------------------------------------------- German
 
 OPENERS = {*CONJUNCTIONS.values(), "als"}
-PRONOUN_CASES: dict[str, set[int]] = defaultdict(set)
-for pronoun in PRONOUNS:
-    for case, form in enumerate(pronoun.de):
-        PRONOUN_CASES[form].add(case)
+PRONOUN_CASES = {
+    form: {case for p in PRONOUNS for case in range(3) if p.de[case] == form}
+    for pronoun in PRONOUNS
+    for form in pronoun.de
+}
 GOVERNORS = {p.de for pool in PREPOSITIONS.values() for p in pool}
 RELATIVE_FORMS = {form for row in RELATIVE for form in row}
 GRADES = {adverb.de for adverb in DEGREE}
@@ -190,17 +192,25 @@ VERBAL = {
 }
 """Tokens with which a clause whose verbs come last can end."""
 PERCEPTION = {verb.en[0] for verb in VERBS if "v" in verb.flags}
-PHRASES: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
-"""The cases and columns (gender, or plural) that a determiner and a noun allow together."""
-for noun in (*NOUNS, *NAMES):
-    for is_plural, forms in enumerate(noun.de):
-        column = PLURAL if is_plural else noun.gender
-        for case, form in enumerate(forms):
-            determiners = () if noun.is_name else DETERMINERS.values()
-            for stem, endings, _ in determiners:
-                PHRASES[stem + endings[case][column], form].add((case, column))
-            if noun.is_name or is_plural:
-                PHRASES["", form].add((case, column))
+Feature = tuple[int, int]
+"""A case, and a column of endings: the gender, or plural."""
+
+
+def list_phrases() -> dict[tuple[str, str], set[Feature]]:
+    """Return what each determiner and noun allow together; no determiner is the empty one."""
+    phrases: dict[tuple[str, str], set[Feature]] = defaultdict(set)
+    for noun in (*NOUNS, *NAMES):
+        for is_plural, forms in enumerate(noun.de):
+            column = PLURAL if is_plural else noun.gender
+            for case, form in enumerate(forms):
+                if noun.is_name or is_plural:
+                    phrases["", form].add((case, column))
+                for stem, endings, _ in () if noun.is_name else DETERMINERS.values():
+                    phrases[stem + endings[case][column], form].add((case, column))
+    return dict(phrases)
+
+
+PHRASES = list_phrases()
 DETERMINER_FORMS = {determiner for determiner, _ in PHRASES}
 
 
@@ -242,7 +252,7 @@ def find_arguments(tokens: Iterable[str]) -> Iterator[tuple[Argument, bool]]:
             is_joined, determiner = True, ""
         elif token in NOUN_OF or low in PRONOUN_CASES:
             allowed = PHRASES.get((determiner, token)) or PHRASES.get(("", token), set())
-            cases = {case for case, _ in allowed} or PRONOUN_CASES.get(low, {0, 1, 2})
+            cases = {case for case, _ in allowed} or PRONOUN_CASES.get(low, {NOM, ACC, DAT})
             now = Argument(NOUN_OF.get(token, set()), cases, {column for _, column in allowed})
             if is_joined and last:
                 last.nouns.update(now.nouns)
@@ -314,18 +324,21 @@ def readings(
     clause: GermanClause, arguments: list[Argument]
 ) -> Iterator[tuple[Argument, list[Argument]]]:
     """Yield the subject and the objects of a clause in each of its readings."""
-    pronoun = None
+    pronoun: list[Argument] = []
     if clause.antecedent:
         columns = clause.antecedent.columns
-        table = [(c, k) for c, row in enumerate(RELATIVE) for k, f in enumerate(row)
-                 if f == clause.pronoun]  # fmt: skip
-        cases = {c for c, k in table if k in columns} or {c for c, _ in table}
-        pronoun = Argument(clause.antecedent.nouns, cases, columns)
+        forms = [
+            (case, column)
+            for case, row in enumerate(RELATIVE)
+            for column, form in enumerate(row)
+            if form == clause.pronoun
+        ]
+        cases = {c for c, column in forms if column in columns} or {c for c, _ in forms}
+        pronoun = [Argument(clause.antecedent.nouns, cases, columns)]
         if NOM in cases:
-            yield pronoun, arguments
+            yield pronoun[0], arguments
         if cases == {NOM}:
             return
     subject = next((a for a in arguments if NOM in a.cases), None)
     if subject:
-        rest = [a for a in arguments if a is not subject]
-        yield subject, rest + ([pronoun] if pronoun else [])
+        yield subject, [a for a in arguments if a is not subject] + pronoun
