@@ -85,7 +85,7 @@ def draw_probe(records: Sequence[Record]) -> Figure:
         "A linear probe for each content word reads the decoder's state after each target word, "
         "and tells whether the word is translated or still to come. Left: of two words of one "
         "source, one translated and one to come, how often the first scores higher. Grey: a probe "
-        "fitted to words of other sentences (bar), and one that reads only how many target words "
+        "of labels from other sentences (bar), and one that reads only how many target words "
         "there are (dot). Dotted: chance. Mean of the seeds; 95 % intervals over sentences."
     )
     texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption

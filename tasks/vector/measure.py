@@ -43,8 +43,12 @@ N_PREFIXES = 200
 def interval_columns(
     name: str, counts: Sequence[Sequence[float]] | np.ndarray, score: Any
 ) -> dict[str, float]:
-    """Return a score (%) of sentences' counts, with its interval unless they are too few."""
-    interval = compute_interval(np.array(counts, float), score, is_percent=True)
+    """Return a score (%) of sentences' counts, with its interval unless they are too few.
+
+    Sentences with nothing to count are left out.
+    """
+    columns = np.array(counts, float)
+    interval = compute_interval(columns[columns[:, 1] > 0], score, is_percent=True)
     return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
 
 
@@ -194,10 +198,14 @@ WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
 
 
 def last_links(sentence: Sentence) -> list[tuple[int, int]]:
-    """Return, for each content word, its index in WORDS and its last linked target word."""
+    """Return, for each content word, its index in WORDS and its last linked target word.
+
+    Words that occur more than once are left out: a state that lists one does not say which.
+    """
     index = {word: i for i, (_, word) in enumerate(WORDS)}
-    last = dict(sorted(sentence.links))
-    return [(index[word], last[i]) for i, word in english_words(sentence.en)]
+    last, words = dict(sorted(sentence.links)), english_words(sentence.en)
+    n_times = Counter(word for _, word in words)
+    return [(index[word], last[i]) for i, word in words if n_times[word] == 1]
 
 
 def label_states(sentences: Sequence[Sentence]) -> Labels:
@@ -207,7 +215,7 @@ def label_states(sentences: Sequence[Sentence]) -> Labels:
     longer one: it tells how far a translation is, but not which words it has.
     """
     rng, links = random.Random(1), [last_links(s) for s in sentences]
-    order = sorted(range(len(sentences)), key=lambda i: len(sentences[i].de))
+    order = sorted((i for i in range(len(links)) if links[i]), key=lambda i: len(sentences[i].de))
     control = dict(zip(order, [*order[1:], order[0]], strict=True))
     starts = np.cumsum([0, *(len(s.de) + 1 for s in sentences)])
     columns = [
@@ -228,14 +236,9 @@ class Tested(NamedTuple):
     scores: np.ndarray
 
 
-def score_probe(
-    x: Float[Tensor, "N F"], labels: Labels, n_fit: int, is_control: bool = False
-) -> Tested:
-    """Fit a probe for each word on the first sentences that have it; score it in the others.
-
-    A control is fitted to the labels of other sentences.
-    """
-    target = torch.tensor(labels.control if is_control else labels.is_said).double() * 2 - 1
+def score_probe(x: Float[Tensor, "N F"], labels: Labels, n_fit: int) -> Tested:
+    """Fit a probe for each word on the first sentences that have it; score it in the others."""
+    target = torch.tensor(labels.is_said).double() * 2 - 1
     entries, scores = [], []
     for word in np.unique(labels.word):
         own = np.flatnonzero(labels.word == word)
@@ -319,23 +322,22 @@ def probe_state(
 ) -> Rows:
     """Return how well probes of the decoder's state tell words that are translated from the others.
 
-    Rows: by kind of word, the probe of the state, its control, and the same probe of nothing but
-    the number of target words read. Two thirds of the sentences are fitted, the others tested.
+    Rows: by kind of word, the probe of the state; its control, fitted to and tested on the labels
+    of other sentences; and the same probe of nothing but the number of target words read.
+    Two thirds of the sentences are fitted, the others tested.
     """
     pairs = encode(sentences, tokenizer)
     labels, n_fit = label_states(sentences), 2 * len(sentences) // 3
     x = mix_features(collect_states(model, pairs))
     place = torch.zeros(len(x), dtype=torch.long)
     place[torch.tensor(labels.row)] = torch.tensor(labels.place)
-    probes = {
-        "state": score_probe(x, labels, n_fit),
-        "control": score_probe(x, labels, n_fit, is_control=True),
-        "place": score_probe(torch.nn.functional.one_hot(place).double(), labels, n_fit),
-    }
+    by_place = torch.nn.functional.one_hot(place).double()
+    control = labels._replace(is_said=labels.control)
+    probes = {"state": (x, labels), "control": (x, control), "place": (by_place, labels)}
     return [
         {"probe": name, **row}
-        for name, tested in probes.items()
-        for row in describe_probe(labels, tested)
+        for name, (features, own) in probes.items()
+        for row in describe_probe(own, score_probe(features, own, n_fit))
     ]
 
 
