@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from seqmodels.data.batches import Example, collate
 from seqmodels.interface import Batch, SequenceModel
 from seqmodels.models.ops import KVCache
+from tasks.made.probe import fit_ridge, mix_features
 
 Rows = list[dict[str, float | str]]
 QUARTILES = {"low": 0.25, "median": 0.5, "high": 0.75}
@@ -29,10 +30,6 @@ DEPTHS = {"n_layers": range(1, 6), "forget_bias": (0.0, 2.0)}
 """Fields of a Config that are varied before training."""
 N_STARTS = 3
 """Untrained models of each depth."""
-N_FEATURES = 256
-"""Inputs of every probe: random combinations of what a model has."""
-RIDGE = 0.01
-"""Penalty of the probe's squared weights, per text."""
 
 
 def batch_of(model: SequenceModel, examples: Sequence[Example]) -> Batch:
@@ -145,28 +142,10 @@ def state_at_last_token(state: Any, n_source: int) -> Float[Tensor, "B F"]:
 
 @torch.inference_mode()
 def features_of(model: SequenceModel, examples: Sequence[Example]) -> Float[Tensor, "N F"]:
-    """Return N_FEATURES random combinations of what passes to the decoder at the last place."""
+    """Return random combinations of what passes to the decoder at the last place."""
     batch = batch_of(model, examples)
-    features = (
-        state_at_last_token(model.encode(batch.src, batch.src_mask), batch.src.shape[1])
-        .double()
-        .cpu()
-    )
-    features = (features - features.mean(0)) / (features.std(0) + 1e-6)
-    mix = torch.Generator().manual_seed(0)
-    weights = torch.randn(features.shape[1], N_FEATURES, generator=mix, dtype=torch.float64)
-    return torch.cat(
-        [features @ weights / features.shape[1] ** 0.5, torch.ones(len(features), 1)], 1
-    )
-
-
-def fit_ridge(
-    x: Float[Tensor, "N F"], labels: Int[Tensor, "N S"], n: int
-) -> Float[Tensor, "F S V"]:
-    """Return the weights of a linear probe for each place's token, in closed form."""
-    one_hot = F.one_hot(labels, n).to(x).flatten(1)
-    penalty = RIDGE * len(x) * torch.eye(x.shape[1], dtype=x.dtype)
-    return torch.linalg.solve(x.T @ x + penalty, x.T @ one_hot).unflatten(1, (-1, n))
+    state = model.encode(batch.src, batch.src_mask)
+    return mix_features(state_at_last_token(state, batch.src.shape[1]))
 
 
 def accuracies(
@@ -178,7 +157,8 @@ def accuracies(
     """
     order = torch.randperm(n_fit, generator=torch.Generator().manual_seed(0))
     fitted_labels = labels[:n_fit][order] if is_control else labels[:n_fit]
-    weights = fit_ridge(x[:n_fit], fitted_labels, int(labels.max()) + 1)
+    one_hot = F.one_hot(fitted_labels, int(labels.max()) + 1).to(x)
+    weights = fit_ridge(x[:n_fit], one_hot.flatten(1)).unflatten(1, one_hot.shape[1:])
     predicted = torch.einsum("nf,fsv->nsv", x[n_fit:], weights).argmax(-1)
     return 100 * (predicted == labels[n_fit:]).double().mean(0)
 

@@ -1,0 +1,129 @@
+"""Ask what one vector still holds of a sentence, and what a decoder knows is left to say.
+
+Question
+    Each model of tasks.translation reads the first k words of a sentence and translates them. Which
+    share of the content words does it keep, and of the roles: who did what to whom? Then, in whole
+    sentences: can a linear probe of the decoder's state tell the words that are translated from
+    those to come? And at one length, does the score fall with the crossings of the alignment?
+
+    python -m tasks.vector                        one seed
+    python -m tasks.vector --seeds 1 2 3          three
+
+    A quarter of an hour on two cores.
+"""
+
+from __future__ import annotations
+
+from tasks.flags import TaskParser, run
+
+PARSER = TaskParser("tasks.vector", __doc__)
+
+if __name__ == "__main__":
+    PARSER.parse_args()  # answer --help and mistakes before the slow imports below
+
+import argparse
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+
+from seqmodels.comparison.task import Task, TestSet
+from tasks.made import grammar
+from tasks.made.lexicon import NOUNS, PREPOSITIONS, VERBS
+from tasks.made.pairs import grammar_task, n_crossings
+from tasks.made.trees import NP, PP, VP, Clause, Relative, render
+from tasks.translation.__main__ import SIZES, TOKENS
+from tasks.vector import measure
+from tasks.vector.figure import FIGURES
+from tasks.vector.measure import Parsed
+
+# ---------------------------------------------------------------------------------------- Data
+#
+#     The sentences of tasks.translation, for training and by length, and others that are measured:
+#
+#     The dog, who must have been able to see the cat running through the garden, ran.
+#     Der Hund, der die Katze durch den Garten muss haben laufen sehen können, lief.
+
+N_MEASURED = {
+    "smoke": {"crossings": 40, "prefixes": 12, "probe": 60},
+    "laptop": {"crossings": 500, "prefixes": 1_000, "probe": 1_500},
+    "full": {"crossings": 500, "prefixes": 1_000, "probe": 1_500},
+}
+"""Sentences that are measured, none of which is in training."""
+N_WORDS = {"crossings": 20, "prefixes": 60, "probe": 20}
+"""Their length in English words."""
+CROSSINGS = [(0, 3), (4, 6), (7, 9), (10, 14), (15, 400)]
+"""Buckets of crossing links: about as many sentences in each."""
+
+
+def garden() -> Clause:
+    """Return the tree of the sentence above."""
+    nouns, verbs = {n.en[0]: n for n in NOUNS}, {v.en[0]: v for v in VERBS}
+    dog, cat, place = (NP(nouns[name], "the") for name in ("dog", "cat", "garden"))
+    (through,) = (p for p in PREPOSITIONS["path"] if p.en == "through")
+    operators, run_in = ("must", "perfect", "able"), PP(through, place)
+    saw = VP(verbs["see"], (cat,), operators, doing=verbs["run"], pp=run_in)
+    who = Relative(Clause(None, saw), is_restrictive=False)
+    return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))
+
+
+def draw_measured(
+    corpus: Iterable[Iterable[grammar.Sentence]], size: str
+) -> dict[str, list[Parsed]]:
+    """Draw the sentences that are measured, with their trees; none is in the corpus."""
+    rng = random.Random(2)
+    seen = {sentence.en for split in corpus for sentence in split}
+    drawn: dict[str, list[Parsed]] = {name: [] for name in N_WORDS}
+    for name, own in drawn.items():
+        while len(own) < N_MEASURED[size][name]:
+            clauses, coordinators = grammar.Sampler(rng).sentence(N_WORDS[name])
+            sentence = render(clauses, coordinators)
+            if sentence.en not in seen:
+                seen.add(sentence.en)
+                own.append(Parsed(sentence, clauses))
+    return drawn
+
+
+# ----------------------------------------------------------------------------------------- Run
+#
+# Data, recipes and budget are those of tasks.translation.
+
+
+def make_task(args: argparse.Namespace) -> Task:
+    """Return the task: the translation of sentences, and what is measured in a trained model."""
+    corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
+    drawn = draw_measured(corpus, args.size)
+    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    crossing, probed = ([p.sentence for p in drawn[name]] for name in ("crossings", "probe"))
+    of_one_length = TestSet(
+        name="crossings",
+        axis=f"crossing links, at {N_WORDS['crossings']} words",
+        unit="crossings",
+        kind="count",
+        primary_metric="bleu",
+        examples=measure.encode(crossing, task.tokenizer),
+        x=[n_crossings(sentence.links) for sentence in crossing],
+        buckets=CROSSINGS,
+        noun="sentences",
+    )
+    prefixes, probe, translate = (
+        partial(function, tokenizer=task.tokenizer)
+        for function in (measure.measure_prefixes, measure.probe_state, measure.translate)
+    )
+    return replace(
+        task,
+        name="vector",
+        tests=[*task.tests, of_one_length],
+        measure={
+            "prefixes": partial(prefixes, parsed=drawn["prefixes"]),
+            "probe": partial(probe, sentences=probed),
+            "garden": partial(translate, sentence=render([garden()])),
+        },
+        figures=FIGURES,
+    )
+
+
+main = partial(run, PARSER, make_task)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Draw what is kept of a prefix, what is left to say, and score against crossings. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from seqmodels.report import reading, style
+from seqmodels.report.reading import Record, format_bucket, format_subtitle
+from seqmodels.report.style import GREY
+
+CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
+KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
+SCORES = {
+    "pairs": "Two words of one state in the right order (%)",
+    "accuracy": "Balanced accuracy (%)",
+}
+KINDS = {"all": "all", "noun": "nouns", "verb": "verbs", "adjective": "adjectives"}
+CONTROLS = {"control": "_", "place": "."}
+"""Markers of the probes that know nothing of the words."""
+
+
+def values_of(
+    group: Sequence[Record], analysis: str, names: Sequence[str], **columns: Any
+) -> np.ndarray:
+    """Return the means over seeds of these values in the rows that have these columns."""
+    by_seed = [
+        [[row.get(name, np.nan) for name in names]
+         for row in r["analyses"][analysis] if row.items() >= columns.items()]
+        for r in group
+    ]  # fmt: skip
+    return np.array(by_seed, float).mean(0)
+
+
+def interval_names(name: str) -> list[str]:
+    """Return the columns of a value and its interval."""
+    return [f"{name}_value", f"{name}_low", f"{name}_high"]
+
+
+def draw_prefixes(records: Sequence[Record]) -> Figure:
+    """Draw the shares of content words and roles that the output keeps, by words read."""
+    groups, longest = reading.group_by_model(records), records[0]["tests"][0]["max_train_length"]
+    caption = (
+        "A model reads the first words of a sentence and a full stop, and translates them "
+        "greedily. Content words: nouns, verbs and adjectives. Roles: which noun is subject or "
+        "object of which verb; a German clause with two readings counts for both. Lines: mean of "
+        "the seeds; bands: 95 % intervals over sentences. Grey: the share that the output for "
+        f"another sentence has. Dotted: {longest} words, the longest sentence in training."
+    )
+    texts = "What is kept of the words read", format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, style.label_looks(records), ratios=(1, 1))
+    for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
+        for ax, (kept, title) in zip(row, KEPT.items(), strict=True):
+            _draw_kept(ax, groups, cut=cut, kept=kept)
+            ax.axvline(longest, color=GREY, lw=0.8, ls=":")
+            ax.annotate(name, (0.02, 0.04), xycoords="axes fraction", color=GREY, size=8.5)
+            if row is axes[0]:
+                ax.set_title(title, loc="left")
+            else:
+                ax.set_xlabel("words read")
+    return figure
+
+
+def _draw_kept(ax: Axes, groups: Mapping[str, Sequence[Record]], **columns: str) -> None:
+    names = ["words", "chance", *interval_names("share")]
+    for model, look in style.choose_looks(groups).items():
+        words, chance, share, low, high = values_of(groups[model], "prefixes", names, **columns).T
+        ax.plot(words, chance, color="#AAAAAA", lw=0.9, zorder=1)
+        ax.fill_between(words, low, high, color=look.colour, alpha=0.16, lw=0)
+        ax.plot(words, share, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+    ax.set_xlim(0)
+    ax.set_ylim(0, 103)
+    ax.xaxis.set_major_locator(MaxNLocator(7, integer=True))
+
+
+def draw_probe(records: Sequence[Record]) -> Figure:
+    """Draw what probes of the decoder's state tell of the words to come, and their controls."""
+    groups = reading.group_by_model(records)
+    caption = (
+        "A linear probe for each content word reads the decoder's state after each target word, "
+        "and tells whether the word is translated or still to come. Left: of two words of one "
+        "source, one translated and one to come, how often the first scores higher. Grey: a probe "
+        "of labels from other sentences (bar), and one that reads only how many target words "
+        "there are (dot). Dotted: chance. Mean of the seeds; 95 % intervals over sentences."
+    )
+    texts = "What the decoder's state tells of the words to come", format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, style.label_looks(records))
+    for ax, (score, title) in zip(axes[0], SCORES.items(), strict=True):
+        for i, (model, look) in enumerate(style.choose_looks(groups).items()):
+            for x, kind in enumerate(KINDS):
+                place = x + 0.75 * ((i + 0.5) / len(groups) - 0.5)
+                columns = {"names": interval_names(score), "kind": kind}
+                ((value, low, high),) = values_of(groups[model], "probe", probe="state", **columns)
+                ax.plot([place, place], [low, high], color=look.colour, lw=1.4)
+                ax.plot([place], [value], look.marker, color=look.colour, ms=5.5)
+                for probe, marker in CONTROLS.items():
+                    ((value, _, _),) = values_of(groups[model], "probe", probe=probe, **columns)
+                    ax.plot([place], [value], marker, color="#999999", ms=6, zorder=1)
+        ax.axhline(50, color=GREY, lw=0.8, ls=":")
+        ax.set_xticks(range(len(KINDS)), [*KINDS.values()])
+        ax.tick_params(axis="x", length=0)
+        ax.set_ylim(40, 101)
+        ax.set_title(title, loc="left")
+    return figure
+
+
+def draw_crossings(records: Sequence[Record]) -> Figure:
+    """Draw BLEU by length and, at one length, by the number of crossing links."""
+    groups = reading.group_by_model(records)
+    by_length, by_crossings = (records[0]["tests"][i] for i in (0, 1))
+    caption = (
+        "Left: all test sentences; dotted, the longest in training. Right: other sentences, all of "
+        "one length, by the pairs of alignment links that cross. Lines: mean of the seeds; bands: "
+        "95 % intervals."
+    )
+    texts = "BLEU by length, and by reordering at one length", format_subtitle(records), caption
+    figure, axes = style.make_panels(texts, style.label_looks(records))
+    for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
+        x = range(len(test["buckets"]))
+        for model, look in style.choose_looks(groups).items():
+            scores = reading.score_array(groups[model], test["name"], "bleu")[:, 1:].mean(0)
+            value, low, high = scores.T
+            ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
+            ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
+        ax.set_xticks(x, [format_bucket(bucket) for bucket in test["buckets"]])
+        ax.set_ylim(0, 103)
+        ax.set_xlabel(test["axis"])
+        if longest := test["max_train_length"]:
+            trained = sum(bucket["high"] <= longest for bucket in test["buckets"])
+            ax.axvline(trained - 0.5, color=GREY, lw=0.8, ls=":")
+    axes[0, 0].set_title("BLEU by length", loc="left")
+    axes[0, 1].set_title("BLEU by crossings, at one length", loc="left")
+    return figure
+
+
+def draw(records: Sequence[Record]) -> dict[str, Figure]:
+    """Return the figures of a folder by the names of their files."""
+    return {
+        "prefixes": draw_prefixes(records),
+        "probe": draw_probe(records),
+        "crossings": draw_crossings(records),
+    }
+
+
+FIGURES = [draw]

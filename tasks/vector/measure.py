@@ -1,0 +1,356 @@
+"""Measure what a model keeps of a text, and what its decoder's state says is left to translate.
+
+`measure_prefixes`, `probe_state` and `translate` are analyses of a task.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from seqmodels.data.batches import Example, batches_by_length, collate
+from seqmodels.data.corpus import Pair
+from seqmodels.data.tokenizers import Tokenizer
+from seqmodels.evaluation.evaluate import BATCH_TOKENS, generate_targets
+from seqmodels.evaluation.intervals import compute_interval
+from seqmodels.interface import EOS, PAD, Batch, SequenceModel
+from tasks.made.pairs import examples
+from tasks.made.probe import fit_ridge, mix_features
+from tasks.made.trees import Clause, Sentence
+from tasks.vector.roles import (
+    KINDS,
+    TreeReader,
+    clause_ends,
+    english_words,
+    german_roles,
+    german_words,
+)
+
+Rows = list[dict[str, float | str]]
+BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, 40), (41, 50), (51, 60))
+"""Ranges of words read; a sentence has at most one prefix of each kind in each."""
+N_PREFIXES = 200
+"""Most prefixes of a kind in a range."""
+
+
+def interval_columns(
+    name: str, counts: Sequence[Sequence[float]] | np.ndarray, score: Any
+) -> dict[str, float]:
+    """Return a score (%) of sentences' counts, with its interval unless they are too few.
+
+    Sentences with nothing to count are left out.
+    """
+    columns = np.array(counts, float)
+    interval = compute_interval(columns[columns[:, 1] > 0], score, is_percent=True)
+    return {f"{name}_{key}": end for key, end in interval.items() if end is not None}
+
+
+def encode(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[Example]:
+    """Encode sentences with their translations."""
+    return examples((Pair(s.en_text, s.de_text) for s in sentences), tokenizer)
+
+
+def percentage(sums: np.ndarray) -> np.ndarray:
+    """Return the first sum in per cent of the second."""
+    return np.asarray(100 * sums[..., 0] / sums[..., 1])
+
+
+# ------------------------------------------------------------------------------------- prefixes
+
+
+class Parsed(NamedTuple):
+    """A sentence with the clauses that it was rendered from."""
+
+    sentence: Sentence
+    clauses: Sequence[Clause]
+
+
+class Prefix(NamedTuple):
+    """The beginning of a sentence, closed by a full stop."""
+
+    n_words: int
+    src: list[int]
+    words: Counter[str]
+    """Its content words."""
+    roles: set[tuple[str, str, str]]
+
+
+def cut(parsed: Parsed, n_words: int, tokenizer: Tokenizer) -> Prefix:
+    """Return the first words of a sentence."""
+    en, left = [], n_words
+    for token in parsed.sentence.en:
+        left -= token not in (",", ".")
+        if left < 0:
+            break
+        en.append(token)
+    if en[-1] in (",", "."):
+        en.pop()
+    words = [word for _, word in english_words(en)]
+    roles = TreeReader(parsed.clauses).roles_within(len(words))
+    return Prefix(n_words, [*tokenizer.encode(" ".join([*en, "."])), EOS], Counter(words), roles)
+
+
+def choose_cuts(parsed: Sequence[Parsed]) -> dict[str, list[list[tuple[int, int]]]]:
+    """Return, for each kind of cut and each bin, pairs of a sentence's index and words to read."""
+    rng = random.Random(1)
+    ends = [clause_ends(clauses) for _, clauses in parsed]
+    cuts: dict[str, list[list[tuple[int, int]]]] = {"clause ends": [], "anywhere": []}
+    for low, high in BINS:
+        choices = {
+            "clause ends": [[n for n in own if low <= n <= high] for own in ends],
+            "anywhere": [[*range(low, high + 1)]] * len(parsed),
+        }
+        for name, fitting in choices.items():
+            chosen = [(i, rng.choice(words)) for i, words in enumerate(fitting) if words]
+            cuts[name].append(chosen[:N_PREFIXES])
+    return cuts
+
+
+def count_kept(prefix: Prefix, output: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return how many content words and roles of a prefix an output has, and how many there are."""
+    held = Counter(word for token in output for word in german_words(token))
+    n_words = sum(min(n, held[word]) for word, n in prefix.words.items())
+    n_roles = len(prefix.roles & german_roles(output))
+    return {
+        "content words": (n_words, prefix.words.total()),
+        "roles": (n_roles, len(prefix.roles)),
+    }
+
+
+def measure_prefixes(
+    model: SequenceModel, _: SequenceModel, parsed: Sequence[Parsed], tokenizer: Tokenizer
+) -> Rows:
+    """Return, by kind of cut and words read, the shares (%) of content words and roles kept.
+
+    The model translates the prefixes greedily. `chance` is the share that the output for the next
+    sentence has.
+    """
+    device = str(next(model.parameters()).device)
+    rows: Rows = []
+    for name, bins in choose_cuts(parsed).items():
+        prefixes = [[cut(parsed[i], n, tokenizer) for i, n in cuts] for cuts in bins]
+        flat = [Example(p.src, p.src) for own in prefixes for p in own]
+        outputs = iter(generate_targets(model, flat, 1, device))
+        for (low, high), own in zip(BINS, prefixes, strict=True):
+            texts = [tokenizer.tokens(next(outputs)) for _ in own]
+            kept = [*map(count_kept, own, texts)]
+            others = [*map(count_kept, own, texts[1:] + texts[:1])]
+            for kind in ("content words", "roles"):
+                counts = [counted[kind] for counted in kept]
+                if sum(n for _, n in counts):
+                    chance = percentage(np.sum([counted[kind] for counted in others], 0))
+                    rows.append({
+                        "cut": name, "kept": kind, "low": low, "high": high, "n": len(own),
+                        "words": sum(p.n_words for p in own) / len(own), "chance": float(chance),
+                        **interval_columns("share", counts, percentage),
+                    })  # fmt: skip
+    return rows
+
+
+# ---------------------------------------------------------------------------------------- probe
+
+
+def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]:
+    """Return the decoder's state after each token of tgt_in, without its memory of the source.
+
+    It is the last layer's output if a norm follows that; otherwise, what `step` changes in a State.
+    """
+    norm = getattr(model, "norm_tgt", None) or getattr(model, "norm", None)
+    if norm is not None:
+        outputs: list[Tensor] = []
+        hook = norm.register_forward_hook(lambda _module, _args, out: outputs.append(out))
+        with hook:
+            model(batch.src, batch.src_mask, batch.tgt_in)
+        return outputs[-1][:, -batch.tgt_in.shape[1] :]
+    state, states = model.encode(batch.src, batch.src_mask), []
+    for y in batch.tgt_in.unbind(1):
+        before, (_, state) = state, model.step(y, state)
+        changed = [new for old, new in zip(before, state, strict=True) if new is not old]
+        states.append(torch.cat([field.flatten(1) for field in changed], 1))
+    return torch.stack(states, 1)
+
+
+class Labels(NamedTuple):
+    """Pairs of a decoder's state and a content word of its source."""
+
+    row: np.ndarray
+    """Number of the state."""
+    sentence: np.ndarray
+    place: np.ndarray
+    """Target words read."""
+    word: np.ndarray
+    """Index in WORDS."""
+    is_said: np.ndarray
+    """Whether the word is translated: the last target word that it is linked to has been read."""
+    control: np.ndarray
+    """The same of a word of another sentence."""
+
+
+WORDS = [(kind, word) for kind, forms in KINDS.items() for word in forms]
+"""All content words, by kind."""
+
+
+def last_links(sentence: Sentence) -> list[tuple[int, int]]:
+    """Return, for each content word, its index in WORDS and its last linked target word.
+
+    Words that occur more than once are left out: a state that lists one does not say which.
+    """
+    index = {word: i for i, (_, word) in enumerate(WORDS)}
+    last, words = dict(sorted(sentence.links)), english_words(sentence.en)
+    n_times = Counter(word for _, word in words)
+    return [(index[word], last[i]) for i, word in words if n_times[word] == 1]
+
+
+def label_states(sentences: Sequence[Sentence]) -> Labels:
+    """Label each state of each sentence, after 0, 1, … target words.
+
+    The control of a word is one at random of another sentence, of the same length or the next
+    longer one: it tells how far a translation is, but not which words it has.
+    """
+    rng, links = random.Random(1), [last_links(s) for s in sentences]
+    order = sorted((i for i in range(len(links)) if links[i]), key=lambda i: len(sentences[i].de))
+    control = dict(zip(order, [*order[1:], order[0]], strict=True))
+    starts = np.cumsum([0, *(len(s.de) + 1 for s in sentences)])
+    columns = [
+        (starts[i] + t, i, t, word, t > last, t > other)
+        for i, (sentence, own) in enumerate(zip(sentences, links, strict=True))
+        for word, last in own
+        for _, other in [rng.choice(links[control[i]])]
+        for t in range(len(sentence.de) + 1)
+    ]
+    return Labels(*(np.array(column) for column in zip(*columns, strict=True)))
+
+
+class Tested(NamedTuple):
+    """The scores of a probe, higher for words that it takes to be translated; 0 is the border."""
+
+    entries: np.ndarray
+    """Indices of the labels."""
+    scores: np.ndarray
+
+
+def score_probe(x: Float[Tensor, "N F"], labels: Labels, n_fit: int) -> Tested:
+    """Fit a probe for each word on the first sentences that have it; score it in the others."""
+    target = torch.tensor(labels.is_said).double() * 2 - 1
+    entries, scores = [], []
+    for word in np.unique(labels.word):
+        own = np.flatnonzero(labels.word == word)
+        fit, test = own[labels.sentence[own] < n_fit], own[labels.sentence[own] >= n_fit]
+        if len(fit) and len(test):
+            weights = fit_ridge(x[labels.row[fit]], target[fit, None])
+            entries.append(test)
+            scores.append((x[labels.row[test]] @ weights).squeeze(1).numpy())
+    return Tested(np.concatenate(entries), np.concatenate(scores))
+
+
+def balanced_accuracy(sums: np.ndarray) -> np.ndarray:
+    """Return the mean accuracy (%) on words said and on words to come."""
+    said, to_come = (100 * sums[..., i] / sums[..., i + 1] for i in (0, 2))
+    return np.asarray((said + to_come) / 2)
+
+
+def sum_by(number: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sums of columns over the rows of each number that occurs."""
+    present, index = np.unique(number, return_inverse=True)
+    sums = np.zeros((len(present), len(columns)))
+    np.add.at(sums, index, np.stack(columns, 1).astype(float))
+    return sums
+
+
+def rank_pairs(row: np.ndarray, said: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
+    """Return, for each word that is said, those to come after the same state: lower ones, and all.
+
+    A tie is half a lower one.
+    """
+    lower, total = np.zeros(len(row)), np.zeros(len(row))
+    order = np.argsort(row, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(row[order])) + 1):
+        to_come = scores[own[~said[own]]]
+        for i in own[said[own]]:
+            lower[i] = (to_come < scores[i]).sum() + (to_come == scores[i]).sum() / 2
+            total[i] = len(to_come)
+    return [lower, total]
+
+
+def describe_probe(labels: Labels, tested: Tested) -> Rows:
+    """Return a row for all content words and for each kind: accuracy and pairs (%).
+
+    Accuracy is balanced. Pairs: of two words of one state, one translated and one to come, how
+    often the first has the higher score; what only tells how far a translation is scores 50 here.
+    """
+    rows: Rows = []
+    entries, scores = tested
+    kind_of = np.array([kind for kind, _ in WORDS])[labels.word[entries]]
+    for kind in ("all", *KINDS):
+        own = (kind_of == kind) | (kind == "all")
+        said, score, sentence = (
+            labels.is_said[entries[own]],
+            scores[own],
+            labels.sentence[entries[own]],
+        )
+        hits = [(score > 0) & said, said, (score <= 0) & ~said, ~said]
+        pairs = rank_pairs(labels.row[entries[own]], said, score)
+        rows.append({
+            "kind": kind, "n": len(said),
+            **interval_columns("accuracy", sum_by(sentence, hits), balanced_accuracy),
+            **interval_columns("pairs", sum_by(sentence, pairs), percentage),
+        })  # fmt: skip
+    return rows
+
+
+@torch.inference_mode()
+def collect_states(model: SequenceModel, pairs: Sequence[Example]) -> Float[Tensor, "N D"]:
+    """Return the decoder's states of all examples, one after the other."""
+    device = str(next(model.parameters()).device)
+    by_example: dict[int, Tensor] = {}
+    for run in batches_by_length(pairs, BATCH_TOKENS):
+        batch = collate([pairs[i] for i in run], device)
+        states, real = decoder_states(model, batch), batch.tgt_in != PAD
+        by_example |= {i: own[mask] for i, own, mask in zip(run, states, real, strict=True)}
+    return torch.cat([by_example[i] for i in range(len(pairs))])
+
+
+def probe_state(
+    model: SequenceModel, _: SequenceModel, sentences: Sequence[Sentence], tokenizer: Tokenizer
+) -> Rows:
+    """Return how well probes of the decoder's state tell words that are translated from the others.
+
+    Rows: by kind of word, the probe of the state; its control, fitted to and tested on the labels
+    of other sentences; and the same probe of nothing but the number of target words read.
+    Two thirds of the sentences are fitted, the others tested.
+    """
+    pairs = encode(sentences, tokenizer)
+    labels, n_fit = label_states(sentences), 2 * len(sentences) // 3
+    x = mix_features(collect_states(model, pairs))
+    place = torch.zeros(len(x), dtype=torch.long)
+    place[torch.tensor(labels.row)] = torch.tensor(labels.place)
+    by_place = torch.nn.functional.one_hot(place).double()
+    control = labels._replace(is_said=labels.control)
+    probes = {"state": (x, labels), "control": (x, control), "place": (by_place, labels)}
+    return [
+        {"probe": name, **row}
+        for name, (features, own) in probes.items()
+        for row in describe_probe(own, score_probe(features, own, n_fit))
+    ]
+
+
+# -------------------------------------------------------------------------------- one sentence
+
+
+def translate(
+    model: SequenceModel, _: SequenceModel, sentence: Sentence, tokenizer: Tokenizer
+) -> Rows:
+    """Return the greedy translation of a sentence, and its reference."""
+    device = str(next(model.parameters()).device)
+    (output,) = generate_targets(model, encode([sentence], tokenizer), 1, device)
+    return [{
+        "source": sentence.en_text, "reference": sentence.de_text,
+        "translation": tokenizer.decode(output),
+    }]  # fmt: skip

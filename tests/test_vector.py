@@ -1,0 +1,162 @@
+"""The vector: content words, roles and clause ends; prefixes, the probe, and their figures."""
+
+import argparse
+import random
+from typing import Any
+
+import pytest
+import torch
+from conftest import Pairs, Tiny
+from torch.testing import assert_close
+
+from seqmodels import EOS, UNK
+from seqmodels.data.tokenizers import Words
+from seqmodels.interface import Batch
+from seqmodels.search import unroll
+from tasks.made.grammar import Sampler
+from tasks.made.trees import Sentence, render
+from tasks.translation import __main__ as translation
+from tasks.vector import __main__ as vector
+from tasks.vector import measure, roles
+
+
+def draw(seed: int, n_words: int, n: int) -> tuple[list[measure.Parsed], Words]:
+    """Draw sentences with their trees, and a tokenizer that knows their words."""
+    drawn = [Sampler(random.Random(1000 * seed + i)).sentence(n_words) for i in range(n)]
+    parsed = [measure.Parsed(render(*one), one[0]) for one in drawn]
+    return parsed, Words.train([text for s, _ in parsed for text in (s.en_text, s.de_text)])
+
+
+READ = {
+    "Den Hund sieht die Katze .": "cat–dog see",
+    "Hinter dem König hat Anna die Frau laufen sehen .": "Anna–woman see",
+    "Der Mann , dem die Frau hilft , jagt den Wolf .": "man–wolf chase, woman–man help",
+    "Obwohl sie müde ist , ruft der Arzt , der lacht , den König an , und weil Anna ihn kennt "
+    "und weil der Junge singt , tanzt das Kind .":
+    "doctor–king call, doctor laugh, Anna know, boy sing, child dance",
+    "Max und Paul lieben den Brief .": "Max–letter love, Paul love",
+}  # fmt: skip
+
+
+def test_roles_of_texts_and_trees() -> None:
+    """Keeps out the first noun as the subject, one behind a preposition, and another clause's."""
+    for text, expected in READ.items():
+        wanted = set()
+        for nouns, verb in map(str.split, expected.split(", ")):
+            pairs = zip(nouns.split("–"), ("subject", "object"), strict=False)
+            wanted |= {(noun, role, verb) for noun, role in pairs}
+        assert roles.german_roles(text.split()) == wanted
+    found, exchanged, total = 0, 0, 0
+    for sentence, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
+        reader = roles.TreeReader(clauses)
+        assert [word for _, word in roles.english_words(sentence.en)] == reader.words
+        gold, read = reader.roles_within(len(reader.words)), roles.german_roles(sentence.de)
+        other = {"subject": "object", "object": "subject"}
+        swapped = {(noun, other[role], verb) for noun, role, verb in gold} - gold
+        found, exchanged = found + len(gold & read), exchanged + len(swapped & read)
+        total += len(gold)
+    assert found / total > 0.99
+    assert exchanged / total < 0.12  # relative clauses with two readings
+
+
+def test_prefixes_and_what_is_kept_of_them() -> None:
+    """Keeps out a comma before the full stop, roles not yet read, and ends inside a clause."""
+    clauses = [vector.garden(), vector.garden()]
+    parsed = measure.Parsed(render(clauses, ["and"]), clauses)
+    tokenizer = Words.train([parsed.sentence.en_text])
+    assert roles.clause_ends(clauses) == [16, 33]
+    whole, part, verb = (measure.cut(parsed, n, tokenizer) for n in (16, 2, 9))
+    assert (tokenizer.decode(part.src[:-1]), part.src[-1]) == ("The dog.", EOS)
+    see = ("dog", "subject", "see")
+    assert (part.roles, verb.roles) == (set(), {see})
+    assert whole.roles == {see, ("cat", "object", "see"), ("dog", "subject", "run")}
+    right, wrong = "Die Katze lief , die der Hund sieht .", "Die Katze sieht den Hund ."
+    for text, n_words, n_roles in ((right, 4, 2), (wrong, 3, 0)):
+        kept = measure.count_kept(whole, text.split())
+        assert kept == {"content words": (n_words, 6), "roles": (n_roles, 3)}
+
+
+def test_shares_are_of_their_prefixes(monkeypatch: pytest.MonkeyPatch, tiny: Tiny) -> None:
+    """Keeps out the output of another prefix, and chance for the share."""
+    parsed, tokenizer = draw(4, 60, 12)
+
+    def write(_: Any, examples: Any, *__: Any) -> list[list[int]]:
+        """Return the references of the sentences that begin so."""
+        texts = [tokenizer.decode(e.src[:-2]) for e in examples]
+        return [
+            tokenizer.encode(next(s.de_text for s, _ in parsed if s.en_text.startswith(text)))
+            for text in texts
+        ]
+
+    monkeypatch.setattr(measure, "generate_targets", write)
+    rows = measure.measure_prefixes(tiny("gpt"), tiny("gpt"), parsed, tokenizer)
+    assert {row["n"] for row in rows if row["cut"] == "anywhere"} == {12}
+    assert len(rows) > 20
+    for row in rows:
+        assert row["low"] <= row["words"] <= row["high"]
+        if row["low"] > 10 and row["n"] > 4:  # a shorter one can begin several sentences
+            assert row["chance"] < 50 < 97 < row["share_value"]
+
+
+@pytest.mark.parametrize("knows", ["words", "time", "nothing"])
+def test_a_probe_finds_what_is_left(knows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out a probe that misses what a state lists, or finds what it does not."""
+    rng, words, sentences = random.Random(1), [word for _, word in measure.WORDS[::12]], []
+    for n in rng.choices((4, 5, 6), k=200):
+        order, en = rng.sample(range(n), n), tuple(rng.sample(words, n))
+        sentences.append(Sentence(en, (*en, "."), tuple(enumerate(order))))
+    labels = measure.label_states(sentences)
+    states = torch.zeros(int(labels.row.max()) + 1, len(measure.WORDS))
+    states[labels.row, labels.word] = torch.tensor(~labels.is_said).float()
+    if knows == "time":
+        places = [t for s in sentences for t in range(len(s.de) + 1)]
+        states = torch.nn.functional.one_hot(torch.tensor(places)).float()
+    elif knows == "nothing":
+        states = states[torch.randperm(len(states))]
+    monkeypatch.setattr(measure, "collect_states", lambda *_: states)
+    rows = measure.probe_state(None, None, sentences, Words(words))  # type: ignore[arg-type]
+    state, control, place = ((row["accuracy_value"], row["pairs_value"]) for row in rows[::4])
+    assert [row["probe"] for row in rows[::4]] == ["state", "control", "place"]
+    assert max(control[1], place[1]) < 60 < 70 < place[0]
+    if knows == "words":
+        assert min(state) > 95
+    else:
+        assert state == pytest.approx(place if knows == "time" else (50, 50), abs=4)
+
+
+def test_a_word_is_said_with_its_last_part() -> None:
+    """Keeps out labels that are a step early, a word that is there twice, and a control of it."""
+    sentence = render([vector.garden()])
+    sentence = sentence._replace(links=(*sentence.links, (1, 4)))
+    said = [(measure.WORDS[word][1], last) for word, last in measure.last_links(sentence)]
+    assert said == [("dog", 4), ("see", 12), ("cat", 5), ("garden", 8)]
+    n = len(sentence.de) + 1
+    assert [*measure.label_states([sentence]).is_said[n : 2 * n]] == [t > 12 for t in range(n)]
+
+
+def test_states_are_those_that_the_output_reads(name: str, tiny: Tiny, pairs: Pairs) -> None:
+    """Keeps out the state of another token, and a memory of the source among what is probed."""
+    model, (src, src_mask, tgt_in) = tiny(name), pairs
+    states = measure.decoder_states(model, Batch(src, src_mask, tgt_in, tgt_in))
+    logits, last = unroll(model, model.encode(src, src_mask), tgt_in)
+    if name in ("rnn_encdec", "bahdanau"):
+        assert_close(states[:, -1], last.s)
+    elif name == "lstm_seq2seq":
+        assert_close(states[:, -1], torch.cat([last.h.flatten(1), last.c.flatten(1)], 1))
+    else:
+        assert_close(states @ model.embedding.weight.T, logits)
+
+
+def test_the_models_are_those_of_the_translation() -> None:
+    """Keeps out other data, recipes or budgets, unknown words, and sentences of the training."""
+    args = argparse.Namespace(size="smoke", tokens=None, data=None, no_source_eos=False)
+    task, other = vector.make_task(args), translation.make_task(args)
+    for name in ("data", "train", "valid", "recipes", "training", "n_parameters", "beam"):
+        assert getattr(task, name) == getattr(other, name)
+    assert task.tests[0] == other.tests[0]
+    measured = {tuple(e.src) for e in task.tests[1].examples}
+    assert not measured & {
+        tuple(e.src) for e in (*task.train, *task.valid, *other.tests[0].examples)
+    }
+    garden = render([vector.garden()])
+    assert UNK not in task.tokenizer.encode(f"{garden.en_text} {garden.de_text}")
