@@ -331,21 +331,16 @@ def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: 
 # -------------------------------------------------------------------------- Tasks, driver and tools
 LENGTHS = [4, 8, 12, 16, 20, 24]
 HEADS = ["heads", "maps", "ablation", "pruning", "parameters"]
-SMOOTHING = ["lengths", "kernel", "bandwidth", "favor"]
+GRADIENTS = ["gradients", "depth", "probe"]
+KERNEL = ["lengths", "kernel", "bandwidth", "favor"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
 slow = pytest.mark.slow
 RUNS = [
     ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
-    (
-        "distance",
-        ["rnn_encdec", "transformer"],
-        LENGTHS,
-        ["gradients", "depth", "probe"],
-        "distance depth",
-    ),
+    ("distance", ["rnn_encdec", "transformer"], LENGTHS, GRADIENTS, "distance depth"),
     pytest.param("heads", ["transformer"], [1, 6], HEADS, "heads-transformer", marks=slow),
     pytest.param(
-        "smoothing", ["transformer"], [1, 11], SMOOTHING, "smoothing-transformer", marks=slow
+        "smoothing", ["transformer"], [1, 11], KERNEL, "smoothing-transformer", marks=slow
     ),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
