@@ -1,6 +1,6 @@
 """Reproduce `results`: run every comparison with its defaults, then draw all figures and tables.
 
-    python -m tasks                 on built-in data: an hour on two cores
+    python -m tasks                 on built-in data: two hours on two cores
     python -m tasks --full          also with larger budgets and several seeds: hours
     python -m tasks --corpora       also on real text, from the folder that SEQMODELS_DATA names or
                                     from the hub: hours
@@ -30,8 +30,12 @@ BUILTIN: list[Comparison] = [
     ("recall", "recall", ""),
     ("next_token", "next_token", ""),
     ("positions-laptop", "positions", ""),
-    ("heads-laptop", "heads", ""),
+    ("choices", "choices", ""),
+    ("heads", "heads", ""),
+    ("smoothing", "smoothing", ""),
+    ("vector-laptop", "vector", ""),
     ("ladder-laptop", "ladder", ""),
+    ("ladder-transformer", "ladder", "--to transformer"),
     ("distance-laptop", "distance", ""),
     ("bottleneck-laptop", "bottleneck", ""),
 ]
@@ -49,7 +53,11 @@ FULL: list[Comparison] = [
     ),
     *((f"lookup-width-{n}", "lookup", f"--width {n} --models {BY_WIDTH}") for n in WIDTHS),
     ("positions", "positions", "--size full --seeds 1 2 3 4 5"),
-    ("heads", "heads", "--size full --seeds 1 2 3"),
+    ("choices", "choices", "--seeds 1 2 3 4 5"),
+    ("heads", "heads", "--seeds 1 2 3 4 5"),
+    ("smoothing", "smoothing", "--seeds 1 2 3"),
+    ("vector", "vector", "--size full --seeds 1 2 3"),
+    ("ladder-transformer", "ladder", "--to transformer --seeds 1 2 3"),
     ("ladder", "ladder", "--size full --seeds 1 2 3"),
     ("ladder-bias", "ladder", f"--size full --seeds 1 2 3 --vary forget_bias=0 --models {BIASED}"),
     ("distance", "distance", "--size full --seeds 1 2 3"),

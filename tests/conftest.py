@@ -201,6 +201,8 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
         save(figure, path) if path.suffix == ".svg" else files.write(path, b"Software\0seqmodels")
     ))  # fmt: skip
     patch.setattr(intervals, "N_BOOTSTRAP", 20)
+    patch.setattr("tasks.distance.measure.N_STARTS", 1)
+    patch.setattr("tasks.smoothing.measure.N_DRAWS", 1)
     patch.setattr(runs, "N_BATCHES", 1)
     patch.setattr(compare, "fastest_precision", lambda device: "float32")
 

@@ -37,7 +37,7 @@ from functools import partial
 from seqmodels.comparison.task import Task
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
-from tasks.translation.__main__ import SIZES
+from tasks.translation.__main__ import SHORT, SIZES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -45,9 +45,6 @@ from tasks.translation.__main__ import SIZES
 #
 #     Although the cat watched them, the hat had disappeared.
 #     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
-
-TOKENS = {"smoke": 15_000, "laptop": 800_000, "full": 800_000}
-"""Half of the budget of tasks.translation."""
 
 # ------------------------------------------------------------------------------------- Recipes
 #
@@ -70,7 +67,7 @@ def make_task(args: argparse.Namespace) -> Task:
     """Return the task: translation by the Transformer, with its changes."""
     size = "smoke" if args.size == "smoke" else "laptop"
     corpus = grammar.draw_corpus(seed=1, **SIZES[size])
-    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    task = grammar_task(corpus, args.tokens or SHORT[size], optimizer="muon")
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
     changes = {"transformer": FEW} if args.size != "full" else {"transformer": FEW + MORE, **WIDE}

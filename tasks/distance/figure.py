@@ -7,6 +7,7 @@ from statistics import geometric_mean, mean
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
@@ -125,23 +126,22 @@ def draw_depth(records: Sequence[Record]) -> Figure:
             groups.setdefault(key, []).append(row)
     n_layers = sorted({depth for _, depth, _ in groups if depth})
     looks = {0: style.choose_looks(["rnn_encdec"])["rnn_encdec"]} | {
-        n: Look(f"LSTM, {n} layer{'s' * (n > 1)}", HEAT((i + 1) / len(n_layers)), "-", "o")
+        n: Look(f"LSTM, {n} layer{'s' * (n > 1)}", to_hex(HEAT((i + 1) / len(n_layers))), "-", "o")
         for i, n in enumerate(n_layers)
     }  # fmt: skip
     texts = "Gradient by depth and length", format_subtitle(records), caption
     figure, panels = style.make_panels(texts, [*looks.values()], n_columns=len(DEPTH_PANELS))
     axes = dict(zip(DEPTH_PANELS, panels[0], strict=True))
-    for (when, depth, bias), rows in groups.items():
-        for (panel, panel_bias), ax in axes.items():
+    for (panel, panel_bias), ax in axes.items():
+        for (when, depth, bias), rows in groups.items():
             if panel == when and bias in (None, panel_bias):
                 _draw_ends(ax, looks[depth], rows)
-    for key, ax in axes.items():
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(numticks=8))
         ax.yaxis.set_major_formatter(FuncFormatter(format_short))
         ax.minorticks_off()
         ax.set_xlabel("distance (tokens)")
-        ax.set_title(DEPTH_PANELS[key], loc="left", size=10.5)
+        ax.set_title(DEPTH_PANELS[panel, panel_bias], loc="left", size=10.5)
     _share_limits(panels[0])
     return figure
 

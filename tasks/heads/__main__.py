@@ -7,7 +7,7 @@ Question
 
     python -m tasks.heads                              also with one head, one layer, no positions
     python -m tasks.heads --models transformer         as published alone
-    python -m tasks.heads --trained runs/choices       on weights that tasks.choices has trained
+    python -m tasks.heads --trained runs/choices-laptop   on weights that tasks.choices has trained
 
     5 minutes on two cores.
 """
@@ -30,7 +30,7 @@ from tasks.heads import measure
 from tasks.heads.figure import FIGURES
 from tasks.made import grammar
 from tasks.made.pairs import grammar_task
-from tasks.translation.__main__ import SIZES
+from tasks.translation.__main__ import SHORT, SIZES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -39,8 +39,6 @@ from tasks.translation.__main__ import SIZES
 #     Although  the     cat   watched  them  ,  the     hat   had        disappeared  .
 #               article noun  verb              article noun  auxiliary  verb
 
-TOKENS = {"smoke": 15_000, "laptop": 800_000, "full": 5_000_000}
-"""Those of tasks.choices, and with the larger corpus those of tasks.translation."""
 N_MEASURED = {"smoke": 10, "laptop": 200, "full": 200}
 LENGTHS = range(6, 25)
 """Words in the sentences that are measured."""
@@ -64,7 +62,7 @@ MEASURES = {
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task: the grammar's sentences, and what is measured in the heads."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
     sample = measure.draw_sample(N_MEASURED[args.size], LENGTHS, corpus, task.tokenizer)
     return replace(
         task,

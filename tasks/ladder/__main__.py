@@ -108,8 +108,6 @@ SIZES = {
     },
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 600_000, "full": 1_400_000}
-HALF = {"laptop": 800_000}
-"""Half of the budget of tasks.translation, as in tasks.choices, on the way to the Transformer."""
 BUCKETS = [(low, low + 4) for low in range(1, 60, 5)]
 
 
@@ -175,7 +173,7 @@ def task_to_attention(args: argparse.Namespace) -> Task:
 def task_to_transformer(args: argparse.Namespace) -> Task:
     """Return the task: tasks.translation, with the models from Bahdanau's to the Transformer."""
     corpus = grammar.draw_corpus(seed=1, **translation.SIZES[args.size])
-    tokens = args.tokens or (translation.TOKENS | HALF)[args.size]
+    tokens = args.tokens or translation.SHORT[args.size]
     task = grammar_task(corpus, tokens, optimizer="muon")
     measured = pick_equally_long(task.tests[0])
     n_source, n_target = len(measured[0].src), len(measured[0].tgt)

@@ -11,8 +11,8 @@ Question
     python -m tasks.smoothing                  the Transformer and three variants, one seed
     python -m tasks.smoothing --seeds 1 2 3    with several seeds, to test their differences
 
-    Data, recipes and budget are those of tasks.translation. About 10 minutes on two cores, half a
-    minute of which is the measurements.
+    Data and recipes are those of tasks.translation, with half of its budget, so that runs of
+    tasks.choices can be measured (--trained runs/choices-laptop). 5 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tasks.made import grammar
 from tasks.made.pairs import grammar_task
 from tasks.smoothing import measure
 from tasks.smoothing.figure import FIGURES
-from tasks.translation.__main__ import SIZES, TOKENS
+from tasks.translation.__main__ import SHORT, SIZES
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -58,7 +58,7 @@ N_SAMPLED = 50
 def make_task(args: argparse.Namespace) -> Task:
     """Return the task of tasks.translation, with measurements of the Transformer's kernel."""
     corpus = grammar.draw_corpus(seed=1, **SIZES[args.size])
-    task = grammar_task(corpus, args.tokens or TOKENS[args.size], optimizer="muon")
+    task = grammar_task(corpus, args.tokens or SHORT[args.size], optimizer="muon")
     measured, sampled = task.valid[:N_MEASURED], task.valid[:N_SAMPLED]
     return replace(
         task,

@@ -245,7 +245,7 @@ def measure_kernel(model: SequenceModel, _: SequenceModel, examples: Sequence[Ex
     if not (calls := collect_calls(model, list_smoothers(model), examples)):
         return []
     rows: Rows = [{"weights": "softmax", **compute_loss(model, examples)}]
-    heads: dict[tuple[Attention, int], dict[str, float]] = {}
+    heads: dict[tuple[Attention, int], dict[str, float | str]] = {}
     for name, function in REPLACED.items():
 
         def weigh(_: nn.Module, *qk: Tensor, function: Any = function) -> Tensor:
@@ -286,7 +286,7 @@ def draw_features(
     """Return attentions whose `phi` has this many positive orthogonal random features."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = build(
+        model: Any = build(
             "linear_attention", 4, d_model=d_k, n_heads=1, n_layers=n_layers, n_positions=1,
             feature_map="favor", n_draws=-(-n_features // d_k),
         )  # fmt: skip

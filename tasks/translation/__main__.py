@@ -118,6 +118,8 @@ SIZES = {
     "full": {"n_train": 400_000, "n_valid": 1_000},
 }  # fmt: skip
 TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
+SHORT = TOKENS | {"laptop": 800_000}
+"""Budgets of tasks that train many models on this corpus."""
 
 
 # ------------------------------------------------------------------------------------- Recipes
