@@ -10,7 +10,7 @@ Question
     python -m tasks.heads --models transformer transformer_none --vary n_heads=1 --vary n_layers=1
                                                                   one head, one layer, no positions
 
-    10 minutes on two cores for one training, most of it training.
+    5 minutes on two cores for one training.
 """
 
 from __future__ import annotations
