@@ -1,7 +1,7 @@
 """Fill numbers from the committed records into README.md, docs/results.md and tasks' READMEs.
 
 A page holds blocks of cog that begin with `[[[cog` and call these functions; what follows, to
-`[[[end]]]`, is their output. `python -m cogapp -P -r README.md docs/results.md tasks/*/README.md`
+`[[[end]]]`, is their output. `python -m cogapp -P -r README.md docs/results.md docs/why.md tasks/*/README.md`
 writes it anew; with `--check` in place of `-r`, it fails where a page is out of date. No torch.
 """
 
