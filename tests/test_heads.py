@@ -53,6 +53,7 @@ def test_pairs_are_named() -> None:
     assert ("verb → subject", 5, 8) not in source
     assert {("noun → article", 10, 8), ("own", 0, 0), ("start of sentence", 5, 0)} <= reads
     assert all(key <= query for _, query, key in reads)
+    assert not pairs.make_grid("decoder", PARSES).visible[:, 3, 4:].any()
     assert {(pairs.WRITTEN, 7, 8), ("translation of the word written", 7, 6),
             ("translation of the word read", 8, 6)} <= writes  # fmt: skip
     kinds = ("article", "noun", "verb") * 2 + ("article", "noun")
