@@ -29,9 +29,9 @@ from tasks.bottleneck import figure as bottleneck_figure
 from tasks.distance import __main__ as distance
 from tasks.distance import figure as distance_figure
 from tasks.distance import measure
-from tasks.distance.measure import source_embeddings
 from tasks.lookup import __main__ as lookup
 from tasks.lookup import figure as lookup_figure
+from tasks.made import gradients
 from tasks.recall import __main__ as recall
 
 
@@ -336,14 +336,14 @@ def test_the_gradient_of_a_linear_recurrence_is_known() -> None:
     Quartiles have their own names, and a median is no mean.
     """
     model = Decay(0.5)
-    norms = measure.gradient_norms(model, measure.batch_of(model, EXAMPLES))
+    norms = gradients.gradient_norms(model, gradients.batch_of(model, EXAMPLES))
     place = torch.arange(4)
     assert_close(norms, 0.5 ** (4 + place.view(4, 1) - place).float().expand(2, 4, 4))
-    rows = measure.measure_gradients(Decay(2.0), model, EXAMPLES)
+    rows = gradients.measure_gradients(Decay(2.0), model, EXAMPLES)
     for when, a in (("before", 0.5), ("after", 2.0)):
         medians = {row["distance"]: row["median"] for row in rows if row["when"] == when}
         assert medians == pytest.approx({d: a ** (d - 4) for d in range(1, 8)})
-    row, *_ = measure.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
+    row, *_ = gradients.by_distance(torch.tensor([1.0, 1, 2, 5, 100]).view(5, 1, 1))
     assert row == {"distance": 1, "low": 0.5, "median": 1.0, "high": 2.5}
 
 
@@ -384,7 +384,7 @@ def test_gradients_reach_the_source(name: str, tiny: Tiny, pairs: Pairs) -> None
     model, (src, src_mask, tgt_in) = tiny(name), pairs
     if "is_reversed" in TINY[name] or name == "lstm_seq2seq":
         model = tiny(name, is_reversed=False)
-    logits, embedded = source_embeddings(model, src, src_mask, tgt_in)
+    logits, embedded = gradients.source_embeddings(model, src, src_mask, tgt_in)
     assert_close(logits, model(src, src_mask, tgt_in))
     assert not any(module._forward_hooks for module in model.modules())
     (grad,) = torch.autograd.grad(logits[:, -1].square().sum(), embedded, retain_graph=True)

@@ -32,8 +32,7 @@ from functools import partial
 
 from seqmodels.comparison.task import Task
 from tasks.made import grammar
-from tasks.made.pairs import grammar_task
-from tasks.translation.__main__ import SHORT, SIZES
+from tasks.made.pairs import SHORT, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

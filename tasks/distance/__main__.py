@@ -46,7 +46,8 @@ from seqmodels.data.readers import sha256
 from seqmodels.data.tokenizers import Words
 from seqmodels.interface import EOS
 from tasks.distance.figure import FIGURES
-from tasks.distance.measure import measure_depth, measure_gradients, probe_states
+from tasks.distance.measure import measure_depth, probe_states
+from tasks.made.gradients import measure_gradients
 from tasks.recipes import HISTORY
 
 # ---------------------------------------------------------------------------------------- Data

@@ -29,8 +29,7 @@ from seqmodels.comparison.task import Task
 from tasks.heads import measure
 from tasks.heads.figure import FIGURES
 from tasks.made import grammar
-from tasks.made.pairs import grammar_task
-from tasks.translation.__main__ import SHORT, SIZES
+from tasks.made.pairs import SHORT, SIZES, grammar_task
 
 # ---------------------------------------------------------------------------------------- Data
 #

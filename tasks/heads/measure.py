@@ -23,10 +23,10 @@ from seqmodels.data.corpus import Pair
 from seqmodels.data.tokenizers import Tokenizer
 from seqmodels.evaluation.evaluate import generate_targets
 from seqmodels.interface import SequenceModel, watch_attention
-from seqmodels.models.transformer import Transformer
 from tasks.heads.changes import CHANGES, classify_changes
 from tasks.heads.pairs import ATTENTIONS, NOUN_OF, OTHERS, Grid, make_grid
 from tasks.made import grammar
+from tasks.made.attentions import Attention, list_attentions, name_head
 from tasks.made.pairs import examples as encode_pairs
 from tasks.made.trees import Parse
 
@@ -62,39 +62,12 @@ def draw_sample(
 # ----------------------------------------------------------------------------------- the weights
 
 
-class Attention(NamedTuple):
-    """One module with several heads."""
-
-    kind: str
-    """encoder or decoder, where it attends to its own text; source."""
-    layer: int
-    """From 1."""
-    module: Any
-
-
-def list_attentions(model: SequenceModel) -> list[Attention]:
-    """Return the attentions of a Transformer; of another model, none."""
-    if not isinstance(model, Transformer):
-        return []
-    stacks = {"encoder": model.encoder, "decoder": model.decoder, "source": model.decoder}
-    return [
-        Attention(kind, i, layer.src_attention if kind == "source" else layer.self_attention)
-        for kind, stack in stacks.items()
-        for i, layer in enumerate(stack, 1)
-    ]
-
-
 def heads_of(
     model: SequenceModel, kinds: Sequence[str] = ATTENTIONS
 ) -> list[tuple[Attention, int]]:
     """Return all heads of these attentions, numbered from 1 in each layer."""
     n_heads = range(1, 1 + getattr(model.config, "n_heads", 0))
     return [(a, head) for a in list_attentions(model) if a.kind in kinds for head in n_heads]
-
-
-def name_head(a: Attention, head: int) -> dict[str, float | str]:
-    """Return the columns that name a head."""
-    return {"attention": a.kind, "layer": a.layer, "head": head}
 
 
 @torch.inference_mode()

@@ -82,12 +82,11 @@ from itertools import pairwise
 
 from seqmodels.comparison.task import Recipe, Task, TestSet
 from seqmodels.data.batches import Example
-from tasks.distance.measure import measure_gradients
 from tasks.ladder.figure import FIGURES
 from tasks.ladder.measure import accuracy_by_place, count_sequential_steps
-from tasks.made import grammar
+from tasks.made import grammar, pairs
+from tasks.made.gradients import measure_gradients
 from tasks.made.pairs import grammar_task
-from tasks.translation import __main__ as translation
 
 # ---------------------------------------------------------------------------------------- Data
 #
@@ -172,8 +171,8 @@ def task_to_attention(args: argparse.Namespace) -> Task:
 
 def task_to_transformer(args: argparse.Namespace) -> Task:
     """Return the task: tasks.translation, with the models from Bahdanau's to the Transformer."""
-    corpus = grammar.draw_corpus(seed=1, **translation.SIZES[args.size])
-    tokens = args.tokens or translation.SHORT[args.size]
+    corpus = grammar.draw_corpus(seed=1, **pairs.SIZES[args.size])
+    tokens = args.tokens or pairs.SHORT[args.size]
     task = grammar_task(corpus, tokens, optimizer="muon")
     measured = pick_equally_long(task.tests[0])
     n_source, n_target = len(measured[0].src), len(measured[0].tgt)

@@ -1,1 +1,1 @@
-"""Synthetic data: sentence pairs from a grammar, and stories that need a word again."""
+"""What several tasks share: synthetic data, and measurements of a trained model."""

@@ -18,6 +18,14 @@ from tasks.recipes import GRAMMAR, GRAMMAR_MUON, HISTORY, with_dropout, with_pos
 if TYPE_CHECKING:
     from tasks.made import grammar
 
+SIZES = {
+    "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},
+    "laptop": {"n_train": 120_000, "n_valid": 500},
+    "full": {"n_train": 400_000, "n_valid": 1_000},
+}  # fmt: skip
+TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
+SHORT = TOKENS | {"laptop": 800_000}
+"""Budgets of tasks that train many models on the corpus of tasks.translation."""
 BUCKETS = [(low, low + 9) for low in range(1, 400, 10)]
 
 

@@ -34,10 +34,9 @@ from functools import partial
 
 from seqmodels.comparison.task import Task
 from tasks.made import grammar
-from tasks.made.pairs import grammar_task
+from tasks.made.pairs import SHORT, SIZES, grammar_task
 from tasks.smoothing import measure
 from tasks.smoothing.figure import FIGURES
-from tasks.translation.__main__ import SHORT, SIZES
 
 # ---------------------------------------------------------------------------------------- Data
 #

@@ -103,7 +103,7 @@ from seqmodels.data.prepare import PrepareConfig, Prepared, prepare, summarize
 from seqmodels.data.scripts import count_words, unit_of
 from seqmodels.data.tokenizers import resolve_vocab_size
 from seqmodels.evaluation.metrics import check_tokenizer, tokenizer_for
-from tasks.made.pairs import grammar_task, length_test
+from tasks.made.pairs import SIZES, TOKENS, grammar_task, length_test
 from tasks.recipes import HISTORY, PROSE, RECIPES, with_dropout, with_positions
 from tasks.translation.figure import FIGURES
 
@@ -111,15 +111,6 @@ from tasks.translation.figure import FIGURES
 #
 #     Although the cat watched them, the hat had disappeared.
 #     Obwohl die Katze sie beobachtete, war der Hut verschwunden.
-
-SIZES = {
-    "smoke": {"n_train": 1_000, "n_valid": 50, "max_train": 20, "max_test": 40, "per_bucket": 5},
-    "laptop": {"n_train": 120_000, "n_valid": 500},
-    "full": {"n_train": 400_000, "n_valid": 1_000},
-}  # fmt: skip
-TOKENS = {"smoke": 15_000, "laptop": 1_600_000, "full": 5_000_000}
-SHORT = TOKENS | {"laptop": 800_000}
-"""Budgets of tasks that train many models on this corpus."""
 
 
 # ------------------------------------------------------------------------------------- Recipes

@@ -30,9 +30,8 @@ from functools import partial
 from seqmodels.comparison.task import Task, TestSet
 from tasks.made import grammar
 from tasks.made.lexicon import NOUNS, PREPOSITIONS, VERBS
-from tasks.made.pairs import grammar_task, n_crossings
+from tasks.made.pairs import SIZES, TOKENS, grammar_task, n_crossings
 from tasks.made.trees import NP, PP, VP, Clause, Relative, render
-from tasks.translation.__main__ import SIZES, TOKENS
 from tasks.vector import measure
 from tasks.vector.figure import FIGURES
 from tasks.vector.measure import Parsed
