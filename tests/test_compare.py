@@ -332,12 +332,14 @@ def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: 
 LENGTHS = [4, 8, 12, 16, 20, 24]
 HEADS = ["heads", "maps", "ablation", "pruning", "parameters"]
 KINDS = [f"transformer_{kind}" for kind in ("sinusoids", "learned", "rotary", "none")]
+VECTOR, DRAWN = ["prefixes", "probe", "garden"], "prefixes probe crossings score-crossings"
 slow = pytest.mark.slow
 RUNS = [
     ("bottleneck", ["rnn_encdec_32", "bahdanau_2"], [1, 2, 3, 4], [], "bits reach"),
     ("distance", ["rnn_encdec", "transformer"], LENGTHS, ["gradients", "probe"], "distance"),
     pytest.param("heads", ["transformer"], [1, 6], HEADS, "heads-transformer", marks=slow),
     pytest.param("positions", KINDS, [1, 6, 11, 16], [], "score-length", marks=slow),
+    pytest.param("vector", ["lstm_seq2seq", "transformer"], [1, 11], VECTOR, DRAWN, marks=slow),
     pytest.param("recall", [*MODELS], [4, 8, 16], [], "score-copy score-reverse", marks=slow),
 ]
 """Tasks, models, where buckets of the first test set begin, analyses, and figures."""
