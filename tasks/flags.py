@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections import ChainMap
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +68,20 @@ def run(
     make_task: Callable[[argparse.Namespace], Task],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Parse a task's command line and run its comparison."""
+    """Parse a task's command line and run its comparison.
+
+    The task's own changes of models are made unless other models are asked for.
+    """
     args = parser.parse_args(argv)
     from seqmodels.cli.compare import compare_and_report  # imports torch
 
-    run_cli(parser.prog.rpartition(".")[2], lambda: compare_and_report(make_task(args), args))
+    def compare() -> None:
+        task = make_task(args)
+        if args.models != parser.get_default("models"):
+            task = replace(task, vary={})
+        compare_and_report(task, args)
+
+    run_cli(parser.prog.rpartition(".")[2], compare)
 
 
 def check_shared_flags(args: argparse.Namespace) -> None:

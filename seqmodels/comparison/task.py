@@ -93,7 +93,7 @@ class Task:
     n_parameters: int
     """Size of every model, within 5 %, unless its recipe has a width (d_model)."""
     vary: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    """Changes with each of which a model is trained as well, unless --vary asks for others."""
+    """Changes with each of which a model is trained as well, unless --models or --vary is given."""
     beam: int = 1
     bleu_tokenize: str = "13a"
     """sacreBLEU's tokenizer for BLEU."""

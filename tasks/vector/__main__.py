@@ -23,7 +23,6 @@ if __name__ == "__main__":
 
 import argparse
 import random
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -50,7 +49,7 @@ N_MEASURED = {
 }
 """Sentences that are measured, none of which is in training."""
 N_WORDS = {"crossings": 20, "prefixes": 60, "probe": 20}
-"""Their length in English words."""
+"""Their length in English words, or that of the longest sentence of the test if it is shorter."""
 CROSSINGS = [(0, 3), (4, 6), (7, 9), (10, 14), (15, 99)]
 """Buckets of crossing links: about as many sentences in each."""
 
@@ -66,16 +65,14 @@ def garden() -> Clause:
     return Clause(dog._replace(relative=who), VP(verbs["run"], is_past=True))
 
 
-def draw_measured(
-    corpus: Iterable[Iterable[grammar.Sentence]], size: str
-) -> dict[str, list[Parsed]]:
+def draw_measured(corpus: grammar.Splits, size: str) -> dict[str, list[Parsed]]:
     """Draw the sentences that are measured, with their trees; none is in the corpus."""
-    rng = random.Random(2)
+    rng, longest = random.Random(2), max(sentence.n_words for sentence in corpus.test)
     seen = {sentence.en for split in corpus for sentence in split}
     drawn: dict[str, list[Parsed]] = {name: [] for name in N_WORDS}
     for name, own in drawn.items():
         while len(own) < N_MEASURED[size][name]:
-            clauses, coordinators = grammar.Sampler(rng).sentence(N_WORDS[name])
+            clauses, coordinators = grammar.Sampler(rng).sentence(min(N_WORDS[name], longest))
             sentence = render(clauses, coordinators)
             if sentence.en not in seen:
                 seen.add(sentence.en)

@@ -17,7 +17,7 @@ from seqmodels.report.style import GREY
 CUTS = {"clause ends": "cut at the end of a clause", "anywhere": "cut anywhere"}
 KEPT = {"content words": "Content words kept (%)", "roles": "Roles kept (%)"}
 SCORES = {
-    "pairs": "Two words of one state in the right order (%)",
+    "pairs": "Two words in the right order (%)",
     "accuracy": "Balanced accuracy (%)",
 }
 KINDS = {"all": "all", "noun": "nouns", "verb": "verbs", "adjective": "adjectives"}
@@ -55,14 +55,13 @@ def draw_prefixes(records: Sequence[Record]) -> Figure:
     texts = "What is kept of the words read", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records), ratios=(1, 1))
     for row, (cut, name) in zip(axes, CUTS.items(), strict=True):
-        for ax, (kept, title) in zip(row, KEPT.items(), strict=True):
+        for ax, kept in zip(row, KEPT, strict=True):
             _draw_kept(ax, groups, cut=cut, kept=kept)
             ax.axvline(longest, color=GREY, lw=0.8, ls=":")
-            ax.annotate(name, (0.02, 0.04), xycoords="axes fraction", color=GREY, size=8.5)
-            if row is axes[0]:
-                ax.set_title(title, loc="left")
-            else:
-                ax.set_xlabel("words read")
+            ax.annotate(name, (0.02, 0.3), xycoords="axes fraction", color=GREY, size=8.5)
+    for top, bottom, title in zip(*axes, KEPT.values(), strict=True):
+        top.set_title(title, loc="left")
+        bottom.set_xlabel("words read")
     return figure
 
 
@@ -121,13 +120,14 @@ def draw_crossings(records: Sequence[Record]) -> Figure:
     texts = "BLEU by length, and by reordering at one length", format_subtitle(records), caption
     figure, axes = style.make_panels(texts, style.label_looks(records))
     for ax, test in zip(axes[0], (by_length, by_crossings), strict=True):
-        x = range(len(test["buckets"]))
+        x, names = range(len(test["buckets"])), [*map(format_bucket, test["buckets"])]
         for model, look in style.choose_looks(groups).items():
             scores = reading.score_array(groups[model], test["name"], "bleu")[:, 1:].mean(0)
             value, low, high = scores.T
             ax.fill_between(x, low, high, color=look.colour, alpha=0.16, lw=0)
             ax.plot(x, value, look.marker, color=look.colour, ls=look.dashes, lw=1.8, ms=4)
-        ax.set_xticks(x, [format_bucket(bucket) for bucket in test["buckets"]])
+        step = 1 + len(names) // 6
+        ax.set_xticks(x[::step], names[::step])
         ax.set_ylim(0, 103)
         ax.set_xlabel(test["axis"])
         if longest := test["max_train_length"]:

@@ -105,7 +105,7 @@ def choose_cuts(parsed: Sequence[Parsed]) -> dict[str, list[list[tuple[int, int]
     for low, high in BINS:
         choices = {
             "clause ends": [[n for n in own if low <= n <= high] for own in ends],
-            "anywhere": [[*range(low, high + 1)]] * len(parsed),
+            "anywhere": [[*range(low, min(high, s.n_words) + 1)] for s, _ in parsed],
         }
         for name, fitting in choices.items():
             chosen = [(i, rng.choice(words)) for i, words in enumerate(fitting) if words]
