@@ -310,7 +310,7 @@ def draw_steps(records: Sequence[Record]) -> Figure:
         cells = reading.score_array(group, test["name"], key)[:, 1 + place]
         axes[0].hlines([y], *(cells[:, i : i + 1].mean(0) for i in (1, 2)), color=style.INK, lw=1.0)
         (steps,) = group[0]["analyses"]["sequential_steps"]
-        _draw_row(axes[0], y, cells[:, 0], colour, "{:.1f}")
+        _draw_row(axes[0], y, [*cells[:, 0]], colour, "{:.1f}")
         _draw_row(axes[1], y, [min(seconds_per_step(r) for r in group)], colour, "{:.2f}")
         _draw_row(axes[2], y, [steps["steps"]], colour, "{:.0f}")
         _draw_row(axes[3], y, [gradient_ratio(r, "after") for r in group], colour, "{:.2f}")

@@ -222,7 +222,7 @@ class RecurrentDecoder(Transformer):
         h, memory = self.annotate(src, src_mask), KVCache(src_mask)
         for i, attention in enumerate(self.src_attentions):
             memory.update(i, *attention.keys_values(h))
-        s = [torch.tanh(layer.W_s(h[:, 0])) for layer in self.decoder]
+        s = [torch.tanh(layer.W_s(h[:, 0])) for layer in self.decoder]  # type: ignore[operator]
         return State(memory, torch.stack(s, 1))
 
     def advance(
