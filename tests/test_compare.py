@@ -348,6 +348,9 @@ def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> No
             tmp_path, "cpu", toy(), flags(tmp_path, models=["bahdanau"]), None
         )
     assert (tmp_path / "tokenizer.json").read_text() == "before"
+    settings.update({"optimizer": "muon", **{f"data.{k}": v for k, v in toy().data.items()}})
+    task = toy(training={**toy().training, "optimizer": "muon"})  # it is the same in both
+    compare.plan_runs(tmp_path, "cpu", task, flags(tmp_path, models=["bahdanau"]))
 
 
 def test_a_dry_run_writes_nothing(recorded_gpt: Path, capsys: Any, monkeypatch: Any) -> None:

@@ -244,8 +244,8 @@ def missing_tokens(runs: Sequence[Run], recorded: Settings, stopped: Settings) -
     shared, own = shared_settings(runs[0].task), {run.path for run in runs}
     for path, was in recorded.items():
         if path not in own:
-            varied = was["varied"]
-            check_same_settings(path, was, {k: v for k, v in shared.items() if k not in varied})
+            then, now = ({k: s[k] for k in s if k not in was["varied"]} for s in (was, shared))
+            check_same_settings(path, then, now)
     missing = []
     for run in runs:
         tokens, n_trained, path = run.cfg.tokens, 0, run.path

@@ -167,7 +167,7 @@ def _finish(ax: Axes, title: str, label: str, write: Callable[[float], str]) -> 
 def _log_y(ax: Axes) -> None:
     """Set a logarithmic y axis with plain numbers."""
     ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(numticks=6))
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=9))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     ax.minorticks_off()
 
