@@ -348,8 +348,8 @@ def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> No
             tmp_path, "cpu", toy(), flags(tmp_path, models=["bahdanau"]), None
         )
     assert (tmp_path / "tokenizer.json").read_text() == "before"
-    settings.update({"optimizer": "muon", **{f"data.{k}": v for k, v in toy().data.items()}})
-    task = toy(training={**toy().training, "optimizer": "muon"})  # it is the same in both
+    task = toy(training={**toy().training, "optimizer": "muon"})
+    settings.update(runs.shared_settings(task))
     compare.plan_runs(tmp_path, "cpu", task, flags(tmp_path, models=["bahdanau"]))
 
 
