@@ -341,8 +341,8 @@ def test_a_stopped_run_of_another_corpus(tmp_path: Path, monkeypatch: Any) -> No
     for name in ("gpt-seed1.checkpoint-000001-0.safetensors", "tokenizer.json"):
         (tmp_path / name).write_text("before")
     settings = {"data.name": "syllables", "data.sha256": "1" * 64, "tokens": 9}
-    stopped = Mock(latest=lambda log: Mock(settings=settings))
-    monkeypatch.setattr(compare, "Checkpoints", lambda path: stopped)
+    of_gpt, none = Mock(latest=lambda log: Mock(settings=settings)), Mock(latest=lambda log: None)
+    monkeypatch.setattr(compare, "Checkpoints", lambda path: of_gpt if "gpt" in path.stem else none)
     with pytest.raises(ValueError, match=r"gpt-seed1\.json .*name was syllables, is letters;"):
         compare.compare_in_folder(
             tmp_path, "cpu", toy(), flags(tmp_path, models=["bahdanau"]), None
