@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from tasks.made.lexicon import (
@@ -281,7 +281,7 @@ def split_clauses(tokens: Sequence[str]) -> list[GermanClause]:
     opened: list[GermanClause] = []
     last_noun: Argument | None = None
     segments: list[list[str]] = [[]]
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, following in pairwise([*tokens, ""]):
         is_joint = token in COORDINATORS.values() and following in OPENERS
         if token in (",", ".") or (is_joint and segments[-1]):
             segments.append([])
