@@ -46,6 +46,7 @@ def test_roles_of_texts_and_trees() -> None:
             for nouns, verb in map(str.split, expected.split(", "))
             for noun, role in zip(nouns.split("–"), ("subject", "object"), strict=False)
         }
+    assert roles.german_roles([]) == set()
     found, added, total = 0, 0, 0
     for sentence, clauses in (*draw(1, 12, 150)[0], *draw(2, 45, 40)[0]):
         reader = roles.TreeReader(clauses)
