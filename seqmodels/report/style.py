@@ -61,7 +61,7 @@ LATER: Any = (0, (1.2, 1.6, 6, 1.6, 1.2, 1.6))
 """The line style of models that attend to a memory of fixed size."""
 UNKNOWN: Any = (0, (6, 1.5, 1.2, 1.5))
 """The line style of models that are not registered."""
-VARIANT_MARKERS = "os^vDPX<>phd8*"
+VARIANT_MARKERS = "os^vDPX<>phd8*H"
 INK, GREY = "#222222", "#666666"
 HEAT = LinearSegmentedColormap.from_list("heat", ["#FFFFFF", "#9CC7E8", "#1B75BC", "#14254F"])
 WIDTH = 9.5

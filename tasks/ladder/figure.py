@@ -243,7 +243,7 @@ def draw_biases(records: Sequence[Record]) -> Figure:
 
 def draw(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figures of a folder by the names of their files."""
-    if "sequential_steps" in records[0]["analyses"]:
+    if "sequential_steps" in records[0].get("analyses", {}):
         return {}
     if all(len(by_bias) > 1 for by_bias in group_by_bias(records).values()):
         return {"biases": draw_biases(records)}
@@ -340,7 +340,7 @@ def _draw_row(ax: Axes, y: int, values: Sequence[float], colour: str, form: str)
 
 def draw_second(records: Sequence[Record]) -> dict[str, Figure]:
     """Return the figure of the way to the Transformer by the name of its file."""
-    is_second = "sequential_steps" in records[0]["analyses"]
+    is_second = "sequential_steps" in records[0].get("analyses", {})
     return {"rungs-to-transformer": draw_steps(records)} if is_second else {}
 
 
