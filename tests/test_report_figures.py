@@ -137,9 +137,9 @@ def test_no_two_variants_look_alike() -> None:
     assert [*looks] == [*registered, "aa", "zz"]
     for model, paper in registered.items():
         own = [looks[name] for name in registered if model_of(name) == model_of(model)]
-        assert len({look.colour for look in own}) == len(own)
-        n_markers = len(style.VARIANT_MARKERS)  # of more variants, the last have those of the first
-        assert len({look.marker for look in own}) == min(len(own), n_markers)
+        assert len({(look.colour, look.marker) for look in own}) == len(own)
+        enough = min(len(own), len(style.VARIANT_MARKERS))  # after so many, they begin anew
+        assert all(len({getattr(look, k) for look in own}) >= enough for k in ("colour", "marker"))
         vector = looks["rnn_encdec" if "rnn" in model else "lstm_seq2seq"].dashes
         dashes = {"grows": "-", "fixed": style.LATER, "vector": vector}
         assert looks[model].dashes == dashes[paper.memory]
