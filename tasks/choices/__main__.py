@@ -29,6 +29,7 @@ if __name__ == "__main__":
 import argparse
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from seqmodels.comparison.task import Task
 from tasks.made import grammar
@@ -45,15 +46,18 @@ from tasks.made.pairs import SHORT, SIZES, grammar_task
 #
 # The Transformer's of tasks.translation: 4 heads, 2 layers, width 128, d_k and d_v 32.
 
-FEW = [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}]
-"""Changes that are made at every size."""
-MORE = [
-    {"n_heads": 2}, {"n_heads": 8}, {"n_layers": 3}, {"n_layers": 4},
-    *({"d_k": d_k, "d_v": 32} for d_k in (1, 2, 4, 8, 16)),
-    {"label_smoothing": 0.1}, {"dropout": 0.1},
-]  # fmt: skip
-WIDE = {"transformer_unscaled": [{"n_heads": 1}]}
-"""One head of width 128, whose scores are larger than those of four heads of width 32."""
+CHANGES: dict[str, list[dict[str, Any]]] = {
+    "transformer": [{"n_heads": 1}, {"n_layers": 1}, {"is_prenorm": True}],
+}
+MORE: dict[str, list[dict[str, Any]]] = {
+    "transformer": [
+        *CHANGES["transformer"], {"n_heads": 2}, {"n_heads": 8}, {"n_layers": 3}, {"n_layers": 4},
+        *({"d_k": d_k, "d_v": 32} for d_k in (1, 2, 4, 8, 16)),
+        {"label_smoothing": 0.1}, {"dropout": 0.1},
+    ],
+    "transformer_unscaled": [{"n_heads": 1}],
+}  # fmt: skip
+"""Those at full size; one head is four times as wide, and its scores are larger without 1/√d_k."""
 
 # ----------------------------------------------------------------------------------------- Run
 
@@ -65,7 +69,6 @@ def make_task(args: argparse.Namespace) -> Task:
     task = grammar_task(corpus, args.tokens or SHORT[size], optimizer="muon")
     (test,) = task.tests
     trained = [i for i, n_words in enumerate(test.x) if n_words <= (test.max_train_length or 0)]
-    changes = {"transformer": FEW} if args.size != "full" else {"transformer": FEW + MORE, **WIDE}
     return replace(
         task,
         name="choices",
@@ -76,7 +79,7 @@ def make_task(args: argparse.Namespace) -> Task:
                 x=[test.x[i] for i in trained],
             )
         ],
-        vary=changes,
+        vary=MORE if args.size == "full" else CHANGES,
         contrasts=[(model, "transformer") for model in WITHOUT],
     )
 
