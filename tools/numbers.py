@@ -1,11 +1,8 @@
 """Fill numbers from the committed records into the pages of README, docs and tasks.
 
 A page holds blocks of cog that begin with `[[[cog` and call these functions; what follows, to
-`[[[end]]]`, is their output. It is written anew by
-
-    python -m cogapp -P -r README.md docs/results.md docs/why.md tasks/*/README.md
-
-which fails where a page is out of date with `--check` in place of `-r`. No torch.
+`[[[end]]]`, is their output: `python -m cogapp -P -r PAGE` writes it anew, and with `--check` in
+place of `-r` it fails where a page is out of date. No torch.
 """
 
 from __future__ import annotations
