@@ -165,10 +165,9 @@ def decoder_states(model: SequenceModel, batch: Batch) -> Float[Tensor, "B T D"]
     norm = getattr(model, "norm_tgt", None) or getattr(model, "norm", None)
     if norm is not None:
         outputs: list[Tensor] = []
-        hook = norm.register_forward_hook(lambda _module, _args, out: outputs.append(out))
-        with hook:
+        with norm.register_forward_hook(lambda _module, _args, out: outputs.append(out)):
             model(batch.src, batch.src_mask, batch.tgt_in)
-        return outputs[-1][:, -batch.tgt_in.shape[1] :]
+        return outputs[-1]
     state, states = model.encode(batch.src, batch.src_mask), []
     for y in batch.tgt_in.unbind(1):
         before, (_, state) = state, model.step(y, state)
