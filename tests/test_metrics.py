@@ -246,3 +246,37 @@ def test_students_t_is_scipys() -> None:
     for t, df in itertools.product((0.0, 0.5, 12.0, -60.0), (1, 2, 4, 1e9)):
         assert student_p_value(t, df) == pytest.approx(2 * stats.t.sf(abs(t), df), 1e-6, 1e-30)
         assert student_p_value(student_quantile(df), df) == pytest.approx(0.05, abs=1e-6)
+
+
+def mean(rows: list[Row]) -> Interval:
+    """Return Σ nats / Σ tokens, as the scores do."""
+    terms = np.array([(row["nats"], row["n_tokens"]) for row in rows], float)
+    return intervals.compute_interval(terms, intervals.quotient, intervals.groups_of(rows))
+
+
+def skewed(rng: np.random.Generator, n: int) -> tuple[Interval, float]:
+    """Losses of sentences: long ones lose more per token, some far more than the others."""
+    lengths = rng.integers(4, 30, n)
+    rates = rng.lognormal(-0.125, 0.5, n) * (1 + lengths / 30)
+    rows = [
+        {"nats": a, "n_tokens": b} for a, b in zip(rng.gamma(lengths, rates), lengths, strict=True)
+    ]
+    every = np.arange(4, 30)
+    return mean(rows), float((every * (1 + every / 30)).sum() / every.sum())
+
+
+def coverage(draw: Any, n: int, n_draws: int) -> float:
+    """Return the percentage of intervals that hold the truth."""
+    held = 0
+    for seed in range(n_draws):
+        score, truth = draw(np.random.default_rng([n, seed]), n)
+        held += score["low"] <= truth <= score["high"]
+    return 100 * held / n_draws
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", [skewed, lambda rng, n: contexts(rng, n, True)])
+def test_intervals_hold_the_truth(draw: Any) -> None:
+    """Keeps out intervals that are narrower or wider than they claim, for 30 rows and for 100."""
+    assert 91 <= coverage(draw, 30, 2_000) <= 98
+    assert 93 <= coverage(draw, 100, 2_000) <= 97

@@ -313,3 +313,20 @@ def test_named_commands_exist(page: Path) -> None:
         assert (ROOT / script).exists()
     for name, given in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
         assert {*re.findall(r"--[\w-]+", given)} <= flags_of(build_parser(), name)
+
+
+NETWORK = {
+    "aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "telnetlib",
+    "urllib", "urllib3", "wget", "websockets", "xmlrpc",
+}  # fmt: skip
+
+
+def test_nothing_opens_a_connection_by_itself() -> None:
+    """Keeps out home-made downloads: data come through `datasets`, encodings through `tiktoken`."""
+    allowed = {
+        "seqmodels/data/presets.py": {"urllib"},  # texts that no hub has, from fixed addresses
+        "seqmodels/site/serve.py": {"http"},  # answers on this machine
+        "seqmodels/site/layout.py": {"urllib"},  # only quotes
+    }
+    used = {name_of(path): tops(imports(path)) & NETWORK for path in PROGRAMS}
+    assert {path: names for path, names in used.items() if names} == allowed

@@ -17,7 +17,7 @@ from seqmodels.records.significance import (
     moderate,
     score_models,
 )
-from tools.significance import simulate
+from tools.significance import draw_parts, simulate
 
 Models = dict[str, list[np.ndarray]]
 
@@ -173,3 +173,15 @@ def test_equal_models_seldom_differ(ratio_of_variances: float) -> None:
     """Keeps out seeds that are ignored, and a family whose tests are not corrected together."""
     assert simulate(60, 3, 2.0, ratio_of_variances)[0] <= 7
     assert simulate(4, 3, 1.0, ratio_of_variances, 10.0)[1] >= 85
+
+
+def test_the_simulation_draws_what_it_says() -> None:
+    """Keeps out a unit other than the standard error of a score, and unequal spreads made equal."""
+    rng = np.random.default_rng(3)
+    parts = [part for _ in range(300) for part in draw_parts(rng, 3, 2.0, 5.0, False, 0.0)]
+    first, second = (np.mean([part.means[name].variance for part in parts]) for name in "01")
+    assert first == pytest.approx(4 * 5**0.5 + 0.5, rel=0.05)
+    assert second == pytest.approx(4 / 5**0.5 + 0.5, rel=0.05)
+    one = [part for _ in range(300) for part in draw_parts(rng, 2, 0.0, 1.0, True, 0.0)]
+    assert np.mean([p.means["3"].resampled.var() for p in one]) == pytest.approx(0.75, rel=0.05)
+    assert np.var([p.means["3"].value for p in one]) == pytest.approx(0.75, rel=0.05)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run
+from conftest import RESULTS, Run
 from fake_records import scored
 
 from seqmodels import EOS
@@ -284,3 +284,23 @@ def test_the_five_papers_have_a_figure_among_others() -> None:
     labels = {text.get_text() for legend in drawn.legends for text in legend.get_texts()}
     assert {label.partition(" (")[0] for label in labels} == {PAPERS[n].label for n in names}
     assert figure.draw_five(five) == figure.draw_five(others) == {}
+
+
+def test_records_were_made_with_the_recipes() -> None:
+    """Keeps out a learning rate or a size that no committed record was trained with."""
+    for folder, chosen in {
+        "live": recipes.GRAMMAR_MUON,
+        "grammar": recipes.GRAMMAR_MUON,
+        "grammar-laptop": recipes.GRAMMAR_MUON,
+        "bible": translation.BIBLE.recipes,
+        "multi30k": translation.MULTI30K.recipes,
+        "multi30k-en-de": translation.FROM_ENGLISH.recipes,
+    }.items():
+        paths = sorted((RESULTS / f"translation-{folder}").glob("*-seed*.json"))
+        assert paths
+        for path in paths:
+            content = record.load(path)
+            recipe, given = chosen[content["model"]], content["train_config"]
+            assert given["lr"] == recipe.lr, path
+            assert given.get("muon_lr", recipe.muon_lr) == recipe.muon_lr, path
+            assert chosen[content["model"]].sizes.items() <= content["model_config"].items(), path
