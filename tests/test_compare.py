@@ -26,6 +26,7 @@ from seqmodels.comparison import arm, compare, forecast, launch, runs
 from seqmodels.comparison.arm import count_parameters, model_sizes
 from seqmodels.comparison.forecast import Forecast
 from seqmodels.comparison.runs import check_same_settings
+from seqmodels.comparison.task import Task
 from seqmodels.data import tokenizers
 from seqmodels.interface import SequenceModel
 from seqmodels.models import VARIANTS
@@ -261,6 +262,15 @@ def test_a_task_has_changes_of_its_own(tmp_path: Path, monkeypatch: pytest.Monke
     planned.clear()
     compare.compare(task, flags(tmp_path / "b", models=GPT, vary=[("n_heads", ["4"])]))
     assert [run.name for run in planned] == ["gpt", "gpt-n_heads-4"]
+
+
+def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out arms that train where one model alone was asked for, and a task without them."""
+    tasks: list[Task] = []
+    monkeypatch.setattr(cli_compare, "compare_and_report", lambda task, _: tasks.append(task))
+    for given in ([], ["--models", "transformer"]):
+        import_module("tasks.choices.__main__").main(["--size", "smoke", *given])
+    assert [sum(map(len, task.vary.values())) for task in tasks] == [3, 0]
 
 
 @pytest.mark.usefixtures("few_draws")

@@ -368,7 +368,8 @@ def load_trained(run: Run, model: SequenceModel) -> Progress | None:
     model.load_state_dict(load_model(old, path.with_suffix(".safetensors")).state_dict())
     last, what = old["curve"][-1]["step"], f"trained by the task {old['task']}"
     event = {"step": last, "kind": "trained", "what": what}
-    return Progress(curve=old["curve"], events=[*old["events"], event])
+    since = (old["continued"] or {}).get("tokens", 0)
+    return Progress(curve=old["curve"], events=[*old["events"], event], schedule_from=since)
 
 
 # ------------------------------------------------------------------------------------ Measurement
