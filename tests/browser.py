@@ -39,7 +39,6 @@ class Tab:
         self.page.goto(path.as_uri())
 
     def text(self, selector: str) -> str:
-        """Return the visible text of an element, once it is there."""
         return self.page.locator(selector).first.inner_text()
 
     def wait_until(self, script: str) -> None:
@@ -50,7 +49,6 @@ class Tab:
             self.page.wait_for_timeout(20)
 
     def settle(self) -> None:
-        """Wait until the report has drawn the last choice."""
         self.page.wait_for_timeout(50)  # the address changes in a task of its own
         self.wait_until("turn === drawnTurn")
 
@@ -70,7 +68,6 @@ class Tab:
             assert not [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in violations]
 
     def width(self) -> int:
-        """Return the width of the content, which a phone scrolls if it is wider than the window."""
         return self.page.evaluate("document.documentElement.scrollWidth")
 
 

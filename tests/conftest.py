@@ -128,7 +128,6 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=MODELS)
 def name(request: pytest.FixtureRequest) -> str:
-    """Name each model in turn."""
     return request.param
 
 
@@ -208,7 +207,6 @@ def shorten_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> int:
-    """Run a program with these arguments; return its exit code."""
     patch.setattr(sys, "argv", [program.__name__, *map(str, argv)])
     try:
         return program.main() or 0
@@ -218,7 +216,6 @@ def exit_code(patch: pytest.MonkeyPatch, program: ModuleType, *argv: object) -> 
 
 @pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the toy comparison of all models."""
     out = tmp_path_factory.mktemp("compared")
     with pytest.MonkeyPatch.context() as patch:
         shorten_runs(patch)
@@ -337,7 +334,6 @@ def other(token: Tensor) -> Tensor:
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Return the lines beside a record."""
     lines = path.with_suffix(".jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 

@@ -19,7 +19,6 @@ ATTENDING = [name for name, paper in PAPERS.items() if paper.attends]
 
 
 def metric(value: float, half: float, top: float = 1e9) -> dict[str, float]:
-    """Make a value with its interval."""
     value = min(value, top - 0.1)
     return {"value": value, "low": max(value - half, 0.0), "high": min(value + half, top)}
 
@@ -58,7 +57,6 @@ def fake_test(
 
 
 def fake_tests(model: str, task: str) -> list[dict[str, Any]]:
-    """Make the test sets of a task."""
     if task == "translation":
         counts = (1000, 1000, 1000, 987, 400, 212, 30, 29)
         bins = [(10 * i + 1, 10 * i + 10, n) for i, n in enumerate(counts)]
@@ -76,7 +74,6 @@ def fake_tests(model: str, task: str) -> list[dict[str, Any]]:
 
 
 def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, Any]:
-    """Make a realistic record."""
     k = MODELS.index(model) if model in MODELS else 5
     rng = np.random.default_rng([seed, k])
     tests = fake_tests(model, task)
@@ -122,7 +119,6 @@ def fake_record(model: str, seed: int, task: str = "translation") -> dict[str, A
 
 
 def write(folder: Path, records: list[dict[str, Any]]) -> Path:
-    """Write the records to a folder, made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
     for r in records:
         path = folder / f"{r['model']}-seed{r['seed']}.json"
@@ -131,7 +127,6 @@ def write(folder: Path, records: list[dict[str, Any]]) -> Path:
 
 
 def several(n_seeds: int, task: str = "translation") -> list[dict[str, Any]]:
-    """Make the records of the five models."""
     return [fake_record(m, s, task) for m in MODELS for s in range(1, n_seeds + 1)]
 
 
@@ -181,7 +176,6 @@ def with_rows(
 
 
 def row(text: str, start: str) -> list[str]:
-    """Return the cells of the first table row that starts so."""
     line = next(line for line in text.splitlines() if line.startswith(f"| {start}"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 

@@ -42,7 +42,6 @@ def examples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def draw(examples: Sequence[Example], seed: int = 7, epoch: int = 0) -> list[list[int]]:
-    """Return an epoch's batches."""
     return [*shuffled_batches(examples, BUDGET, seed, epoch)]
 
 
@@ -130,7 +129,6 @@ def test_collate(tiny: Tiny) -> None:
 
 # ------------------------------------------------------------------------------------------ Windows
 def write(folder: Path, tokens: list[int]) -> batches.TokenStream:
-    """Put tokens on disk."""
     folder.mkdir()
     np.array(tokens, np.uint16).tofile(folder / "x.ids")
     np.arange(-(-len(tokens) // batches.LINE_EVERY)).tofile(folder / "x.lines")

@@ -26,8 +26,6 @@ def _points_start_fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    """Return the command at toy size, called with its arguments."""
-
     def call(*args: object) -> None:
         given = "--size", "smoke", "--rounds", 1, *args
         monkeypatch.setattr(sys, "argv", ["benchmarks", *map(str, given)])

@@ -61,7 +61,6 @@ def test_seeds_and_flags_reach_their_runs(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def times(folder: Path) -> dict[str, int]:
-    """Return when each file of a run was last written."""
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("*-seed*")}
 
 
@@ -277,6 +276,8 @@ def test_own_changes_are_of_the_default_models(monkeypatch: pytest.MonkeyPatch) 
 def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch: Any) -> None:
     """Keeps out runs trained twice, and weights that were trained with other settings."""
     path = recorded_gpt / "gpt-seed1.json"
+    further = {"continued": {"tokens": 7, "weights_sha256": "of the first half"}}
+    path.write_text(json.dumps(json.loads(path.read_text()) | further))
     monkeypatch.setattr(runs, "train", lambda *_: pytest.fail("trained again"))
     tests = [*toy().tests, replace(toy().tests[0], name="short", examples=toy().valid[:5])]
     seen = list[bool]()
@@ -293,7 +294,7 @@ def test_a_trained_run_is_taken(recorded_gpt: Path, tmp_path: Path, monkeypatch:
     assert (new["task"], new["curve"]) == ("other", old["curve"])
     assert new["weights_sha256"] == old["weights_sha256"]
     assert new["tests"][0]["overall"] == old["tests"][0]["overall"]
-    assert new["events"][-1]["kind"] == "trained"
+    assert (new["events"][-1]["kind"], new["continued"]["tokens"]) == ("trained", 7)
     with pytest.raises(ValueError, match=r"lr was 0\.01, is 0\.5"):
         compare.compare(task, flags(tmp_path / "b", models=GPT, trained=recorded_gpt, lr=0.5))
     with pytest.raises(ValueError, match="no folder"):
@@ -416,7 +417,6 @@ def test_tasks_run(name, models, lows, analyses, drawn, run: Run, tmp_path: Path
 
 
 def write_short_files(folder: Any, **_: object) -> list[Path]:
-    """Write short files in place of a folder's figures and tables."""
     path = Path(getattr(folder, "path", folder))
     return [files.write(path / name, "](curves.svg)") for name in ("score-length.svg", "tables.md")]
 

@@ -22,7 +22,6 @@ MODELS_AND_VARIANTS = [
 
 @pytest.fixture(params=MODELS_AND_VARIANTS)
 def name(request: pytest.FixtureRequest) -> str:
-    """Name each model and each variant in turn."""
     return request.param
 
 

@@ -20,7 +20,6 @@ from seqmodels.data.corpus import SPLITS, Pair, ParallelCorpus, read_parallel
 
 # -------------------------------------------------------------------------------------------- Files
 def read_chunks(path: Path | str) -> list[str]:
-    """Return a file's text, in chunks."""
     return list(readers.text_chunks(path))
 
 
@@ -161,7 +160,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def read_pairs(opened: ParallelCorpus, *splits: str) -> list[Pair]:
-    """Read a split, or all of them in the order of the file."""
     return sorted((pair for _, pair in opened.pairs(*splits or SPLITS)), key=lambda p: p.line)
 
 

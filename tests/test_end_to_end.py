@@ -183,7 +183,6 @@ class Sites:
         return x * (torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < 0.5)
 
     def names(self) -> list[str]:
-        """Return for each site the weights that are dropped, or who made or gets the tensor."""
         found = []
         for x, p in self.seen:
             assert p == P
@@ -274,7 +273,6 @@ def test_the_golden_run_stays(name: str, optimizer: Any) -> None:
 
 # -------------------------------------------------------------------------------- Several processes
 def torchrun(n: int, *flags: str) -> list[str]:
-    """Return the beginning of a command on n processes."""
     program = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     return [*program, f"--nproc-per-node={n}", *flags]
 
@@ -301,7 +299,6 @@ def on_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def gradient(trainer: Trainer, batch: Batch) -> torch.Tensor:
-    """Return the gradient of the mean loss as one vector."""
     loop.backward(trainer, trainer.prepare(batch))
     return torch.cat([p.grad.flatten() for p in trainer.model.parameters() if p.grad is not None])
 
@@ -414,3 +411,7 @@ def test_a_killed_worker_leaves_no_trace(tmp_path: Path) -> None:
     made = json.loads((out / "gpt-seed1.json").read_text())
     assert "resumed" in [event["kind"] for event in made["events"]]
     assert made["provenance"]["processes"] == made["train_config"]["shards"] == 2
+    for shards in ("1", "4"):
+        argv[argv.index("--shards") + 1] = shards
+        process = run([sys.executable, *argv, "--out", str(out), "--seeds", "2"])
+        assert (process.returncode, f"shards was 2, is {shards}" in process.stderr) == (2, True)

@@ -45,7 +45,6 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the files and a named pipe."""
     folder = tmp_path_factory.mktemp("files")
     for name, content in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)

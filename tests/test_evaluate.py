@@ -113,14 +113,12 @@ class Copier(SequenceModel):
 
 
 def copies(n: int) -> list[Example]:
-    """Make sources to be copied."""
     rng = random.Random(1)
     texts = [[rng.randrange(4, N_WORDS) for _ in range(6 + i % 3)] for i in range(n)]
     return [Example([*text, EOS], [*text, EOS]) for text in texts]
 
 
 def make_set(asked: Sequence[Example], **fields: Any) -> task.TestSet:
-    """Make a test set of one bucket."""
     about = {"examples": asked, "x": [1] * len(asked), "buckets": [(1, 1)], "is_generated": False}
     return replace(toy().tests[0], **about | {"primary_metric": "nats"} | fields)
 

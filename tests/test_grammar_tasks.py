@@ -99,7 +99,6 @@ class Fixed(SequenceModel):
         self.logits = nn.Parameter(nn.functional.one_hot(torch.tensor(tokens), V).float())
 
     def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        """Return the logits of as many tokens as there are inputs."""
         return self.logits[: tgt_in.shape[1]].expand(len(src), -1, -1)
 
 

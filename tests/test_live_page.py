@@ -18,6 +18,7 @@ import pytest
 import torch
 from browser import FAKE_RUNS, FAKE_WEIGHTS, PHONE, Tab, data_of, replace_runtime, table_of
 from conftest import (
+    RESULTS,
     ROOT,
     TINY,
     Call,
@@ -181,7 +182,6 @@ def page(site_folder: Path) -> Path:
 
 
 def embedded(text: str, name: str) -> bytes:
-    """Return the content of an element."""
     match = re.search(rf'id="{name}">([^<]*)</script>', text)
     assert match
     return gzip.decompress(base64.b64decode(match[1]))
@@ -280,21 +280,18 @@ class Live(Tab):
         self.wait()
 
     def wait(self) -> None:
-        """Wait until all requested texts are written and drawn."""
         self.page.wait_for_timeout(50)
         turn = self.page.evaluate("turn")
         self.page.wait_for_selector(f'body[data-done="{turn}"]', timeout=60_000)
         self.page.wait_for_timeout(50)  # texts are drawn with the next frame
 
     def ask(self, text: str) -> list[list[int]]:
-        """Let all models write; return their tokens."""
         self.page.fill("#text", text)
         self.page.click("#ask button")
         self.wait()
         return self.tokens()
 
     def tokens(self) -> list[list[int]]:
-        """Return the tokens of the texts on the page."""
         rows = self.page.locator(".run").all()
         return [[int(i) for i in (r.get_attribute("data-tokens") or "").split()] for r in rows]
 
@@ -339,4 +336,36 @@ def test_accessible_on_a_phone(chromium: Any, page: Path) -> None:
     tab.check_isolation()
     tab.check_access()
     assert tab.width() == 390
+    tab.context.close()
+
+
+@pytest.mark.slow
+def test_trained_models(chromium: Any, tmp_path: Path) -> None:
+    """Keeps out texts and weights that are not those of the committed runs."""
+    folder, path = RESULTS / "translation-live", tmp_path / "live.html"
+    try:
+        run_script("from seqmodels.cli.main import main; main()", "live", folder, "--out", path)
+    except AssertionError as error:
+        if "npm" in str(error):
+            pytest.skip(str(error))
+        raise
+    tab = Live(chromium, path)
+    tab.check_isolation()
+    assert path.stat().st_size < 19_000_000
+    runs = [seqmodels.load(folder / f"{name}-seed1") for name in MODELS]
+    data = data_of(path)
+    for k, run in enumerate(runs):
+        cells = tab.page.locator(f"tr:has(#sum-{k}) td").all_inner_texts()
+        files = data["runs"][k]["manifest"]["files"]
+        assert cells[2:4] == [files["weights.bin"], run.record["weights_sha256"]]
+    aligned = data["runs"][list(MODELS).index("transformer")]["manifest"]["attention"]
+    assert aligned["aligned_layers"] == [aligned["layers"] - 1] != [0]
+    rows = rows_of(folder / "bahdanau-seed1")
+    words = [word.strip(".,") for row in rows[-5:] for word in row["src"].split()]
+    for n in (2, 3, 5, 8, 11, 20, 36, 51, 86):
+        text = " ".join(words[n : 2 * n - 1])
+        assert len(runs[0].encode_source(text)) == n
+        for run, tokens in zip(runs, tab.ask(text), strict=True):
+            assert tokens == run.search([run.encode_source(text)])[0], (run.name, n)
+    assert tab.messages == []
     tab.context.close()

@@ -220,7 +220,6 @@ def test_the_levels_are_efrons(is_rounded: bool) -> None:
 
 
 def mean(rows: list[Row]) -> Interval:
-    """Return Σ nats / Σ tokens, as the scores do."""
     terms = np.array([(row["nats"], row["n_tokens"]) for row in rows], float)
     return intervals.compute_interval(terms, intervals.quotient, intervals.groups_of(rows))
 

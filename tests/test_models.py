@@ -82,7 +82,6 @@ class Naive(NamedTuple):
     """True: eq. (7) of Cho et al.; False: A.1.1 of Bahdanau et al."""
 
     def step(self, inputs: Tensor, h: Tensor) -> Tensor:
-        """Return the next state."""
         x_z, x_r, x_h = inputs.chunk(3)
         u_z, u_r = self.unit.U_zr.weight.chunk(2)
         z, r = torch.sigmoid(x_z + u_z @ h), torch.sigmoid(x_r + u_r @ h)
@@ -184,7 +183,6 @@ def test_the_lstm_starts_uniform(fresh: Tiny) -> None:
 
 
 def torch_lstm(deep: nn.Module, d_embed: int, d_model: int) -> nn.LSTM:
-    """Copy a stack of layers into torch's own."""
     lstm = nn.LSTM(d_embed, d_model, len(deep.layers), batch_first=True).double()
     for k, layer in enumerate(deep.layers):
         getattr(lstm, f"weight_ih_l{k}").data = layer.W.weight.data

@@ -28,7 +28,6 @@ def task_on(*data: object, **flags: Any) -> Task:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    """Write a text."""
     path = tmp_path / "long.txt"
     path.write_text("".join(f"{i} once upon a time. " for i in range(3_000)))
     return path

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.usefixtures("cached")
 
 
 def corpus_of(key: str = "key", **splits: list[tuple[str, str]]) -> ParallelCorpus:
-    """Return a corpus in memory."""
     pairs = {"train": TRAIN, "valid": VALID, "test": TEST} | splits
 
     def reader(split: str):
@@ -49,7 +48,6 @@ LOWER = replace(BYTES, is_lowercase=True)
 
 
 def prepare_quietly(opened: ParallelCorpus, config: PrepareConfig = BYTES) -> prepare.Prepared:
-    """Prepare without a message."""
     return prepare.prepare(opened, config, lambda line: None)
 
 
@@ -211,7 +209,6 @@ def test_pairs_are_those_of_a_naive_loop(config: PrepareConfig) -> None:
 
 
 def write_examples(folder: Path, examples: list[Example]) -> TokenizedPairs:
-    """Write examples."""
     folder.mkdir(exist_ok=True)
     np.array([i for e in examples for i in e.src], np.uint32).tofile(folder / "x.src")
     np.array([i for e in examples for i in e.tgt], np.uint32).tofile(folder / "x.tgt")
@@ -249,12 +246,10 @@ def test_examples_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 # ------------------------------------------------------------------------------------- Running text
 def read(opened: corpus.TextCorpus, *splits: str) -> str:
-    """Return some splits, or all of them."""
     return "".join(part for split in splits or SPLITS for part in opened.splits[split]())
 
 
 def prepare_text_quietly(opened: corpus.TextCorpus, kind: str = "bytes", size: int = 300):
-    """Prepare without a message."""
     return prepare_text(opened, kind, size, log=lambda line: None)
 
 

@@ -168,13 +168,11 @@ def test_another_bible(tmp_path: Path) -> None:
 
 
 def build(folder: Path) -> dict[str, Any]:
-    """Fill a folder."""
     (folder / "content").write_text("content")
     return {"n": 1}
 
 
 def build_cached(key: str = "key", build: Callable[..., Any] = build, **more: Any) -> Path:
-    """Return the folder of a key."""
     return presets.cached([key], "building", build, **{"log": lambda line: None} | more)
 
 
@@ -257,7 +255,6 @@ def write_dataset(folder: Path, make: Callable[..., pa.Table], parts: dict = PAR
 
 
 def read_split(opened: ParallelCorpus, split: str) -> list[tuple[str, str]]:
-    """Read a split."""
     return [pair[:2] for _, pair in opened.pairs(split)]
 
 

@@ -32,7 +32,6 @@ PROGRAMS = [*LIBRARY, *TASKS, *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
 
 def name_of(path: Path) -> str:
-    """Return a file's name in the repository."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -49,7 +48,6 @@ each_model = pytest.mark.parametrize("path", MODEL_FILES, ids=name_of)
 
 @cache
 def tree(path: Path) -> ast.Module:
-    """Parse a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -223,6 +221,14 @@ def test_configs_are_frozen_and_explained() -> None:
             help_line = getattr(getattr(below, "value", None), "value", None)
             assert isinstance(below, ast.Expr), ast.unparse(field)
             assert isinstance(help_line, str), ast.unparse(field)
+
+
+def test_tests_name_their_bug() -> None:
+    """Keeps out a test that does not say what it is for."""
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                assert (ast.get_docstring(node) or "").startswith("Keeps out "), node.name
 
 
 def test_the_library_has_no_cycles() -> None:

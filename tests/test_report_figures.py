@@ -19,7 +19,6 @@ from seqmodels.utils import files
 
 
 def texts_of(ax: Any) -> list[str]:
-    """Return the texts of a panel."""
     return [text.get_text() for text in ax.texts]
 
 
@@ -447,6 +446,12 @@ def test_the_effect_of_a_change_is_the_arm_minus_the_model_as_it_is() -> None:
         assert same_color(ax.collections[0].get_colors()[0], fills[verdict])
         assert same_color(ax.collections[1].get_colors()[0], style.GREY)
     assert arms.effect_rows([records[0], records[3]], test, whole) == []
+    records = [*records, fake_record("transformer_cosine", 1)]  # a variant beside its base
+    pairs = [Pair(row=other, column="transformer_cosine", overall=fall, buckets=[], **tested)]
+    comparison = comparison.model_copy(update={"buckets": [], "pairs": pairs})
+    whole = whole.model_copy(update={"comparisons": [comparison]})
+    _, row = arms.effect_rows(records, test, whole)
+    assert (row[0], row[-1]) == ("Transformer, cosine scores", "real: worse")
 
 
 def test_own_figures_are_recognised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

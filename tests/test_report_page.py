@@ -133,7 +133,6 @@ def test_a_page_without_maps(call: Call, trained: Path, tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------- In a browser
 @pytest.fixture
 def tab(chromium: Any, page: Path) -> Iterator[Tab]:
-    """Open the report."""
     tab = Tab(chromium, page)
     tab.page.wait_for_selector(".pick")
     yield tab

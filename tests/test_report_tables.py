@@ -89,7 +89,6 @@ SLOW = run("gpt", 1, 4e6, [(100, 3.0, 5.0), (200, 6.0, 2.0), (300, 9.0, 1.0)])
 
 
 def budget_cells(records: Records) -> list[list[str]]:
-    """Return the table's cells."""
     lines = re.findall(r"^\|(.*)\|$", tables.format_equal_budgets(records), re.M)
     return [[cell.strip() for cell in line.split("|")] for line in lines]
 
@@ -176,12 +175,10 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 # -------------------------------------------------------------------------------- Published figures
 @pytest.fixture
 def valid() -> dict[str, Any]:
-    """Return the committed ledger."""
     return json.loads((RESULTS / "ledger.json").read_text(encoding="utf-8"))
 
 
 def save(folder: Path, content: Any) -> Path:
-    """Write a ledger to a folder; return the folder."""
     (folder / "ledger.json").write_text(json.dumps(content), encoding="utf-8")
     return folder
 

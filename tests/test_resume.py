@@ -190,7 +190,6 @@ def test_fresh_starts_again(stopped: Path, capsys: pytest.CaptureFixture[str]) -
 
 # ---------------------------------------------------------------------------------- A larger budget
 def with_budget(tokens: int) -> task.Task:
-    """Return the toy task with another budget."""
     return toy(training={**toy().training, "tokens": tokens})
 
 

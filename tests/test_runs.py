@@ -263,7 +263,6 @@ REFERENCES = ["Die Katze sieht den Hund.", "Obwohl es regnete, schlief der Mann.
 
 @pytest.fixture(scope="module")
 def run() -> TrainedRun:
-    """Load a run that attends, by its public name."""
     return seqmodels.load(FOLDER / "bahdanau-seed1")
 
 

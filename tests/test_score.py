@@ -35,7 +35,6 @@ POOR = ["Eine Katze sah einen Hund.", "Nein.", "Eins zwei vier drei fünf sechs.
 
 @pytest.fixture
 def run(call: Call) -> Call:
-    """Return a function that runs `seqmodels score`: exit code, stdout and stderr."""
     return partial(call, main, "score")
 
 
@@ -57,8 +56,6 @@ def score(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Score:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Return a function that writes a file of lines."""
-
     def lines(name: str, content: list[str]) -> Path:
         (tmp_path / name).write_bytes("".join(f"{line}\n" for line in content).encode())
         return tmp_path / name
@@ -74,7 +71,6 @@ def flags(write: Write) -> Argv:
 
 
 def table_rows(text: str) -> list[list[str]]:
-    """Return the cells of each line."""
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
 
 
@@ -247,12 +243,10 @@ ALIGNMENT_FILES = {"src": WORDS, "tgt": TARGETS, "gold": GOLD, "close": CLOSE, "
 
 @pytest.fixture
 def links(write: Write) -> Files:
-    """Write texts, a gold standard and two alignments; return them by name."""
     return {name: write(name, lines) for name, lines in ALIGNMENT_FILES.items()}
 
 
 def values(part: dict[str, Any]) -> dict[str, float]:
-    """Return the rates without their intervals."""
     return {key: part[key]["value"] for key in RATES}
 
 

@@ -23,7 +23,6 @@ Models = dict[str, list[np.ndarray]]
 
 
 def ratio(sums: np.ndarray) -> np.ndarray:
-    """Return Σ above / Σ below."""
     return sums[..., 0] / sums[..., 1]
 
 
@@ -42,13 +41,11 @@ def losses(rng: np.random.Generator, n: int = 60, sd: float = 0.05) -> Models:
 
 
 def difference(models: Models, groups: list[int] | None = None, n_tested: int = 1) -> Difference:
-    """Return the difference of the only pair, not moderated."""
     column, row = models
     return compute_difference(score_models(models, ratio, groups), row, column, n_tested)
 
 
 def width(found: Difference) -> float:
-    """Return the width of an interval."""
     return found.high - found.low
 
 
@@ -137,6 +134,16 @@ def test_the_variance_is_that_of_drawing_both_levels() -> None:
     df = (seeds + rows) ** 2 / (seeds**2 / 2 + rows**2 / 39)
     half = student_quantile(df) * math.sqrt(seeds + rows)
     assert width(found) / 2 == pytest.approx(half, rel=0.05)
+
+
+def test_one_seed_knows_sentences_alone() -> None:
+    """Keeps out the spread of one model's seeds as that of a pair of which one has no spread."""
+    old, new = losses(np.random.default_rng(1), sd=5.0).values()
+    both, mixed, one = (difference({"old": a, "new": b}) for a, b in
+                        ((old, new), (old[:1], new), (old[:1], new[:1])))  # fmt: skip
+    assert width(one) < 0.6
+    assert width(mixed) < width(one)
+    assert width(both) > 5
 
 
 def test_few_rows_are_not_tested() -> None:

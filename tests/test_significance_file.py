@@ -40,7 +40,6 @@ def folder(original: Path, tmp_path: Path) -> Path:
 
 
 def find(folder: Path) -> significance.Significance | None:
-    """Return the differences of a folder."""
     return significance.load_or_compute(folder, reading.load_folder(folder).records)
 
 
@@ -59,7 +58,6 @@ def write_file(folder: Path, has_sums: bool = False) -> dict[str, Any]:
 
 
 def change(path: Path, to: Path, **fields: Any) -> None:
-    """Write a record with other fields to another file, or the same."""
     to.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | fields))
 
 

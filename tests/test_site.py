@@ -27,7 +27,6 @@ each_chapter = pytest.mark.parametrize("chapter", CHAPTERS.values(), ids=[*CHAPT
 
 
 def page(folder: Path, name: str) -> str:
-    """Return the text of a page."""
     return (folder / f"{name}.html").read_text(encoding="utf-8")
 
 

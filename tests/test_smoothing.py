@@ -18,7 +18,6 @@ EXAMPLES = [
 
 
 def scale(model: SequenceModel, queries: float, keys: float) -> SequenceModel:
-    """Make the queries and keys of a Transformer longer."""
     for a in measure.list_smoothers(model):
         a.module.W_q.weight.data *= queries
         a.module.W_k.weight.data *= keys

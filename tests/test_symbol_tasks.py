@@ -69,7 +69,6 @@ def test_tests_have_exact_lengths() -> None:
 
 # ------------------------------------------------------------------------------------------ Look-up
 def make_lookup(**given: object) -> Task:
-    """Return the task at its smallest size."""
     flags = {"size": "smoke", "tokens": None, "width": None, "pairs": 8} | given
     return lookup.make_task(argparse.Namespace(**flags))
 
@@ -315,11 +314,9 @@ class Decay(SequenceModel):
         self.a, self.embed = a, nn.Embedding(9, 9)
 
     def encode(self, src: Tensor, src_mask: Tensor) -> tuple[Tensor]:
-        """Keep every token at its place."""
         return (F.one_hot(src, 9).float(),)
 
     def forward(self, src: Tensor, src_mask: Tensor, tgt_in: Tensor) -> Tensor:
-        """Read source and target in order."""
         h, logits = torch.zeros(len(src), 9), []
         for e in [*self.embed(src).unbind(1), *self.embed(tgt_in).unbind(1)]:
             h = self.a * h + e

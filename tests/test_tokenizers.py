@@ -286,13 +286,11 @@ def test_ids_are_those_of_the_library(ours: Any, theirs: hf.Tokenizer, tmp_path:
 
 
 def hf_file(**changes: object) -> str:
-    """Return a run's file with a tokenizer of Hugging Face's library."""
     content = json.loads(THEIRS[0].to_str()) | changes
     return json.dumps({"kind": "huggingface", "sha256": "0", "content": content})
 
 
 def bpe_file(*ranks: object, split: str = tokenizers.SPLIT) -> str:
-    """Return a BPE file."""
     return json.dumps({"kind": "bpe", "split": split, "ranks": ranks})
 
 

@@ -186,7 +186,6 @@ def test_tensorboard_is_optional(recorded_gpt: Path, monkeypatch: pytest.MonkeyP
 
 # ----------------------------------------------------------------------------------------- Failures
 def lose(monkeypatch: pytest.MonkeyPatch, steps: set[int]) -> None:
-    """Have the loss be infinite at some steps."""
     loss_of, step = loop.loss_of, itertools.count(1)
 
     def sometimes(*given: Any) -> torch.Tensor:
@@ -230,12 +229,10 @@ def test_a_gradient_that_is_not_finite_changes_nothing(fresh: Tiny) -> None:
 
 
 def two_trainers(model: SequenceModel) -> tuple[Trainer, Trainer]:
-    """Return trainers of a model and of its copy."""
     return Trainer(model, CFG), Trainer(deepcopy(model), CFG)
 
 
 def assert_same_gradients(one: Trainer, other: Trainer) -> None:
-    """Compare the gradients of all parameters."""
     for p, q in zip(one.model.parameters(), other.model.parameters(), strict=True):
         assert_close(p.grad, q.grad)
 
@@ -305,13 +302,11 @@ def test_unmendable_errors(error: Exception, expected: Any, words: str, fresh: T
 
 # -------------------------------------------------------------------------------------- Prefetching
 def prefetch_threads() -> list[threading.Thread]:
-    """Return the threads that prepare batches."""
     return [thread for thread in threading.enumerate() if "prefetch" in thread.name]
 
 
 @pytest.fixture
 def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepare batches in a thread, as for a GPU."""
     monkeypatch.setattr(loop, "prefetch", lambda items, device: prefetch_on_cpu(items))
 
 

@@ -174,7 +174,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def append(folder: Path, split: str, src: str, tgt: str) -> None:
-    """Append lines to both sides of a split."""
     for code, text in (("qaa", src), ("qab", tgt)):
         with (folder / f"{split}.{code}").open("a") as file:
             file.write(text)

@@ -61,7 +61,6 @@ def toy(**changes: Any) -> task.Task:
 
 
 def flags(out: Path, **changes: Any) -> argparse.Namespace:
-    """Return the parsed flags of a task."""
     given = {"models": list(MODELS), "seeds": [1], "lr": None, "device": "cpu", "size": "smoke"}
     given |= {"precision": "float32", "fresh": False, "checkpoint_every": 30.0}
     given |= {"tensorboard": False, "shards": 1, "dry_run": False, "trained": None}
@@ -76,7 +75,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    """Tell whether two models have the same bits."""
     return one.keys() == other.keys() and all(torch.equal(one[k], other[k]) for k in one)
 
 
@@ -106,7 +104,6 @@ def examples(n: int = 60) -> list[Example]:
 
 
 def finish(one: Trainer, save: Any = lambda: None, is_due: Any = lambda: False) -> dict[str, Any]:
-    """Train to the end; return weights, and the curve without its seconds."""
     checkpoints = Mock(spec=Checkpoints, is_due=is_due, save=lambda *_: save())
     curve = loop.train(one, examples()[10:], examples()[:10], checkpoints)
     points = [{k: v for k, v in point.items() if k != "seconds"} for point in curve]
@@ -114,7 +111,6 @@ def finish(one: Trainer, save: Any = lambda: None, is_due: Any = lambda: False) 
 
 
 def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Compare bits."""
     assert one["curve"] == other["curve"]
     assert same(one["weights"], other["weights"])
 

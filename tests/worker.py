@@ -26,14 +26,12 @@ Tensors = dict[str, torch.Tensor]
 
 
 def trainer_of(name: str, shards: int) -> Trainer:
-    """Return a trainer of a tiny model in float64, without dropout."""
     torch.manual_seed(1)
     sizes = sizes_of(name, d_model=16, n_positions=64, dropout=0.0, **SIZES)
     return Trainer(build(name, V, **sizes).double(), replace(CFG, shards=shards))
 
 
 def train(shards: int = 4) -> Tensors:
-    """Return weights, losses and points of the curve after twenty steps."""
     trainer, examples = trainer_of("gpt", shards), draw_examples(200, 20)
     curve = loop.train(trainer, examples[40:], examples[:40])
     assert trainer.progress.step >= 20
@@ -65,7 +63,6 @@ def compare_remotely(out: Path, launcher: str) -> None:
 
 
 def main(out: Path, *names: str) -> None:
-    """Do what the names say, and write the tensors."""
     torch.set_num_threads(1)
     for name in names:
         if name in ("ray", "slurm"):
