@@ -175,6 +175,16 @@ def our_training(name: str, setting: Setting) -> Sides:
     }
 
 
+def their_training(peers: dict[str, Callable[..., Work]]) -> Sides:
+    """Return the sides of peers: as they train by default, and with autocast where it is faster."""
+    named = {"float32": "{}", "bfloat16": "{}, autocast"}
+    return {
+        named[precision].format(name): partial(make, precision=precision)
+        for name, make in peers.items()
+        for precision in precisions()
+    }
+
+
 def our_beam(name: str, setting: Setting, precision: Precision) -> Work:
     """Return the work of our beam search of width 5, with weights in this precision."""
     writer = endless(model(name, setting)).to(getattr(torch, precision))
@@ -233,24 +243,26 @@ def matrix_product(n: int, dtype: torch.dtype) -> Work:
 
 def bahdanau_training(size: Size) -> Sides:
     """Against Joey NMT: a bidirectional GRU encoder, and a GRU decoder with input feeding."""
-    setting = translation(size)
-    return our_training("bahdanau", setting) | {
-        "Joey NMT": lambda: peers.joey_training("recurrent", setting, setting.mixed),
-        "Joey NMT, our batches": lambda: peers.joey_training("recurrent", setting, setting.batches),
-    }
+    setting, joey = translation(size), partial(peers.joey_training, "recurrent")
+    return our_training("bahdanau", setting) | their_training(
+        {
+            "Joey NMT": partial(joey, setting, setting.mixed),
+            "Joey NMT, our batches": partial(joey, setting, setting.batches),
+        }
+    )
 
 
 def transformer_training(size: Size) -> Sides:
     """All are post-norm, except x-transformers, which does not offer it."""
-    setting = translation(size)
-    return our_training("transformer", setting) | {
-        "Joey NMT": lambda: peers.joey_training("transformer", setting, setting.mixed),
-        "Joey NMT, our batches": lambda: peers.joey_training(
-            "transformer", setting, setting.batches
-        ),
-        "torch.nn.Transformer": lambda: peers.torch_training(setting),
-        "x-transformers": lambda: peers.x_training(setting),
-    }
+    setting, joey = translation(size), partial(peers.joey_training, "transformer")
+    return our_training("transformer", setting) | their_training(
+        {
+            "Joey NMT": partial(joey, setting, setting.mixed),
+            "Joey NMT, our batches": partial(joey, setting, setting.batches),
+            "torch.nn.Transformer": partial(peers.torch_training, setting),
+            "x-transformers": partial(peers.x_training, setting),
+        }
+    )
 
 
 def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Sides:
@@ -259,18 +271,22 @@ def on_torch(name: str, label: str, peer: type[SequenceModel], size: Size) -> Si
     config = MODELS[name].config_type(
         vocab_size=setting.vocab_size, **sizes(name, setting.width, setting.n_layers)
     )
-    return our_training(name, setting) | {
-        label: lambda: training_work(peer(config), setting.batches)
-    }
+
+    def train_peer(precision: Precision) -> Work:
+        return training_work(peer(config), setting.batches, precision)
+
+    return our_training(name, setting) | their_training({label: train_peer})
 
 
 def gpt_training(size: Size) -> Sides:
     """All sides use fused attention and tied embeddings."""
     setting = prose(size)
-    return our_training("gpt", setting) | {
-        "transformers GPT-2": lambda: peers.gpt2_training(setting),
-        "x-transformers": lambda: peers.x_decoder_training(setting),
-    }
+    return our_training("gpt", setting) | their_training(
+        {
+            "transformers GPT-2": partial(peers.gpt2_training, setting),
+            "x-transformers": partial(peers.x_decoder_training, setting),
+        }
+    )
 
 
 def beams(name: str, kind: str, size: Size) -> Sides:

@@ -21,6 +21,7 @@ from benchmarks.measure import RATE, Work, training
 from seqmodels.interface import BOS, EOS, PAD, UNK, Batch
 from seqmodels.models.lstm_seq2seq import LSTMSeq2Seq, reverse
 from seqmodels.models.rnn_encdec import RNNEncDec
+from seqmodels.training.config import Precision
 
 INSTALL = {
     "joeynmt": "pip install joeynmt==2.3.0 importlib_metadata",
@@ -53,13 +54,16 @@ def library(name: str) -> Any:
         raise ImportError(f"{error}; {INSTALL[name.split('.')[0]]}") from None
 
 
-def usual(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch]) -> Work:
-    """Return the work of a standard training loop."""
+def usual(
+    model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch], precision: Precision
+) -> Work:
+    """Return the work of a standard training loop, in bfloat16 by one line of autocast."""
     optimiser = torch.optim.AdamW(model.train().parameters(), RATE, fused=True)
 
     def update(batch: Batch) -> Tensor:
         optimiser.zero_grad()
-        nats = loss(batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            nats = loss(batch)
         nats.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -113,7 +117,9 @@ def joey_batch(batch: Batch) -> Any:
     return joey
 
 
-def joey_training(kind: str, setting: Setting, batches: list[Batch]) -> Work:
+def joey_training(
+    kind: str, setting: Setting, batches: list[Batch], precision: Precision = "float32"
+) -> Work:
     """Return the work of its training loop: `TrainManager._train_step` and the update."""
     model = joey_model(kind, setting)
     joey = {id(batch): joey_batch(batch) for batch in batches}
@@ -126,7 +132,7 @@ def joey_training(kind: str, setting: Setting, batches: list[Batch]) -> Work:
         mean.item(), n_right.item()  # its loop does this at every step
         return mean
 
-    return usual(model, loss, batches)
+    return usual(model, loss, batches, precision)
 
 
 def joey_beam(kind: str, setting: Setting) -> Work:
@@ -191,10 +197,10 @@ def gpt2(setting: Setting, n_positions: int) -> Any:
     return hf.GPT2LMHeadModel(config)
 
 
-def gpt2_training(setting: Setting) -> Work:
+def gpt2_training(setting: Setting, precision: Precision = "float32") -> Work:
     """Return the work of training with the model's own loss."""
     model = gpt2(setting, text(setting.batches[0]).shape[1])
-    return usual(model, lambda b: model(text(b), labels=text(b)).loss, setting.batches)
+    return usual(model, lambda b: model(text(b), labels=text(b)).loss, setting.batches, precision)
 
 
 def gpt2_sampling(setting: Setting) -> Work:
@@ -214,7 +220,7 @@ def gpt2_sampling(setting: Setting) -> Work:
 # ---- x-transformers
 
 
-def x_training(setting: Setting) -> Work:
+def x_training(setting: Setting, precision: Precision = "float32") -> Work:
     """Return the work of training its encoder–decoder with flash attention."""
     side = {"num_tokens": setting.vocab_size, "max_seq_len": 256, "depth": setting.n_layers}
     side |= {"heads": setting.n_heads, "attn_dim_head": setting.width // setting.n_heads}
@@ -224,10 +230,12 @@ def x_training(setting: Setting) -> Work:
     model = library("x_transformers").XTransformer(
         dim=setting.width, tie_token_emb=True, ignore_index=PAD, pad_value=PAD, **both
     )
-    return usual(model, lambda b: model(b.src, text(b), mask=b.src_mask), setting.batches)
+    return usual(
+        model, lambda b: model(b.src, text(b), mask=b.src_mask), setting.batches, precision
+    )
 
 
-def x_decoder_training(setting: Setting) -> Work:
+def x_decoder_training(setting: Setting, precision: Precision = "float32") -> Work:
     """Return the work of training its decoder-only model with flash attention."""
     x = library("x_transformers")
     sizes = {"dim": setting.width, "depth": setting.n_layers, "heads": setting.n_heads}
@@ -240,7 +248,7 @@ def x_decoder_training(setting: Setting) -> Work:
         tie_embedding=True,
     )
     model = x.AutoregressiveWrapper(net)
-    return usual(model, lambda b: model(text(b)), setting.batches)
+    return usual(model, lambda b: model(text(b)), setting.batches, precision)
 
 
 # ---- torch.nn
@@ -270,10 +278,10 @@ class TorchTransformer(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), batch.tgt_out.flatten(), ignore_index=PAD)
 
 
-def torch_training(setting: Setting) -> Work:
+def torch_training(setting: Setting, precision: Precision = "float32") -> Work:
     """Return the work of training `torch.nn.Transformer`."""
     model = TorchTransformer(setting)
-    return usual(model, model, setting.batches)
+    return usual(model, model, setting.batches, precision)
 
 
 def packed(e: Tensor, mask: Tensor) -> Any:

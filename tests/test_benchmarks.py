@@ -78,6 +78,20 @@ def test_a_missing_peer_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all("pip install joeynmt" in " ".join(row) for row in draw.contest_rows([part])[1:])
 
 
+def test_autocast_stands_beside_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps out float32 under the name of autocast, and a row of two precisions."""
+    monkeypatch.setattr(contests, "precisions", lambda: ["float32", "bfloat16"])
+    sides = contests.their_training({"peer": lambda precision: precision})
+    assert {name: make() for name, make in sides.items()} == {
+        "peer": "float32", "peer, autocast": "bfloat16",
+    }  # fmt: skip
+    rates = {"ours, float32": [1.0], "ours, bfloat16": [2.0]} | {side: [4.0] for side in sides}
+    part = {"title": "", "unit": "", "rates": rates, "skipped": {}, "bars": {}}
+    found = [(row[2], row[4], row[6][:4]) for row in draw.contest_rows([part])[1:]]
+    assert found == [("float32", "peer", "0.25"), ("bfloat16", "peer", "0.50"),
+                     ("bfloat16", "peer, autocast", "0.50")]  # fmt: skip
+
+
 RESULTS = sorted((command.Path(command.__file__).parent / "results").glob("*.json"))
 
 
