@@ -303,6 +303,9 @@ def test_tables_without_header(tmp_path: Path) -> None:
         [("b", "a")], [("d", "c")], [("f", "e")],
     ]  # fmt: skip
     path = tmp_path / "x.tsv"
+    path.write_text("Hi.\t嗨。\n" + "What?\t什么？\n" * 399)  # no names end like sentences
+    opened = read_parallel([path])
+    assert (opened.src_lang, opened.tgt_lang, opened.size()) == ("1", "2", 400)
     path.write_text("One day.\nAnother.\n" * 9)
     with pytest.raises(ValueError, match=r"One day\.; .* --column 1$"):
         read_text_corpus([path])

@@ -194,6 +194,7 @@ N_SNIFFED = 20
 """Lines by which tab-separated text is recognised."""
 ATTRIBUTION = re.compile(r"CC-BY 2\.0 \(France\) Attribution: tatoeba\.org")
 """How the last column of a file by Anki (manythings.org) begins."""
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", "।", "؟")
 NO_HEADER = "if a file has no header, give column numbers: --source 1 --target 2"
 NAMES = (
     "source target src tgt trg translation text sentence eng deu ger fra fre spa ita por rus nld "
@@ -273,14 +274,16 @@ def find_header(path: Path, columns: Sequence[str | None], min_common: int = 2) 
 
     The first line is a header if one of its cells is asked for by name, or `min_common` of them are
     COMMON_COLUMNS. Columns that are asked for by number are named 1, 2, …, as are those of a file
-    by Anki, and of text in columns without the ending of a table. Raises ValueError if it is
-    unclear whether there is a header: a row taken for a header would be lost, and a header taken
-    for a row would be trained on.
+    by Anki, of text in columns without the ending of a table, and of two columns that begin with
+    sentences. Raises ValueError if it is unclear whether there is a header: a row taken for a
+    header would be lost, and a header taken for a row would be trained on.
     """
     first = next((cells for _, cells in split_cells(path) if any(cells)), [])
     is_in_file = any(name in first for name in columns)
     is_in_file |= sum(cell.strip().lower() in COMMON_COLUMNS for cell in first) >= min_common
     is_plain = ending_of(path) not in TABLES or any(map(ATTRIBUTION.match, first))
+    if len(first) == min_common == 2:
+        is_plain |= all(cell.strip().endswith(SENTENCE_ENDS) for cell in first)
     is_numbered = any(name and name.isdecimal() and name not in first for name in columns)
     if is_numbered or (is_plain and not is_in_file):
         return Header([str(i) for i in range(1, len(first) + 1)], is_in_file)
