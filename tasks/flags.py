@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.data.presets import TOKENIZERS
-from seqmodels.models import PAPERS, VARIANTS
-from seqmodels.utils.terminal import Parser, non_negative, positive, positive_float, run_cli
+from seqmodels.models import PAPERS, VARIANTS, register_file
+from seqmodels.utils.terminal import (
+    Parser,
+    non_negative,
+    positive,
+    positive_float,
+    run_cli,
+    with_reason,
+)
 
 if TYPE_CHECKING:
     from seqmodels.comparison.task import Task
@@ -111,9 +118,10 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     """Add the flags that all tasks share."""
     names = ChainMap(VARIANTS, PAPERS)  # a view: it has what is registered later
     others = ", ".join(name for name in names if name not in models)
-    p.add_argument("--models", nargs="+", choices=names, default=models, metavar="NAME",
-                   help=f"models to train: {', '.join(models)} (default: these), or any of "
-                        f"{others}")  # fmt: skip
+    p.add_argument("--models", nargs="+", type=with_reason(model), choices=names, default=models,
+                   metavar="NAME",
+                   help=f"models to train: {', '.join(models)} (default: these), a class of your "
+                        f"own as FILE.py:CLASS, or any of {others}")  # fmt: skip
     p.add_argument("--vary", action="append", type=vary, default=[], metavar="FIELD=A,B,C",
                    help="besides each model, train it with each of these values of a field of its "
                         "Config (d_k), its learning rate (lr), another field of training "
@@ -156,6 +164,11 @@ def add_shared_flags(p: Parser, models: list[str], sizes: Sequence[str]) -> None
     p.add_argument("--tensorboard", action="store_true",
                    help="also write curves for TensorBoard, to the folder tensorboard in "
                         "--out")  # fmt: skip
+
+
+def model(text: str) -> str:
+    """Return the name of a model; one of FILE.py:CLASS is registered under its own."""
+    return register_file(text) if ".py:" in text else text
 
 
 def vary(text: str) -> tuple[str, list[str]]:

@@ -151,7 +151,7 @@ def test_every_command_has_help(call: Call) -> None:
     code, out, err = call(main)
     assert (code, err) == (0, "")
     assert out == call(main, "--help")[1]
-    commands = re.findall(r"^ {4}(\w+)", out, re.MULTILINE)
+    commands = re.findall(r"^ {4}([\w-]+)", out, re.MULTILINE)
     assert len(commands) > 8
     for command in commands:
         code, out, err = call(main, command, "--help")

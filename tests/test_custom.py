@@ -4,17 +4,19 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from conftest import ROOT, Call, Run, check_folder, rows_of
+from conftest import ROOT, Call, Run, check_folder, check_one_line, rows_of
 from sacrebleu.metrics import TER
 
 import tasks
 from seqmodels import models
+from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
+from seqmodels.contract import find_faults
 from seqmodels.evaluation import metrics
 from seqmodels.records.record import load as load_record
 from seqmodels.report import figures
@@ -23,48 +25,169 @@ from tasks.next_token import __main__ as next_token
 from tasks.recall import __main__ as recall
 from tasks.translation import __main__ as translation
 
-
 # ------------------------------------------------------------------------------------------ A model
+FILES = re.findall(
+    r"^```python\n(.*?)^```$",
+    (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8"),
+    re.M | re.S,
+)
+"""The two files of the tutorial."""
+
+
 @pytest.fixture(autouse=True)
-def _registered(tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add the two models of the tutorial, as it says, and take them away again."""
-    text = (ROOT / "docs" / "your-model.md").read_text(encoding="utf-8")
-    bag, program, attending, entry = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-    folder = tmp_path_factory.mktemp("own")
-    (folder / "bag.py").write_text(bag, encoding="utf-8")
-    (folder / "attending.py").write_text(attending, encoding="utf-8")
-    monkeypatch.syspath_prepend(folder)
-    exec(program.partition("from tasks")[0] + entry, {})
+def _forgotten() -> Iterator[None]:
+    """Take models of files away again."""
     yield
-    for name in ("bag", "attending"):
+    for name in [name for name, paper in models.PAPERS.items() if ".py:" in paper.home]:
         del models.PAPERS[name]
-        sys.modules.pop(name, None)
+    for name in [name for name in sys.modules if "@" in name or name in ("bag", "attending")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the files of the tutorial to a folder of their own."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name, text in zip(("bag", "attending"), FILES, strict=True):
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
+    return folder
 
 
 @pytest.mark.parametrize(
     ("task", "flags"),
-    [(translation, ["attending"]), (recall, ["bag"]), (next_token, ["bag", "--context", 8])],
+    [(translation, ["Attending"]), (recall, ["Bag"]), (next_token, ["Bag", "--context", 8])],
 )
-def test_it_runs_in_every_task(task, flags: list[object], run: Run, tmp_path: Path) -> None:
+def test_it_runs_in_every_task(task, flags: list[Any], own: Path, run: Run, call: Call) -> None:
     """Keeps out a list of models somewhere else, and a task that fails for want of a recipe."""
-    name, *_ = flags
-    assert run(task, "--out", tmp_path, "--models", "bahdanau", *flags) == 0
-    other, own = check_folder(tmp_path, ["bahdanau", name])
-    assert [event["kind"] for event in own["events"]] == ["recipe"]
-    assert own["events"][0]["what"].startswith("no recipe of its own: default sizes")
-    assert own["train_config"]["lr"] == {"bag": 8e-3, "attending": 2e-3}[name]
-    assert not [event for event in other["events"] if event["kind"] == "recipe"]
+    (name, *rest), out = flags, own / "out"
+    home = f"{own / name.lower()}.py:{name}"
+    assert run(task, "--out", out, "--models", "bahdanau", home, *rest) == 0
+    made = {r["model"]: r for r in check_folder(out, ["bahdanau", name])}
+    record = made[name]
+    assert [event["kind"] for event in record["events"]] == ["recipe"]
+    assert record["events"][0]["what"].startswith("no recipe of its own: default sizes")
+    assert record["train_config"]["lr"] == {"Bag": 8e-3, "Attending": 2e-3}[name]
+    assert not [e for e in made["bahdanau"]["events"] if e["kind"] == "recipe"]
+    assert (record["alignment"] is not None) == (name == "Attending")
     for file in ("tables.md", "curves.svg", "state.svg"):
-        assert models.PAPERS[name].label in (tmp_path / file).read_text(encoding="utf-8")
-    assert (own["alignment"] is not None) == (name == "attending")
+        assert name in (out / file).read_text(encoding="utf-8")
+    del models.PAPERS[name]  # as in another process
+    argv = "export" if task is recall else "generate", out / f"{name}-seed1", "a"
+    if task is translation:
+        argv = "translate", *argv[1:]
+    assert call(main, *argv)[0] == 2
+    if task is not recall:
+        assert call(main, *argv, "--model", home)[0] == 0
 
 
-def test_what_it_lacks_is_said_at_once(call: Call, tmp_path: Path, monkeypatch: Any) -> None:
-    """Keeps out an hour of training that cannot be recorded: a Config without its count."""
-    monkeypatch.delattr(import_module("bag").Config, "source_floats")
-    code, _, err = call(recall, "--size", "smoke", "--models", "bag", "--out", tmp_path)
-    assert (code, [*tmp_path.glob("bag*")]) == (2, [])
-    assert "bag: its Config lacks the method source_floats(n)" in err
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("raise ImportError('no gin')\n", r"ImportError: no gin \(line 1\)"), ("x = (", "line 1"),
+     ("class Bag: pass", "lacks config_type"), ("", "has no class 'Bag'"),
+     (FILES[0].replace("source_floats", "floats"), r"lacks a Config with the method source_floats"),
+     (FILES[0].replace("nn.GRUCell(2", "nn.GRUCells(2"), r"cannot be built: Attr.*\(line 3\d\)"),
+     (FILES[0].replace("class Bag(", "class Gpt("), "has no class 'Bag'")],
+)  # fmt: skip
+def test_what_it_lacks_is_said_at_once(text: str, reason: str, own: Path, call: Call) -> None:
+    """Keeps out a traceback, and an hour of training that cannot be recorded."""
+    (own / "bag.py").write_text(text)
+    code, _, err = call(recall, "--size", "smoke", "--models", f"{own}/bag.py:Bag", "--out", own)
+    assert (code, [*own.glob("*.json")]) == (2, [])
+    assert re.search(reason, " ".join(err.split()))
+    assert "Traceback" not in err
+
+
+def test_a_name_is_of_one_model(own: Path) -> None:
+    """Keeps out records of two models under one name, also where case does not count."""
+    assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
+    assert models.register_file(f"{own}/bag.py:Bag") == "Bag"
+    for text in (FILES[0].replace("class Bag(", "class GPT("), FILES[0]):
+        name = "GPT" if "GPT" in text else "Bag"
+        (own / f"{name}2.py").write_text(text)
+        with pytest.raises(ValueError, match=r"name of another model"):
+            models.register_file(f"{own}/{name}2.py:{name}")
+
+
+def test_a_package_offers_models(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Keeps out an entry point that is not read, and one that stops everything."""
+    paper = models.Paper(label="X", year=2030, cite="", home="none.py:X", memory="fixed")
+    good = Mock(load=lambda: paper)
+    bad = Mock(load=Mock(side_effect=ImportError("no gin")))
+    good.name, bad.name = "x", "y"
+    found = {"seqmodels.models": [bad, good]}
+    monkeypatch.setattr(models, "entry_points", lambda group: found[group])
+    models.register_packages()
+    assert models.PAPERS["x"] == paper
+    assert "y" not in models.PAPERS
+    assert "no gin" in capsys.readouterr().err
+
+
+FAULTS = {
+    "class and Config": [
+        ("vocab_size: int\n    d_model: int = 128", "d_model: int = 128\n    vocab_size: int = 8"),
+        ("Bag(SequenceModel)", "Bag(nn.Module)"),
+    ],
+    "logits": [
+        ("return torch.stack(logits, 1)", "return torch.stack(logits)"),
+        ("return torch.stack(logits, 1)", "return torch.stack(logits, 1).softmax(-1)"),
+        ("/ is_word.sum(1)", "/ (is_word.sum(1) - 1)"),
+        ("return self.output(s), State", "return self.outputs(s), State"),
+    ],
+    "number type": [("return torch.stack(logits, 1)", "return torch.stack(logits, 1).double()")],
+    "State": [
+        ("return State(c, torch.zeros_like(c))", "return c, torch.zeros_like(c)"),
+        ("s: Tensor", "s: Tensor\n    n: int = 0"),
+        ("State(c, torch.zeros_like(c))", "State(c.mT.contiguous().mT, torch.zeros(1, 32).to(c))"),
+    ],
+    "step = forward": [("logits.append(logits_t)", "logits.append(2 * logits_t)")],
+    "no hidden memory": [
+        ("s = self.unit(", "self.n = getattr(self, 'n', 0) + 1\n        s = self.unit("),
+        ("s = self.unit(", "state.s.add_(1)\n        s = self.unit("),
+    ],
+    "padding and batch": [
+        ("c = (self", "src = src[:1].expand_as(src)\n        c = (self"),
+        ("is_word = src_mask.unsqueeze(2)", "is_word = torch.ones_like(src_mask).unsqueeze(2)"),
+        ("* is_word).sum(1)", "* is_word).sum(1) + self.embed(src).mean(1)"),
+    ],
+    "future": [("for y in tgt_in.unbind(1):", "for y in tgt_in.roll(-1, 1).unbind(1):")],
+    "source": [("* is_word).sum(1)", "* is_word)[:, :2].sum(1)")],
+    "beams": [("config_type = Config", "config_type = Config\n    shared_by_beams = ('c',)")],
+    "length": [("for y in tgt_in.unbind(1):", "for y in tgt_in[:, :40].unbind(1):")],
+    "gradients": [("self.output =", "self.spare = nn.Linear(3, 3)\n        self.output ="),
+                  ("return self.output(s), State", "return s @ self.output.weight.T, State")],
+    "learning": [("return self.output(s), State", "return self.output(s / 9e3), State")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "changed"), [(name, *pair) for name, pairs in FAULTS.items() for pair in pairs]
+)
+def test_a_fault_is_named(name: str, old: str, changed: str, own: Path, call: Call) -> None:
+    """Keeps out a fault that passes, or that is taken for another."""
+    assert FILES[0].count(old) == 1
+    (own / "bag.py").write_text(FILES[0].replace(old, changed))
+    code, out, err = call(main, "check", f"{own}/bag.py:Bag")
+    faults = [line[:24].strip() for line in out.splitlines() if not line.endswith(" holds")]
+    assert (code, faults[:1]) == (2, [name]), out
+    assert "not hold" in err
+
+
+@pytest.mark.parametrize("name", [*models.PAPERS, "transformer_rotary"])
+def test_the_models_hold_the_contract(name: str) -> None:
+    """Keeps out a check that finds faults where there are none."""
+    assert [fault for _, fault in find_faults(models.MODELS[name]) if fault] == []
+
+
+def test_a_chapter_to_begin_with(own: Path, call: Call) -> None:
+    """Keeps out a starter that is no model, and one that takes the place of a file."""
+    argv = "new-model", own / "mine.py", "--from", "linear_attention"
+    code, out, _ = call(main, *argv)
+    assert (code, f"{own}/mine.py:MyLinearAttention" in out) == (0, True)
+    assert models.register_file(f"{own}/mine.py:MyLinearAttention") in models.PAPERS
+    assert models.PAPERS["MyLinearAttention"].memory == "fixed"
+    check_one_line(call(main, *argv), "mine.py")
 
 
 # ------------------------------------------------------------------------------ A metric and a task

@@ -120,7 +120,7 @@ def test_the_diff_is_the_lesson(pair: tuple[str, str]) -> None:
 
 # ------------------------------------------------------------------------------------- the arrows
 ROOMS = [
-    "utils", "interface", "models", "search", "data",
+    "utils", "interface", "models", "search", "contract", "data",
     "evaluation", "records", "training", "comparison", "report", "site", "cli",
 ]  # fmt: skip
 """From the ground up: a room knows those before it."""
@@ -317,7 +317,7 @@ def test_named_commands_exist(page: Path) -> None:
         assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
     for script in re.findall(r"^python ([\w/]+/[\w/]+\.py)", text, re.MULTILINE):
         assert (ROOT / script).exists()
-    for name, given in re.findall(r"(?:^|`) *seqmodels (\w+)([^`\n#]*)", text, re.MULTILINE):
+    for name, given in re.findall(r"(?:^|`) *seqmodels (\w[\w-]*)([^`\n#]*)", text, re.MULTILINE):
         assert {*re.findall(r"--[\w-]+", given)} <= flags_of(build_parser(), name)
 
 

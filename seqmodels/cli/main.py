@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seqmodels.cli.score import add_score_arguments, score
+from seqmodels.models import PAPERS, register_file
 from seqmodels.utils.terminal import (
     Parser,
     ensure_out_folder,
@@ -20,6 +21,7 @@ from seqmodels.utils.terminal import (
     positive,
     printable,
     run_cli,
+    with_reason,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def models(args: argparse.Namespace) -> None:
     import torch
 
     from seqmodels.comparison.arm import count_parameters
-    from seqmodels.models import MODELS, PAPERS
+    from seqmodels.models import MODELS
 
     print(f"{'name':16} {'year':5} {'label':20} {'paper':39} {'parameters':>12}  file")
     for name, model_type in MODELS.items():
@@ -51,6 +53,39 @@ def models(args: argparse.Namespace) -> None:
         row = f"{name:16} {paper.year:<5} {paper.label:20} {paper.cite:39}"
         print(f"{row} {n:12,}  {module.__file__}")
     print("\nParameters at the paper's sizes and vocabulary (the first Config in each file).")
+
+
+def check(args: argparse.Namespace) -> None:
+    """Check the contract of a model; raise ValueError if a property does not hold."""
+    from seqmodels.contract import find_faults
+    from seqmodels.models import MODELS, import_class
+
+    model_type = import_class(args.model) if ":" in args.model else MODELS.get(args.model)
+    if model_type is None:
+        raise ValueError(f"unknown model {args.model!r}; give FILE.py:CLASS")
+    n = 0
+    for name, fault in find_faults(model_type):
+        print(f"{name:24} {fault or 'holds'}", flush=True)
+        n += bool(fault)
+    if n:
+        raise ValueError(
+            f"{args.model}: {n} {'property does' if n == 1 else 'properties do'} not hold"
+        )
+
+
+def new_model(args: argparse.Namespace) -> None:
+    """Write a copy of a chapter, to be changed."""
+    from seqmodels.models import MODELS
+    from seqmodels.utils import files
+
+    if args.file.exists():
+        raise ValueError(f"{args.file} exists; name a new file")
+    name = MODELS[args.base].__name__
+    text = Path(sys.modules[MODELS[args.base].__module__].__file__ or "").read_text("utf-8")
+    files.write(args.file, text.replace(f"class {name}(", f"class My{name}(").encode())
+    print(f"{args.file} has the class My{name}. Change it, then:")
+    print(f"  seqmodels check {args.file}:My{name}")
+    print(f"  python -m tasks.translation --models {args.file}:My{name} {args.base}")
 
 
 def print_paths(paths: Iterable[Path]) -> None:
@@ -302,12 +337,22 @@ def build_parser() -> Parser:
     commands = p.add_subparsers(metavar="COMMAND", parser_class=Parser)
 
     def add(run: Callable[[argparse.Namespace], None], summary: str) -> Callable[..., Any]:
-        command = commands.add_parser(run.__name__, help=summary)
+        command = commands.add_parser(run.__name__.replace("_", "-"), help=summary)
         command.set_defaults(run_command=run)
         return command.add_argument
 
+    def add_own(arg: Callable[..., Any]) -> None:
+        arg("--model", type=with_reason(register_file), metavar="FILE.py:CLASS",
+            help="the class of a run of your own model")  # fmt: skip
+
     add(models, "list the models: year, paper, file, parameters")
     add(doctor, "check the installation, the folders and each model")
+    arg = add(check, "check what training and search rely on in a model")
+    arg("model", metavar="FILE.py:CLASS", help="your own model, or the name of a model")
+    arg = add(new_model, "write a copy of a chapter, to be changed")
+    arg("file", type=Path, metavar="FILE.py", help="a new file")
+    arg("--from", dest="base", choices=[*PAPERS], required=True, metavar="NAME",
+        help=f"one of {', '.join(PAPERS)}")  # fmt: skip
     arg = add(plot, "draw figures and tables from records")
     arg("folder", type=folder, metavar="FOLDER", help="folder of records, or of such folders")
     arg = add(status, "show how far the runs of a folder are, on all machines")
@@ -319,6 +364,7 @@ def build_parser() -> Parser:
     arg("--serve", dest="port", type=port, nargs="?", const=8000, metavar="PORT",
         help="instead, show it at http://127.0.0.1:PORT, and follow runs in training; default: "
         "8000")  # fmt: skip
+    add_own(arg)
     arg("--maps", type=non_negative, default=MAPS, metavar="N",
         help=f"examples with attention maps; default: {MAPS}")  # fmt: skip
     arg = add(site, "write the lesson: papers, equations, code, results")
@@ -329,6 +375,7 @@ def build_parser() -> Parser:
         help="add a page in which the models of this folder run")  # fmt: skip
     add_score_arguments(add(score, "score translations or alignments from elsewhere"))
     arg = add(translate, "translate lines with a trained run")
+    add_own(arg)
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     arg("text", nargs="?", default="-",
         help="its lines are translated one by one; default: -, standard input")  # fmt: skip
@@ -349,11 +396,14 @@ def build_parser() -> Parser:
     arg("--top-p", type=float, default=1.0, metavar="P",
         help="sample from the fewest tokens whose probabilities reach P; default: 1")  # fmt: skip
     arg("--seed", type=non_negative, default=1, metavar="N", help="default: 1")
+    add_own(arg)
     arg = add(export, "write a trained run as ONNX graphs")
+    add_own(arg)
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     arg("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
     arg("--half", action="store_true", help="round the weights to float16")
     arg = add(live, "write a page in which trained models run")
+    add_own(arg)
     arg("folder", type=folder, metavar="FOLDER", help="folder of runs, with weights")
     arg("--out", type=page, required=True, metavar="FILE.html", help="the page")
     return p

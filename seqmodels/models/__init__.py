@@ -7,9 +7,16 @@ variants only if they are named.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from importlib import import_module
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -110,7 +117,8 @@ def papers() -> dict[str, Paper]:
 def paper_of(name: str) -> Paper:
     """Return the paper of a model or variant; raise ValueError for an unknown name."""
     if (paper := PAPERS.get(name) or VARIANTS.get(name)) is None:
-        raise ValueError(f"unknown model {name!r}; choose from {', '.join([*PAPERS, *VARIANTS])}")
+        known = ", ".join([*PAPERS, *VARIANTS])
+        raise ValueError(f"unknown model {name!r}; choose from {known}, or give FILE.py:CLASS")
     return paper
 
 
@@ -287,9 +295,7 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
     """
 
     def __getitem__(self, name: str) -> type[SequenceModel]:
-        paper = PAPERS.get(name) or VARIANTS[name]
-        module, _, model_type = paper.home.partition(":")
-        return getattr(import_module(module), model_type)
+        return import_class((PAPERS.get(name) or VARIANTS[name]).home)
 
     def __iter__(self) -> Iterator[str]:
         return iter(PAPERS)
@@ -301,6 +307,93 @@ class _Models(Mapping[str, "type[SequenceModel]"]):
 MODELS = _Models()
 
 
+def register_packages() -> None:
+    """Register the `Paper`s that installed packages offer as entry points `seqmodels.models`.
+
+    One that cannot be loaded is left out with a note: it concerns nobody who does not use it.
+    """
+    for entry in entry_points(group="seqmodels.models"):
+        try:
+            register(entry.name, entry.load())
+        except Exception as error:
+            print(f"note: the model {entry.name} of {entry.value}: {error}", file=sys.stderr)
+
+
+def import_class(home: str) -> type[SequenceModel]:
+    """Import the class of MODULE:CLASS or FILE.py:CLASS, which can import what is beside it.
+
+    Raises ValueError if there is none, or if the file itself raises.
+    """
+    place, _, name = home.rpartition(":")
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        if not path.is_file():
+            raise ValueError(f"{place} does not exist")
+        key = f"{path.stem}@{path}"  # no name that an import could mean
+        if key not in sys.modules:
+            loader = SourceFileLoader(key, str(path))
+            new = module_from_spec(ModuleSpec(key, loader, origin=str(path)))
+            sys.modules[key] = new
+            if str(path.parent) not in sys.path:
+                sys.path.append(str(path.parent))
+            try:
+                loader.exec_module(new)
+            except Exception as error:
+                del sys.modules[key]
+                raise ValueError(f"{place} cannot be imported: {explain(error, path)}") from error
+        module = sys.modules[key]
+    else:
+        module = import_module(place)
+    if not (isinstance(found := getattr(module, name, None), type)):
+        raise ValueError(f"{place} has no class {name!r}")
+    return found
+
+
+def explain(error: Exception, path: Path) -> str:
+    """Return the kind of an error, its text and the line of a file in which it arose."""
+    lines = [
+        frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    line = getattr(error, "lineno", None) or (lines or [None])[-1]
+    return f"{type(error).__name__}: {error}" + (f" (line {line})" if line else "")
+
+
+def register_file(home: str) -> str:
+    """Register the class of FILE.py:CLASS under its own name; return the name.
+
+    Its label is its attribute `label`, or its name. What its decoder sees of the source follows
+    from its Config's `source_floats` and from its attention. Raises ValueError if it is no model.
+    """
+    import torch
+
+    model_type: Any = import_class(home)
+    place, _, name = home.rpartition(":")
+    lacks = [part for part in ("config_type", "encode", "step") if not hasattr(model_type, part)]
+    if lacks or not hasattr(model_type.config_type, "source_floats"):
+        part = lacks[0] if lacks else "a Config with the method source_floats(n)"
+        raise ValueError(f"{home} lacks {part}; seqmodels check {home} says more")
+    if other := next((n for n in papers() if n.lower() == name.lower() and n != name), None):
+        raise ValueError(f"{home}: {other} is the name of another model; rename the class")
+    try:
+        with torch.device("meta"):
+            model = model_type(model_type.config_type(vocab_size=8))
+    except Exception as error:
+        where = Path(place).resolve()
+        raise ValueError(f"{home} cannot be built: {explain(error, where)}") from error
+    attends = bool(model.src_attentions)
+    grows = model.config.source_floats(8) != model.config.source_floats(16)
+    paper = Paper(
+        label=getattr(model_type, "label", name),
+        year=date.today().year,
+        cite=Path(place).name,
+        home=f"{Path(place).resolve()}:{name}",
+        memory="grows" if grows else "fixed" if attends else "vector",
+        attends=attends,
+    )
+    register(name, paper)
+    return name
+
+
 def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
     """Build a model or a variant; sizes left out are the paper's.
 
@@ -309,3 +402,6 @@ def build(name: str, vocab_size: int, **sizes: Any) -> SequenceModel:
     sizes = {**paper_of(name).sizes, **sizes}
     model_type = MODELS[name]
     return model_type(model_type.config_type(vocab_size=vocab_size, **sizes))
+
+
+register_packages()

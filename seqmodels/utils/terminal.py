@@ -99,6 +99,18 @@ def positive_float(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r} is not a finite number above zero")
 
 
+def with_reason(parse: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a parser of an argument that says why `parse` raised ValueError."""
+
+    def parse_or_explain(text: str) -> str:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse_or_explain
+
+
 def increasing(text: str) -> list[int]:
     """Parse increasing whole numbers, separated by commas."""
     numbers = [positive(number) for number in text.split(",")]
