@@ -196,8 +196,9 @@ def training_flags(p: Parser) -> None:
                    help="peak learning rate of AdamW for all models (default: each recipe's); "
                         "where Muon trains the hidden matrices, --vary muon_lr=R "
                         "changes theirs")  # fmt: skip
-    p.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto",
-                   help="auto: cuda if available (default)")  # fmt: skip
+    p.add_argument("--device", choices=["auto", "cpu", "cuda", "mps"], default="auto",
+                   help="auto: cuda if available, else cpu (default); mps: Apple's GPU, on which "
+                        "no test has run")  # fmt: skip
     p.add_argument("--precision", choices=["auto", "float32", "bfloat16"], default="auto",
                    help="in training; auto (default): the task's, or the faster one on this "
                         "machine")  # fmt: skip

@@ -143,12 +143,14 @@ def test_the_device_and_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     assert precision(toy(), "auto", "cpu") == "fastest on cpu"
     assert precision(toy(), "auto", "cpu", [], False) == "float32"
     assert precision(toy(), "auto", "cuda", [], False) == "bfloat16"
-    for has_gpu, auto in ((True, "cuda"), (False, "cpu")):
-        monkeypatch.setattr(torch.cuda, "is_available", lambda has_gpu=has_gpu: has_gpu)
-        assert compare.resolve_device("auto") == auto
-        assert compare.resolve_device("cpu") == "cpu"
-    with pytest.raises(ValueError, match="--device cuda"):
-        compare.resolve_device("cuda")
+    for auto, there, missing in (("cuda", "cuda", "mps"), ("cpu", "mps", "cuda")):
+        for name in ("cuda", "mps"):
+            has = name == there
+            monkeypatch.setattr(getattr(torch, name), "is_available", lambda has=has: has)
+        chosen = [compare.resolve_device(choice) for choice in ("auto", "cpu", there)]
+        assert chosen == [auto, "cpu", there]
+        with pytest.raises(ValueError, match=f"--device {missing}"):
+            compare.resolve_device(missing)
 
 
 def test_an_arm_changes_one_field() -> None:

@@ -286,13 +286,16 @@ def default_folder(task: Task, args: argparse.Namespace) -> str:
 
 
 def resolve_device(choice: str) -> str:
-    """Return cpu or cuda.
+    """Return cpu, cuda or mps; auto is cuda if there is one, otherwise cpu.
 
-    Raises ValueError if cuda is requested but not available.
+    Raises ValueError if a device is requested but not available.
     """
-    if choice == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: no CUDA device is available here; use --device cpu")
-    return "cuda" if choice != "cpu" and torch.cuda.is_available() else "cpu"
+    has = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.mps.is_available()}
+    if choice == "auto":
+        return "cuda" if has["cuda"] else "cpu"
+    if not has[choice]:
+        raise ValueError(f"--device {choice}: there is none here; use --device cpu")
+    return choice
 
 
 def choose_precision(
@@ -316,6 +319,8 @@ def choose_precision(
 
 def fastest_precision(device: str) -> Precision:
     """Return bfloat16 if it multiplies matrices at least 1.5 times as fast as float32."""
+    if device == "mps":
+        return "float32"
     if device == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
     wide, narrow = torch.ones(512, 512), torch.ones(512, 512, dtype=torch.bfloat16)

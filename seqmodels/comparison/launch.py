@@ -40,7 +40,7 @@ def n_parallel_runs(n_runs: int, device: str) -> int:
     Two models with one thread each train faster than one after the other with two threads: tensors
     are small, and threads synchronise on every operation.
     """
-    is_one = device == "cuda" or world().size > 1
+    is_one = device != "cpu" or world().size > 1
     return 1 if is_one else min(n_runs, torch.get_num_threads())
 
 

@@ -45,7 +45,7 @@ def attend(
     in bfloat16, where k qᵀ is faster than q kᵀ, and in float32 for a few queries.
     """
     is_bfloat16, is_search = q.dtype == torch.bfloat16, not torch.is_grad_enabled()
-    if q.is_cuda or not (is_bfloat16 or (is_search and q.shape[2] <= FEW)):
+    if q.device.type != "cpu" or not (is_bfloat16 or (is_search and q.shape[2] <= FEW)):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
     q = q / q.shape[-1] ** 0.5
     score = (k @ q.mT).mT if is_bfloat16 else q @ k.mT
@@ -72,7 +72,7 @@ class _Tanh(torch.autograd.Function):
 
 def tanh(x: Float[Tensor, "*N"]) -> Float[Tensor, "*N"]:
     """Compute tanh x to within 2e-7: on CPUs torch's float32 sigmoid is six times as fast."""
-    if x.is_cuda or x.dtype != torch.float32:
+    if x.device.type != "cpu" or x.dtype != torch.float32:
         return torch.tanh(x)
     return _Tanh.apply(x)
 
