@@ -300,6 +300,30 @@ def export(args: argparse.Namespace) -> None:
     )
 
 
+def push(args: argparse.Namespace) -> None:
+    """Upload a run to the Hub with a card, a figure and, if they can be made, ONNX graphs."""
+    from seqmodels.comparison import hub
+    from seqmodels.comparison.trained import load
+    from seqmodels.report import card, drawing, style
+
+    if str(args.run).startswith("hub:"):
+        raise ValueError(f"{args.run} is on the Hub already; name a run on this disk")
+    record = load(args.run).record
+    path = args.run if args.run.suffix == ".json" else args.run.with_name(f"{args.run.name}.json")
+    with style.context():
+        figure = drawing.draw_scores([record], record["tests"][0])
+        more = {card.FIGURE: style.render(figure, ".png")}
+    try:
+        from seqmodels.site import export as onnx
+
+        contents, _ = onnx.contents_of(path, is_half=False)
+        more |= {f"onnx/{name}": content for name, content in contents.items()}
+    except ModuleNotFoundError as error:
+        print(f"without ONNX graphs: {error.name} is not installed", file=sys.stderr)
+    text = card.format_card(record, args.repository)
+    print(hub.push(path, args.repository, text, more, args.private))
+
+
 # ----------------------------------------------------------------------------- The command line
 
 
@@ -376,7 +400,8 @@ def build_parser() -> Parser:
     add_score_arguments(add(score, "score translations or alignments from elsewhere"))
     arg = add(translate, "translate lines with a trained run")
     add_own(arg)
-    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    arg("run", type=Path, metavar="RUN",
+        help="such as runs/NAME/bahdanau-seed1, or hub:OWNER/NAME")  # fmt: skip
     arg("text", nargs="?", default="-",
         help="its lines are translated one by one; default: -, standard input")  # fmt: skip
     arg("--beam", type=positive, default=1, metavar="K", help="default: 1, greedy")
@@ -387,7 +412,7 @@ def build_parser() -> Parser:
         help="the best has the highest log-probability / length^A; default: 1")  # fmt: skip
     arg("--alignment", type=Path, metavar="FILE.svg", help="draw the attention to the source")
     arg = add(generate, "continue one text with a trained run")
-    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1")
+    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/gpt-seed1, or hub:OWNER/NAME")
     arg("text")
     arg("--length", type=positive, default=100, metavar="N", help="tokens; default: 100")
     arg("--temperature", type=float, default=0.8, metavar="X",
@@ -402,6 +427,11 @@ def build_parser() -> Parser:
     arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
     arg("--out", type=Path, required=True, metavar="DIR", help="folder for the files")
     arg("--half", action="store_true", help="round the weights to float16")
+    arg = add(push, "upload a trained run to the Hugging Face Hub")
+    add_own(arg)
+    arg("run", type=Path, metavar="RUN", help="such as runs/NAME/bahdanau-seed1")
+    arg("repository", metavar="OWNER/NAME", help="made if it does not exist")
+    arg("--private", action="store_true", help="make it for yourself alone")
     arg = add(live, "write a page in which trained models run")
     add_own(arg)
     arg("folder", type=folder, metavar="FOLDER", help="folder of runs, with weights")

@@ -200,10 +200,14 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
 
 
 def load(run: str | Path) -> TrainedRun:
-    """Load a run: FOLDER/MODEL-seedN, with or without .json.
+    """Load a run: FOLDER/MODEL-seedN, with or without .json, or hub:OWNER/NAME[@REVISION].
 
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
+    if str(run).startswith("hub:"):
+        from seqmodels.comparison.hub import fetch  # most runs are on this disk
+
+        run = fetch(str(run))
     run = Path(run)
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
     run_record, weights = record.load(path), path.with_suffix(".safetensors")

@@ -1,0 +1,79 @@
+"""Trained runs on the Hugging Face Hub: `push` uploads one, `fetch` brings one to this disk.
+
+What is fetched are a record, weights and a tokenizer, in JSON and safetensors alone: nothing of a
+repository is run, and `trained.load` checks the weights by the sum in the record.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from huggingface_hub import HfApi, hf_hub_download
+
+from seqmodels.utils import files
+from seqmodels.utils.terminal import one_line
+
+PREFIX = "hub:"
+"""What the address of a run begins with."""
+RECORD = re.compile(r"[A-Za-z0-9][\w.-]*-seed\d+\.json")
+"""The name of a record; a repository holds one."""
+TOKENIZER = "tokenizer.json"
+MAX_BYTES = {".json": 2**27, ".safetensors": 2**33}
+"""Largest file that is fetched, by its ending."""
+TIMEOUT_S = 10.0
+
+
+def fetch(address: str) -> Path:
+    """Download the run at hub:OWNER/NAME[@REVISION], unless it is here; return its record's path.
+
+    Raises ValueError if there is no such run, or a file of it is too large.
+    """
+    name, _, revision = address.removeprefix(PREFIX).partition("@")
+    try:
+        info = HfApi().model_info(
+            name, revision=revision or None, files_metadata=True, timeout=TIMEOUT_S
+        )
+    except Exception as fault:  # of the network, or of what the Hub answers
+        raise ValueError(f"{address} cannot be read: {one_line(str(fault))}") from None
+    sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or ()}
+    records = [file for file in sizes if RECORD.fullmatch(file)]
+    if len(records) != 1:
+        raise ValueError(f"{address} has {len(records)} records MODEL-seedN.json; a run has one")
+    (record,) = records
+    paths = []
+    for file in (record, str(PurePosixPath(record).with_suffix(".safetensors")), TOKENIZER):
+        if file not in sizes:
+            raise ValueError(f"{address} lacks {file}")
+        size, most = sizes[file], MAX_BYTES[PurePosixPath(file).suffix]
+        if size is None or size > most:
+            raise ValueError(f"{address}: {file} has {size} bytes; at most {most:,} are fetched")
+        try:
+            paths.append(Path(hf_hub_download(name, file, revision=info.sha)))
+        except Exception as fault:
+            raise ValueError(f"{address}: {file} cannot be read: {one_line(str(fault))}") from None
+    return paths[0]
+
+
+def push(run: Path, name: str, card: str, more: dict[str, bytes], is_private: bool = False) -> str:
+    """Upload a run to OWNER/NAME with a card and more files; return its address.
+
+    `run` is the path of its record. The repository is made if need be. Raises ValueError with what
+    the Hub answered if it refuses.
+    """
+    own = (run, run.with_suffix(".safetensors"), run.with_name(TOKENIZER))
+    with TemporaryDirectory() as folder:
+        for path in own:
+            files.write(Path(folder) / path.name, path.read_bytes())
+        for file, content in {"README.md": card.encode(), **more}.items():
+            (Path(folder) / file).parent.mkdir(parents=True, exist_ok=True)
+            files.write(Path(folder) / file, content)
+        try:
+            HfApi().create_repo(name, exist_ok=True, private=is_private)
+            commit = HfApi().upload_folder(
+                repo_id=name, folder_path=folder, commit_message=f"Add {run.stem}"
+            )
+        except Exception as fault:  # of the network, or of what the Hub answers
+            raise ValueError(f"{name} cannot be written: {one_line(str(fault))}") from None
+    return f"{PREFIX}{name}@{commit.oid}"

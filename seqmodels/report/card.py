@@ -1,0 +1,62 @@
+"""Write a model card: what a trained run is, from its record alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seqmodels.models import papers
+from seqmodels.report import reading, tables
+from seqmodels.report.reading import Record
+
+FIGURE = "scores.png"
+"""The figure beside a card."""
+TASKS = {"translation": "translation", "next_token": "text-generation"}
+"""The Hub's names of tasks."""
+
+
+def format_card(record: Record, repository: str) -> str:
+    """Return the card of a run that is shared as OWNER/NAME, in Markdown with metadata."""
+    label = reading.label_of(record["model"])
+    data, training = record["data"], record["train_config"]
+    head: dict[str, Any] = {"library_name": "seqmodels", "tags": ["seqmodels", record["model"]]}
+    if task := TASKS.get(record["task"]):
+        head["pipeline_tag"] = task
+    lines = ["---", *(f"{key}: {value}" for key, value in head.items()), "---", ""]
+    lines += [f"# {label}, {record['task']}", ""]
+    if (paper := papers().get(record["model"])) and paper.cite:
+        lines += [f"The model of {paper.cite} ({paper.year}).", ""]
+    settings = {
+        "data": f"{data['name']}, {data.get('n_train', 0):,} training examples",
+        "tokens": data.get("tokenizer", "unknown"),
+        "parameters": f"{record['n_parameters']:,}",
+        "budget": f"{training['tokens']:,} target tokens, {training['precision']}, "
+        f"{training.get('optimizer', 'adamw')}, learning rate {training['lr']:g}",
+        "seed": str(record["seed"]),
+        "weights, SHA-256": record["weights_sha256"] or "not recorded",
+    }
+    lines += [tables.format_markdown([["", record["model"]], *map(list, settings.items())]), ""]
+    for test in record["tests"]:
+        title, rows, notes = tables.score_rows([record], test, tables.format_cell)
+        columns = [list(column) for column in zip(*rows, strict=True)]  # a row for each bucket
+        columns[0][0] = test["axis"]
+        title = title.removeprefix(f"{test['name']}: ")
+        table = tables.format_markdown(columns)
+        lines += [f"## {title}", "", table, "", "; ".join(notes), ""]
+    lines += [f"![{record['tests'][0]['axis']}]({FIGURE})", "", "## Limits", ""]
+    test = record["tests"][0]
+    if longest := test.get("max_train_length"):
+        lines.append(f"Nothing longer than {longest} {test['unit']} was seen in training.")
+    lines += [
+        "It was tested on nothing but what the tables say. One seed says how sentences differ, not "
+        "how trainings do.",
+        "",
+        "## Use",
+        "",
+        "```python",
+        "import seqmodels",
+        "",
+        f'run = seqmodels.load("hub:{repository}")',
+        "```",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,201 @@
+"""Runs on the Hub: pushed to a stand-in and fetched from it, and strangers' repositories."""
+
+import base64
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from conftest import Call, check_one_line
+
+import seqmodels
+from seqmodels.cli import main
+from seqmodels.comparison import hub
+
+HUB, SHA = "https://huggingface.co", "5ca1ab1e" * 5
+
+
+class StandIn(BaseHTTPRequestHandler):
+    """Answers like the Hub, for one repository that is held in memory."""
+
+    contents: dict[str, bytes]
+    sizes: dict[str, int | None]
+    is_there = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self, code: int, body: bytes, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        if not type(self).is_there:
+            return self.answer(404, b"{}", X_Error_Code="RepoNotFound")
+        if self.path.startswith("/api/models/me/run"):
+            siblings = [
+                {"rfilename": name, "size": self.sizes.get(name, len(content))}
+                for name, content in self.contents.items()
+            ]
+            info = {"id": "me/run", "modelId": "me/run", "sha": SHA, "siblings": siblings}
+            return self.answer(200, json.dumps(info).encode(), Content_Type="application/json")
+        content = self.contents[self.path.partition(f"resolve/{SHA}/")[2].partition("?")[0]]
+        etag = hashlib.sha256(content).hexdigest()
+        return self.answer(200, content, ETag=f'"{etag}"', X_Repo_Commit=SHA)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        found: dict[str, Any] = {
+            "url": "https://huggingface.co/me/run",
+            "name": "me/run",
+            "id": "me/run",
+        }
+        if "preupload" in self.path:
+            names = [file["path"] for file in json.loads(body)["files"]]
+            modes = [{"path": n, "uploadMode": "regular", "shouldIgnore": False} for n in names]
+            found = {"files": modes}
+        elif "commit" in self.path:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    value = line["value"]
+                    self.contents[value["path"]] = base64.b64decode(value["content"])
+            found = {"commitUrl": f"{HUB}/me/run/commit/{SHA}", "commitOid": SHA}
+        self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
+
+
+Serve = Callable[..., dict[str, bytes]]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Serve]:
+    """Return a function that has the Hub hold these files, of these stated sizes."""
+    monkeypatch.setattr(StandIn, "contents", {}, raising=False)
+    monkeypatch.setattr(StandIn, "sizes", {}, raising=False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), StandIn)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    api = huggingface_hub.HfApi(endpoint=address, token="hf_x")
+    monkeypatch.setattr(hub, "HfApi", lambda: api)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    cache = tmp_path / "hub-cache"
+
+    def download(name: str, file: str, revision: str) -> str:
+        return huggingface_hub.hf_hub_download(
+            name, file, revision=revision, endpoint=address, cache_dir=cache
+        )
+
+    monkeypatch.setattr(hub, "hf_hub_download", download)
+
+    def hold(contents: dict[str, bytes], **sizes: int | None) -> dict[str, bytes]:
+        StandIn.contents.update(contents)
+        StandIn.sizes.update({name.replace("__", "."): size for name, size in sizes.items()})
+        return StandIn.contents
+
+    yield hold
+    server.shutdown()
+    server.server_close()
+
+
+def files_of(run: Path) -> dict[str, bytes]:
+    """Return the three files of a run by name."""
+    paths = [run.with_name(f"{run.name}{kind}") for kind in (".json", ".safetensors")]
+    return {path.name: path.read_bytes() for path in (*paths, run.with_name("tokenizer.json"))}
+
+
+def test_pushed_and_fetched(trained: Path, serve: Serve, call: Call, monkeypatch: Any) -> None:
+    """Keeps out other bytes, a card of other numbers, and a run that works here alone."""
+    run = trained / "lstm_seq2seq-seed1"
+    monkeypatch.setitem(sys.modules, "seqmodels.site.export", None)
+    monkeypatch.delattr("seqmodels.site.export", raising=False)
+    code, out, err = call(main, "push", run, "me/run")
+    assert (code, out) == (0, f"hub:me/run@{SHA}\n"), err
+    held = serve({})
+    assert {name: held[name] for name in files_of(run)} == files_of(run)
+    card, record = held["README.md"].decode(), json.loads(held[f"{run.name}.json"])
+    bleu = record["tests"][0]["overall"]["bleu"]
+    assert f"| all | {bleu['value']:.1f} [" in " ".join(card.split())
+    assert f"{record['n_parameters']:,}" in card
+    assert 'load("hub:me/run")' in card
+    assert held["scores.png"].startswith(b"\x89PNG")
+    here, there = (seqmodels.load(r).model.state_dict() for r in (run, f"hub:me/run@{SHA}"))
+    assert all(torch.equal(here[name], there[name]) for name in here)
+    text = "The cat sleeps."
+    assert call(main, "translate", "hub:me/run", text)[:2] == call(main, "translate", run, text)[:2]
+
+
+HUGE, NAME = 2**40, "lstm_seq2seq-seed1"
+STRANGE: dict[str, tuple[Callable[[dict[str, bytes]], object], dict[str, int | None], str]] = {
+    "nothing": (lambda f: f.clear(), {}, "has 0 records"),
+    "two runs": (lambda f: f.update({"gpt-seed1.json": b"{}"}), {}, "has 2 records"),
+    "pickle": (lambda f: f.update({"model.bin": f.pop(f"{NAME}.safetensors")}), {}, "lacks"),
+    "no tokenizer": (lambda f: f.pop("tokenizer.json"), {}, "lacks tokenizer.json"),
+    "a path": (lambda f: f.update({f"../../{NAME}.json": f.pop(f"{NAME}.json")}), {}, "0 records"),
+    "a folder": (lambda f: f.update({f"x/{NAME}.json": f.pop(f"{NAME}.json")}), {}, "0 records"),
+    "huge": (lambda f: None, {f"{NAME}__safetensors": HUGE}, "at most"),
+    "huge record": (lambda f: None, {f"{NAME}__json": HUGE}, "at most"),
+    "huge words": (lambda f: None, {"tokenizer__json": HUGE}, "at most"),
+    "no size": (lambda f: None, {f"{NAME}__safetensors": None}, "None bytes"),
+    "no JSON": (lambda f: f.update({f"{NAME}.json": b"<html>"}), {}, "json"),
+    "other weights": (lambda f: flip(f, f"{NAME}.safetensors"), {}, "SHA-256"),
+    "long header": (
+        lambda f: f.update({f"{NAME}.safetensors": (10**10).to_bytes(8, "little") + b"{}"}), {}, "",
+    ),
+    "other words": (lambda f: shorten(f), {}, "vocabulary"),
+    "words as code": (lambda f: f.update({"tokenizer.json": b"__import__('os')"}), {}, "tokenizer"),
+    "unknown model": (lambda f: edit(f, model="os.system"), {}, "unknown model"),
+    "other sizes": (lambda f: edit(f, model_config={"vocab_size": 10**9}), {}, "match"),
+    "sizes of text": (lambda f: edit(f, model_config={"vocab_size": "8"}), {}, NAME),
+    "a link": (lambda f: f.update({f"{NAME}.safetensors": b"../../../etc/passwd"}), {}, "SHA-256"),
+    "no sum": (lambda f: edit(f, weights_sha256="0" * 64), {}, "SHA-256"),
+}  # fmt: skip
+
+
+def flip(found: dict[str, bytes], name: str) -> None:
+    """Change the last byte of a file."""
+    found[name] = found[name][:-1] + bytes([found[name][-1] ^ 1])
+
+
+def edit(found: dict[str, bytes], **fields: object) -> None:
+    """Change fields of the record."""
+    found[f"{NAME}.json"] = json.dumps(json.loads(found[f"{NAME}.json"]) | fields).encode()
+
+
+def shorten(found: dict[str, bytes]) -> None:
+    """Leave out the last word of the vocabulary."""
+    content = json.loads(found["tokenizer.json"])
+    content["words"] = content["words"][:-1]
+    found["tokenizer.json"] = json.dumps(content).encode()
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strangers_repository(name: str, trained: Path, serve: Serve, call: Call) -> None:
+    """Keeps out a traceback, a full disk, code that runs, and weights that nobody has checked."""
+    change, sizes, reason = STRANGE[name]
+    contents = files_of(trained / NAME)
+    change(contents)
+    serve(contents, **sizes)
+    check_one_line(call(main, "translate", "hub:me/run", "The cat sleeps."), reason)
+
+
+def test_no_hub(serve: Serve, call: Call, monkeypatch: Any) -> None:
+    """Keeps out a traceback for a repository that is not there, or a name that is none."""
+    monkeypatch.setattr(StandIn, "is_there", False)
+    for address in ("hub:me/run", "hub:me/run@v2", "hub:", "hub:a/b/c"):
+        check_one_line(call(main, "translate", address, "x"), address)
+    check_one_line(call(main, "push", "hub:me/run", "me/run"), "already")
+    nowhere = huggingface_hub.HfApi(endpoint="http://127.0.0.1:9", token="hf_x")
+    monkeypatch.setattr(hub, "HfApi", lambda: nowhere)
+    check_one_line(call(main, "translate", "hub:me/run", "x"), "hub:me/run")
