@@ -16,7 +16,7 @@ import tasks
 from seqmodels import models
 from seqmodels.cli import main
 from seqmodels.cli.compare import compare_and_report
-from seqmodels.contract import find_faults
+from seqmodels.contract import CHECKS, find_faults
 from seqmodels.evaluation import metrics
 from seqmodels.records.record import load as load_record
 from seqmodels.report import figures
@@ -164,14 +164,23 @@ FAULTS = {
 @pytest.mark.parametrize(
     ("name", "old", "changed"), [(name, *pair) for name, pairs in FAULTS.items() for pair in pairs]
 )
-def test_a_fault_is_named(name: str, old: str, changed: str, own: Path, call: Call) -> None:
+def test_a_fault_is_named(name: str, old: str, changed: str, own: Path) -> None:
     """Keeps out a fault that passes, or that is taken for another."""
     assert FILES[0].count(old) == 1
     (own / "bag.py").write_text(FILES[0].replace(old, changed))
-    code, out, err = call(main, "check", f"{own}/bag.py:Bag")
-    faults = [line[:24].strip() for line in out.splitlines() if not line.endswith(" holds")]
-    assert (code, faults[:1]) == (2, [name]), out
-    assert "not hold" in err
+    found = find_faults(models.import_class(f"{own}/bag.py:Bag"))
+    assert next(prop for prop, fault in found if fault) == name
+
+
+def test_check_says_what_is_wrong(own: Path, call: Call) -> None:
+    """Keeps out a success with faults, a property that is not listed, and a fault for none."""
+    for changed, expected in (("logits_t", 0), ("2 * logits_t", 2)):
+        text = FILES[0].replace("logits.append(logits_t)", f"logits.append({changed})")
+        (own / f"bag{expected}.py").write_text(text)
+        code, out, _ = call(main, "check", f"{own}/bag{expected}.py:Bag")
+        lines = out.splitlines()
+        assert (code, len(lines)) == (expected, len(CHECKS))
+        assert sum(line.endswith(" holds") for line in lines) == len(CHECKS) - expected
 
 
 @pytest.mark.parametrize("name", [*models.PAPERS, "transformer_rotary"])
