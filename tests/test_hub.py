@@ -12,8 +12,10 @@ from typing import Any
 
 import huggingface_hub
 import pytest
+import tokenizers
 import torch
 from conftest import Call, check_one_line
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import seqmodels
 from seqmodels.cli import main
@@ -199,3 +201,65 @@ def test_no_hub(serve: Serve, call: Call, monkeypatch: Any) -> None:
     nowhere = huggingface_hub.HfApi(endpoint="http://127.0.0.1:9", token="hf_x")
     monkeypatch.setattr(hub, "HfApi", lambda: nowhere)
     check_one_line(call(main, "translate", "hub:me/run", "x"), "hub:me/run")
+
+
+def write_gpt2(folder: Path, width: int, n_heads: int) -> Any:
+    """Write a random GPT-2 of one block with a tokenizer of bytes; return the library's model."""
+    words = tokenizers.Tokenizer(tokenizers.models.BPE())
+    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = tokenizers.decoders.ByteLevel()
+    words.train_from_iterator(["a cat"], tokenizers.trainers.BpeTrainer(
+        show_progress=False, initial_alphabet=words.pre_tokenizer.alphabet()
+    ))  # fmt: skip
+    words.add_special_tokens(["<|endoftext|>"])
+    words.save(str(folder / "tokenizer.json"))
+    cfg = GPT2Config(
+        vocab_size=words.get_vocab_size(), n_positions=48, n_embd=width, n_layer=1, n_head=n_heads,
+        initializer_range=0.3,
+    )  # fmt: skip
+    model = GPT2LMHeadModel(cfg).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+SLOW = [pytest.param(*size, marks=pytest.mark.slow) for size in ((1280, 20), (1600, 25))]
+
+
+@pytest.mark.parametrize(("width", "n_heads"), [(768, 12), (1024, 16), *SLOW])
+def test_gpt2s_weights_are_ours(width: int, n_heads: int, tmp_path: Path, call: Call) -> None:
+    """Keeps out another order of q, k and v, a matrix that is not turned, ids that are shifted."""
+    theirs = write_gpt2(tmp_path, width, n_heads)
+    run = seqmodels.load(tmp_path)
+    ids = torch.tensor([run.encode("a cat sat on")])
+    with torch.no_grad():
+        found = run.model(ids[:, :3], ids[:, :3] > 0, ids[:, 3:])
+        expected = theirs(ids - 4).logits[:, 3:]
+        n = expected.shape[2]
+        torch.testing.assert_close(found[..., 4 : 4 + n], expected, rtol=1e-5, atol=1e-4)
+        text = theirs.generate(
+            ids - 4, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=9,
+            pad_token_id=0, eos_token_id=n - 1,
+        )  # fmt: skip
+    code, out, _ = call(
+        main, "generate", tmp_path, "a cat sat on", "--temperature", 0, "--length", 9
+    )
+    assert (code, out) == (
+        0,
+        run.tokenizer.decode((text[0] + 4).tolist()).removesuffix("<|endoftext|>") + "\n",
+    )
+
+
+def test_a_strangers_gpt2(tmp_path: Path, serve: Serve, call: Call) -> None:
+    """Keeps out another activation or size that is read as GPT-2's, and weights of another one."""
+    write_gpt2(tmp_path, 32, 2)
+    names = "config.json", "model.safetensors", "tokenizer.json"
+    contents = {name: (tmp_path / name).read_bytes() for name in names}
+    config = json.loads(contents["config.json"])
+    serve(contents)
+    assert call(main, "generate", "hub:me/run", "a", "--length", 3)[0] == 0
+    for name, value in (
+        ("activation_function", "relu"), ("n_layer", 2), ("n_embd", "8"), ("vocab_size", 9),
+        ("n_positions", 2**40), ("model_type", "llama"),
+    ):  # fmt: skip
+        (tmp_path / "config.json").write_text(json.dumps(config | {name: value}))
+        check_one_line(call(main, "generate", tmp_path, "a"), str(tmp_path))

@@ -246,6 +246,11 @@ def generate(args: argparse.Namespace) -> None:
         block = data.get("block")
         block = min(block if isinstance(block, int) else sys.maxsize, model.max_target(1))
         generated = continue_text(model, tokens, args.length, max(1, block), choose)
+    elif data.get("begins_with_text"):
+        from seqmodels.comparison.gpt2 import continue_gpt2
+
+        tokens = run.encode(args.text)
+        generated = continue_gpt2(model, tokens, args.length, data["n_ids"], choose)
     else:
         tokens = run.encode_source(args.text, has_source_eos=False)
         src, n = torch.tensor([tokens]), min(args.length, model.max_target(len(tokens)))

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from huggingface_hub import HfApi, hf_hub_download
 
+from seqmodels.comparison.gpt2 import CONFIG, WEIGHTS
 from seqmodels.utils import files
 from seqmodels.utils.terminal import one_line
 
@@ -26,7 +27,9 @@ TIMEOUT_S = 10.0
 
 
 def fetch(address: str) -> Path:
-    """Download the run at hub:OWNER/NAME[@REVISION], unless it is here; return its record's path.
+    """Download a run or GPT-2 unless it is here; return the path of its record, or its config.json.
+
+    Its address is hub:OWNER/NAME[@REVISION].
 
     Raises ValueError if there is no such run, or a file of it is too large.
     """
@@ -39,11 +42,14 @@ def fetch(address: str) -> Path:
         raise ValueError(f"{address} cannot be read: {one_line(str(fault))}") from None
     sizes = {sibling.rfilename: sibling.size for sibling in info.siblings or ()}
     records = [file for file in sizes if RECORD.fullmatch(file)]
-    if len(records) != 1:
+    if not records and CONFIG in sizes:
+        wanted = [CONFIG, WEIGHTS, TOKENIZER]
+    elif len(records) == 1:
+        wanted = [*records, str(PurePosixPath(records[0]).with_suffix(".safetensors")), TOKENIZER]
+    else:
         raise ValueError(f"{address} has {len(records)} records MODEL-seedN.json; a run has one")
-    (record,) = records
     paths = []
-    for file in (record, str(PurePosixPath(record).with_suffix(".safetensors")), TOKENIZER):
+    for file in wanted:
         if file not in sizes:
             raise ValueError(f"{address} lacks {file}")
         size, most = sizes[file], MAX_BYTES[PurePosixPath(file).suffix]

@@ -202,6 +202,8 @@ def check_search(beam: int, length_penalty: float, n: int = 1) -> None:
 def load(run: str | Path) -> TrainedRun:
     """Load a run: FOLDER/MODEL-seedN, with or without .json, or hub:OWNER/NAME[@REVISION].
 
+    GPT-2 is a folder or repository as Hugging Face's library writes it, and continues texts.
+
     Raises ValueError if it is not a run, or does not work: it may come from a stranger.
     """
     if str(run).startswith("hub:"):
@@ -209,6 +211,10 @@ def load(run: str | Path) -> TrainedRun:
 
         run = fetch(str(run))
     run = Path(run)
+    if run.name == "config.json" or (run / "config.json").is_file():
+        from seqmodels.comparison.gpt2 import load_gpt2
+
+        return TrainedRun(*load_gpt2(run if run.is_dir() else run.parent))
     path = run if run.suffix == ".json" else run.with_name(run.name + ".json")
     run_record, weights = record.load(path), path.with_suffix(".safetensors")
     token = torch.tensor([EOS])
