@@ -56,7 +56,14 @@ def models(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Check the contract of a model; raise ValueError if a property does not hold."""
+    """Check the contract of a model, or an exercise; raise ValueError if something is wrong."""
+    if args.model.endswith(".py"):
+        from seqmodels.cli.exercise import check_exercise
+
+        if fault := check_exercise(Path(args.model)):
+            raise ValueError(f"{args.model}: {fault}")
+        print(f"{args.model}: every equation gives what the chapter gives")
+        return
     from seqmodels.contract import find_faults
     from seqmodels.models import MODELS, import_class
 
@@ -71,6 +78,14 @@ def check(args: argparse.Namespace) -> None:
         raise ValueError(
             f"{args.model}: {n} {'property does' if n == 1 else 'properties do'} not hold"
         )
+
+
+def exercise(args: argparse.Namespace) -> None:
+    """Write a chapter without the lines of some equations."""
+    from seqmodels.cli.exercise import write_exercise
+
+    path = write_exercise(args.chapter, args.hide, ensure_out_folder(args.out))
+    print(f"{path}: write the lines that raise NotImplementedError, then: seqmodels check {path}")
 
 
 def new_model(args: argparse.Namespace) -> None:
@@ -377,7 +392,13 @@ def build_parser() -> Parser:
     add(models, "list the models: year, paper, file, parameters")
     add(doctor, "check the installation, the folders and each model")
     arg = add(check, "check what training and search rely on in a model")
-    arg("model", metavar="FILE.py:CLASS", help="your own model, or the name of a model")
+    arg("model", metavar="FILE.py:CLASS",
+        help="your own model, the name of a model, or the file of an exercise")  # fmt: skip
+    arg = add(exercise, "write a chapter without some of its equations")
+    arg("chapter", choices=[*PAPERS], metavar="NAME", help=f"one of {', '.join(PAPERS)}")
+    arg("--hide", nargs="+", required=True, metavar="TAG",
+        help="tags of equations, as at the right margin of the chapter: '(5)'")  # fmt: skip
+    arg("--out", type=Path, required=True, metavar="DIR", help="folder for NAME.py")
     arg = add(new_model, "write a copy of a chapter, to be changed")
     arg("file", type=Path, metavar="FILE.py", help="a new file")
     arg("--from", dest="base", choices=[*PAPERS], required=True, metavar="NAME",

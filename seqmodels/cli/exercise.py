@@ -1,0 +1,232 @@
+"""Exercises: a chapter without some of its equations, and a check of what a student wrote there.
+
+A line with the tag of an equation is taken out; who writes it keeps the tag on the line that
+assigns, or returns, the result. The check runs both files on the same weights and sources, and
+compares what the tagged lines compute, in the order in which they run: the first difference is
+where a mistake is, not where it is seen later.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from traceback import extract_tb
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seqmodels.contract import SIZES, V
+from seqmodels.interface import BOS
+from seqmodels.models import PAPERS, import_class
+from seqmodels.site.source import read_chapter, split_into_units
+from seqmodels.utils import files
+
+TOLERANCE = 1e-6
+"""Largest difference, in float64, of what an equation computes."""
+FAVOR = {"linear_attention": {"feature_map": "favor"}}
+"""Further sizes at which a chapter is run, so that all of its lines are."""
+
+
+class Tag(NamedTuple):
+    """A tagged line: its unit, its tag, and how many lines of this unit and tag are above it."""
+
+    unit: str
+    tag: str
+    n: int
+
+
+def find_tags(text: str, own_class: str) -> dict[int, Tag]:
+    """Return the tagged lines of a program by their numbers."""
+    tags: dict[int, Tag] = {}
+    seen: Counter[tuple[str, str]] = Counter()
+    for unit in split_into_units(text, own_class):
+        for line in unit.lines:
+            if line.tag:
+                tags[line.number] = Tag(unit.name, line.tag, seen[unit.name, line.tag])
+                seen[unit.name, line.tag] += 1
+    return tags
+
+
+def write_exercise(name: str, hidden: list[str], folder: Path) -> Path:
+    """Write a chapter without the lines of some tags to a folder; return the path.
+
+    Raises ValueError for a tag that the chapter does not have, and where the file exists.
+    """
+    chapter, path = read_chapter(name), folder / f"{name}.py"
+    text = chapter.path.read_text(encoding="utf-8")
+    tags = find_tags(text, chapter.own_class)
+    known = dict.fromkeys(tag.tag for tag in tags.values())
+    if missing := [tag for tag in hidden if tag not in known]:
+        raise ValueError(f"{name} has no {missing[0]!r}; it has {'; '.join(known)}")
+    if path.exists():
+        raise ValueError(f"{path} exists; name another folder")
+    lines = text.split("\n")
+    for number, tag in tags.items():
+        if tag.tag in hidden:
+            line = lines[number - 1]
+            statement = ast.parse(line.strip()).body[0]
+            start = line[: len(line) - len(line.lstrip())]
+            what = "return" if isinstance(statement, ast.Return) else line.split("=")[0].strip()
+            if isinstance(statement, ast.Expr):
+                what = "call"
+            todo = f'{start}raise NotImplementedError("{tag.tag}: {what} …")'
+            lines[number - 1] = f"{todo}  #  {tag.tag}"
+    files.write(path, "\n".join(lines).encode())
+    return path
+
+
+def check_exercise(path: Path) -> str:
+    """Return what is wrong with a student's chapter, in a sentence; empty if nothing is.
+
+    Raises ValueError for a file that is not named like a chapter, or cannot be imported.
+    """
+    if path.stem not in PAPERS:
+        raise ValueError(f"{path}: an exercise has the name of a chapter, such as bahdanau.py")
+    chapter = read_chapter(path.stem)
+    text, own = (p.read_text(encoding="utf-8") for p in (path, chapter.path))
+    try:
+        tags = find_tags(text, chapter.own_class)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}."
+    expected_tags = find_tags(own, chapter.own_class)
+    if lost := [tag for tag in expected_tags.values() if tag not in tags.values()]:
+        return f"{lost[0].unit} has no line with the tag {lost[0].tag}: keep it where it was."
+    for sizes in ({}, FAVOR.get(path.stem, {})):
+        expected, weights = trace_chapter(path.stem, bool(sizes))
+        found = Trace(path, tags)
+        torch.manual_seed(1)
+        try:
+            found.run(import_class(f"{path}:{chapter.own_class}"), sizes, weights)
+        except Exception as error:  # the student's code is unknown
+            if fault := compare(found, expected):
+                return fault
+            return explain(error, path, tags)
+        if fault := compare(found, expected):
+            return fault
+    return ""
+
+
+@cache
+def trace_chapter(name: str, has_favor: bool) -> tuple[Trace, Any]:
+    """Return what a chapter computes, and the weights with which it does."""
+    chapter = read_chapter(name)
+    tags = find_tags(chapter.path.read_text(encoding="utf-8"), chapter.own_class)
+    trace = Trace(chapter.path, tags)
+    torch.manual_seed(1)
+    weights = trace.run(import_class(PAPERS[name].home), FAVOR[name] if has_favor else {}, None)
+    return trace, weights
+
+
+def explain(error: Exception, path: Path, tags: dict[int, Tag]) -> str:
+    """Return what an error says about a student's file, at an equation if it is one of those."""
+    numbers = [
+        f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path.resolve())
+    ]
+    tag = next((tags[n] for n in reversed(numbers) if n in tags), None)
+    where = f"{tag.unit}, {tag.tag}" if tag else f"line {numbers[-1]}" if numbers else path.name
+    if isinstance(error, NotImplementedError):
+        return f"{where}: not written yet."
+    return f"{where}: {type(error).__name__}: {error}"
+
+
+class Trace:
+    """What the tagged lines of a file compute, in the order in which they run."""
+
+    def __init__(self, path: Path, tags: dict[int, Tag]):
+        self.path, self.tags = str(path.resolve()), tags
+        self.statements = {
+            node.lineno: node
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.stmt) and node.lineno in tags
+        }
+        self.values: list[tuple[Tag, list[Any]]] = []
+
+    def run(self, model_type: Any, sizes: dict[str, Any], weights: Any) -> Any:
+        """Build the model with these weights, run all it does, and return its weights."""
+        has = {field.name for field in fields(model_type.config_type)}
+        chosen = {k: v for k, v in SIZES.items() if k in has} | sizes
+        src_mask = torch.arange(5) < torch.tensor([5, 2, 4]).unsqueeze(1)
+        src = torch.arange(4, 19).view(3, 5) % V * src_mask
+        tgt_in = torch.tensor([[BOS, 9, 5, 7], [BOS, 6, 6, 8], [BOS, 20, 11, 4]])
+        before = sys.gettrace()
+        sys.settrace(self.trace)
+        try:
+            model = model_type(model_type.config_type(**chosen)).double().eval()
+            for p in model.parameters():
+                torch.nn.init.normal_(p, std=0.5)
+            if weights:
+                model.load_state_dict(weights)
+            for module in model.modules():
+                if hasattr(module, "is_fused"):
+                    module.is_fused = False
+            with torch.no_grad():
+                model(src, src_mask, tgt_in)
+                if model.src_attentions:
+                    model.attention_weights(src, src_mask, tgt_in)
+                model.step(tgt_in[:, 1], model.encode(src, src_mask))
+        finally:
+            sys.settrace(before)
+        return model.state_dict()
+
+    def trace(self, frame: FrameType, *_: Any) -> Any:
+        """Follow the functions of the file."""
+        if frame.f_code.co_filename != self.path:
+            return None
+        running = 0
+
+        def trace_frame(frame: FrameType, event: str, result: Any) -> Any:
+            nonlocal running
+            if running in self.statements and event in ("line", "return"):
+                its = self.read(self.statements[running], frame.f_locals, result)
+                self.values.append((self.tags[running], its))
+            running = 0 if event == "exception" else frame.f_lineno
+            return trace_frame
+
+        return trace_frame
+
+    def read(self, statement: ast.stmt, variables: dict[str, Any], result: Any) -> list[Any]:
+        """Return copies of what a statement assigns, returns or changes."""
+        if isinstance(statement, ast.Return):
+            parts = result if isinstance(result, tuple) else (result,)
+        elif isinstance(statement, ast.Assign):
+            target = statement.targets[0]
+            nodes = target.elts if isinstance(target, ast.Tuple) else [target]
+            parts = tuple(eval_target(node, variables) for node in nodes)
+        else:
+            names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name)]
+            parts = tuple(variables[n] for n in names if isinstance(variables.get(n), Tensor))
+        return [p.detach().clone() if isinstance(p, Tensor) else repr(p) for p in parts]
+
+
+def eval_target(node: ast.expr, variables: dict[str, Any]) -> Any:
+    """Return the value of NAME or NAME.ATTRIBUTE."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return getattr(variables.get(node.value.id), node.attr, None)
+    return variables.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def compare(found: Trace, expected: Trace) -> str:
+    """Return where two traces first differ, and by how much, in a sentence; empty if nowhere."""
+    for (tag, values), (wanted_tag, wanted) in zip(found.values, expected.values, strict=False):
+        if tag != wanted_tag:
+            return f"{wanted_tag.unit}, {wanted_tag.tag}: is not computed where it should be."
+        for value, right in zip(values, wanted, strict=False):
+            where = f"{tag.unit}, {tag.tag}"
+            if isinstance(value, Tensor) and isinstance(right, Tensor):
+                if value.shape != right.shape:
+                    shapes = tuple(value.shape), tuple(right.shape)
+                    return f"{where}: has the shape {shapes[0]}; {shapes[1]} is right."
+                gap = (value.double() - right.double()).abs().nan_to_num(torch.inf).max().item()
+                if gap > TOLERANCE:
+                    return f"{where}: differs by up to {gap:.3g}."
+            elif isinstance(right, Tensor) or value != right:
+                return f"{where}: is something else than it should be."
+        if len(values) != len(wanted):
+            return f"{tag.unit}, {tag.tag}: is something else than it should be."
+    return ""

@@ -1,0 +1,113 @@
+"""Exercises: every equation of every chapter can be hidden, and a mistake is found at its line."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from conftest import Call, check_one_line
+
+from seqmodels.cli import main
+from seqmodels.cli.exercise import check_exercise, find_tags, write_exercise
+from seqmodels.models import PAPERS
+from seqmodels.site.source import read_chapter
+
+OTHER = {  # what no sum or product with a number changes
+    "causal = position <= position.unsqueeze(1)": ["position < position.unsqueeze(1)",
+        "position >= position.unsqueeze(1)", "position.unsqueeze(1) <= position + 1"],
+    "self.ff, self.ff_residual": ["nn.Sequential(inner, nn.GELU(), outer), Residual(cfg)",
+        "nn.Sequential(outer, nn.ReLU(), inner), Residual(cfg)",
+        "nn.Sequential(inner, nn.ReLU()), Residual(cfg)"],
+    "src = reverse(": ["src", "reverse(src, src_mask | True)", "src.flip(1) + 0 * src"],
+    "nn.init.orthogonal_(block)": ["nn.init.zeros_(block)", "nn.init.ones_(block)",
+        "nn.init.normal_(block)"],
+}  # fmt: skip
+SCALED = ("2 * ({})", "({}) + 0.1", "({}) * ({})")
+
+
+def wrong_answers(line: str) -> list[str]:
+    """Return three statements in place of one, each computing something else."""
+    statement = ast.parse(line.strip()).body[0]
+    assert isinstance(statement, ast.Assign | ast.Return | ast.Expr)
+    value = ast.unparse(statement.value)
+    if others := next((its for start, its in OTHER.items() if start in line), None):
+        answers = others
+    elif value.startswith("State("):
+        c, rest = value.removeprefix("State(")[:-1].split(", ", 1)
+        answers = [f"State({c}, {t.format(rest, rest)})" for t in SCALED]
+    elif isinstance(statement.value, ast.Tuple):
+        first, *rest = map(ast.unparse, statement.value.elts)
+        answers = [", ".join([template.format(first, first), *rest]) for template in SCALED]
+    elif ".chunk(2, -1)" in value:
+        inside = value.removesuffix(".chunk(2, -1)")
+        answers = [f"({t.format(inside, inside)}).chunk(2, -1)" for t in SCALED]
+    else:
+        answers = [template.format(value, value) for template in SCALED]
+    left = line.strip().removesuffix(value) if line.strip().endswith(value) else ""
+    if not left:
+        left = "return " if isinstance(statement, ast.Return) else ""
+    if isinstance(statement, ast.Assign):
+        left = f"{ast.unparse(statement.targets[0]).strip('()')} = "
+    return [left + answer for answer in answers]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[Path]:
+    """Return folders, each another one: a file is imported once."""
+    return (tmp_path / str(i) for i in count())
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PAPERS if name != "gpt"]
+
+
+@pytest.mark.parametrize("name", ["gpt", *SLOW])
+def test_a_mistake_is_found_where_it_is(name: str, folders: Iterator[Path]) -> None:
+    """Keeps out a wrong equation that passes, a right one that fails, and a fault of another."""
+    chapter = read_chapter(name)
+    text = chapter.path.read_text(encoding="utf-8")
+    tags = find_tags(text, chapter.own_class)
+    assert len(tags) >= 3
+    lines = text.split("\n")
+    for number, tag in tags.items():
+        (folder := next(folders)).mkdir()
+        fault = check_exercise(write_exercise(name, [tag.tag], folder))
+        first = next(t for t in tags.values() if t.tag == tag.tag)
+        assert fault.endswith("not written yet."), fault
+        assert f", {first.tag}:" in fault
+        head, _, comment = lines[number - 1].partition("  # ")
+        for answer in wrong_answers(head):
+            indent = head[: len(head) - len(head.lstrip())]
+            (folder := next(folders)).mkdir()
+            changed = [*lines[: number - 1], f"{indent}{answer}  # {comment}", *lines[number:]]
+            (folder / f"{name}.py").write_text("\n".join(changed), encoding="utf-8")
+            fault = check_exercise(folder / f"{name}.py")
+            assert fault.startswith(f"{tag.unit}, {tag.tag}: "), (answer, fault)
+    (folder := next(folders)).mkdir()
+    (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    assert check_exercise(folder / f"{name}.py") == ""
+
+
+def test_commands_of_exercises(tmp_path: Path, call: Call) -> None:
+    """Keeps out a solution that is shown, a lost tag, a file of the student's, and a traceback."""
+    argv = "exercise", "bahdanau", "--out", tmp_path / "week3", "--hide"
+    check_one_line(call(main, *argv, "(99)"), "(99)")
+    code, out, _ = call(main, *argv, "(5)", "(6)")
+    path = tmp_path / "week3" / "bahdanau.py"
+    assert (code, str(path) in out) == (0, True)
+    text = path.read_text(encoding="utf-8")
+    assert ".softmax(-1)" not in text
+    assert text.count("NotImplementedError") == 2
+    check_one_line(call(main, *argv, "(5)"), "exists")
+    check_one_line(call(main, "check", path), "Attention.forward, (5): not written yet")
+    path.write_text(re.sub(r"#  \(6\)", "", text))
+    check_one_line(call(main, "check", path), "(6)")
+    right = read_chapter("bahdanau").path.read_text(encoding="utf-8")
+    for wrong, reason in ((right.replace("s, state) @", "s) @"), "TypeError"), ("x = (", "line 1")):
+        path.parent.joinpath("more").mkdir(exist_ok=True)
+        other = path.parent / "more" / "bahdanau.py"
+        other.write_text(wrong, encoding="utf-8")
+        check_one_line(call(main, "check", other), reason)
+        other.unlink()
+    check_one_line(call(main, "check", tmp_path / "essay.py"), "name of a chapter")
